@@ -1,0 +1,94 @@
+# weft
+#
+#   make              build/release/bin/weft (and weft-train, weft-infer beside it)
+#   make test         install what is missing, build, run every test
+#   make check        the tests again under AddressSanitizer and UBSan
+#   make deps         install what is missing; silent when all is there
+#   make layers       fail when an include goes the wrong way
+#   make install      copy weft below PREFIX (default /usr/local)
+#   make clean        remove build/
+#
+#   MODE=release      -O3 for this machine (the default)
+#   MODE=debug        -O0 -g
+#   MODE=asan         AddressSanitizer and UBSan
+#   MODE=double       every real is a double: for the golden vectors and finite differences
+#   MARCH=x86-64-v3   build for another machine than this one
+#   V=1               show the commands
+
+MODE   ?= release
+MARCH  ?= native
+PREFIX ?= /usr/local
+CC     ?= cc
+CXX    ?= c++
+O      := build/$(MODE)
+Q      := $(if $(V),,@)
+
+# No -ffast-math: NaN checks and -INFINITY masks must keep their meaning. These three
+# change neither; they let the compiler vectorise and fuse multiply with add.
+MATH := -fno-math-errno -fno-trapping-math -ffp-contract=fast
+
+OPT.release := -O3 -march=$(MARCH)
+OPT.debug   := -O0 -g
+OPT.asan    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT.double  := -O2 -march=$(MARCH) -DWEFT_DOUBLE
+OPT         := $(OPT.$(MODE))
+$(if $(OPT),,$(error MODE=$(MODE) is none of release, debug, asan, double))
+
+# OpenBLAS in its openmp flavour, by its own directory: the alternatives may prefer another.
+BLAS_LIB := $(firstword $(wildcard /usr/lib/*/openblas-openmp /usr/lib/openblas-openmp) $(OPENBLAS_LIB))
+BLAS_INC := $(firstword $(wildcard /usr/include/*/openblas-openmp) $(OPENBLAS_INC))
+
+WARN     := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla
+CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
+CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE $(if $(BLAS_INC),-I$(BLAS_INC))
+CFLAGS   := -std=c11 -g $(OPT) $(MATH) -fopenmp
+CXXFLAGS := -std=c++17 -g $(OPT) -fopenmp
+LDLIBS   := $(if $(BLAS_LIB),-L$(BLAS_LIB) -Wl$(comma)-rpath$(comma)$(BLAS_LIB)) -lopenblas \
+            -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
+comma    := ,
+
+LIB   := $(wildcard tokenizer/*.cc tokenizer/*.c data/*.c model/*.c model/mixers/*.c \
+           model/positions/*.c infer/*.c train/*.c)
+TOOL  := $(wildcard tools/*.c)
+TESTS := $(wildcard tests/test_*.c)
+RIG   := $(filter-out $(TESTS),$(wildcard tests/*.c))
+
+LIBO  := $(LIB:%=$O/%.o)
+MAINO := $O/tools/main.c.o
+TOOLO := $(filter-out $(MAINO),$(TOOL:%=$O/%.o))
+RIGO  := $(RIG:%=$O/%.o)
+TESTX := $(TESTS:tests/%.c=$O/tests/%)
+
+all: $O/bin/weft
+
+$O/bin/weft: $(LIBO) $(TOOLO) $(MAINO)
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	$Q$(CXX) $(OPT) -fopenmp -o $@ $^ $(LDLIBS)
+	@ln -sf weft $(@D)/weft-train
+	@ln -sf weft $(@D)/weft-infer
+
+$O/tests/%: $O/tests/%.c.o $(RIGO) $(LIBO) $(TOOLO)
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	$Q$(CXX) $(OPT) -fopenmp -o $@ $^ $(LDLIBS) $(shell pkg-config --libs check)
+
+$O/%.c.o: %.c
+	@mkdir -p $(@D)
+	@echo "  cc $<"
+	$Q$(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN) -c -o $@ $<
+
+$O/%.cc.o: %.cc
+	@mkdir -p $(@D)
+	@echo "  c++ $<"
+	$Q$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(WARN) -c -o $@ $<
+
+# The presets are compiled in: one C string per train/configs/*.cfg.
+$O/train/presets.c.o: $O/train/configs.inc
+$O/train/configs.inc: $(wildcard train/configs/*.cfg)
+	@mkdir -p $(@D)
+	$Qfor f in $^; do printf '{"%s",\n' "$$(basename $$f .cfg)"; \
+	  sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$f; echo '},'; done > $@
+
+.SECONDARY:
+-include $(patsubst %.o,%.d,$(LIBO) $(TOOLO) $(MAINO) $(RIGO) $(TESTX:%=%.c.o))

@@ -1,0 +1,59 @@
+/* A dataset directory: text, tokenized once.
+ *
+ *     dataset.json      what is below in struct dataset, and the xxh3 of each file
+ *     tokenizer.model
+ *     train.tok.zst, val.tok.zst
+ */
+#ifndef WEFT_DATASET_H
+#define WEFT_DATASET_H
+
+#include "data/shard.h"
+#include "tokenizer/tokenizer.h"
+
+#include <stdbool.h>
+
+struct split {
+    uint64_t tokens;            // EOS included
+    uint64_t bytes;             // of the documents' own text
+    uint64_t documents;
+};
+
+struct dataset {
+    char              dir[1024];
+    struct split      train, val;
+    struct tokenizer *tokenizer;    // owned
+    int               vocab;
+    uint64_t          invalid;      // bytes that are not UTF-8, all splits
+    double            zstd_bpb;     // zstd -19 of the validation text, bits per byte
+    double            order2_bpb;   // empirical order-2 entropy of all the text
+    double            floor_bpb;    // exact entropy of the validation text, 0 when unknown
+    struct shard      shard[2];     // train, val
+};
+
+struct dataset_options {
+    const char *const *inputs;      // files or directories; "-" is stdin
+    int                n_inputs;
+    const char        *field;       // of .jsonl, NULL: text
+    const char        *tokenizer;   // unigram, bpe, bytes
+    int                vocab;       // 0: chosen from the amount of text
+    double             val_fraction;
+    int                lock_fd;     // not to be inherited by the tokenizer's trainer; -1
+    /* (optional) called now and then: a phase ("reading", "training the tokenizer",
+     * "encoding", "measuring") and how far it is, 0 .. 1. */
+    void             (*progress)(void *user, const char *phase, double done);
+    void              *user;
+};
+
+/* Build dir from the inputs; it appears whole or not at all. Refuses an existing dir.
+ * Must run before the first OpenMP region of the process (the tokenizer's trainer forks). */
+int  dataset_build(const char *dir, const struct dataset_options *o, struct why *why);
+
+/* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. dataset_verify
+ * also checks every hash. FAIL_INPUT. */
+int  dataset_open(struct dataset *d, const char *dir, struct why *why);
+void dataset_close(struct dataset *d);
+int  dataset_verify(const char *dir, struct why *why);
+
+bool dataset_is(const char *dir);       // there is a dataset.json
+
+#endif

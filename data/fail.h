@@ -1,0 +1,33 @@
+/* How a library function says that it failed.
+ *
+ * It prints nothing and never exits: it returns the exit code that the failure deserves
+ * and leaves in *why one line for a person: what is wrong, where, and what to do next.
+ * The verb prints that line once and exits with that code.
+ *
+ *     if (n < 1)
+ *         return fail(why, FAIL_INPUT, "%s: empty; give a file with text in it", path);
+ */
+#ifndef WEFT_FAIL_H
+#define WEFT_FAIL_H
+
+enum fail {
+    FAIL_NONE     = 0,
+    FAIL_USAGE    = 2,      // bad flag, key or value
+    FAIL_INPUT    = 3,      // input or run missing, empty, too small, corrupt, of the wrong kind
+    FAIL_DIVERGED = 4,      // training diverged
+    FAIL_WRITE    = 5,      // writing failed, or the run is locked
+};
+
+struct why {
+    char line[1024];
+};
+
+/* Format the line and return code. */
+int fail(struct why *why, enum fail code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The member of names (count of them) nearest to word, or NULL when none is near: for
+ * "unknown key 'lauers'; did you mean 'layers'?". */
+const char *nearest_name(const char *word, const char *const *names, int count);
+
+#endif

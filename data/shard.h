@@ -1,0 +1,42 @@
+/* A .tok.zst file: token ids, little-endian uint16 (uint32 when the vocabulary is above
+ * 65,536), in zstd frames of SHARD_FRAME tokens each (the last may be shorter) with content
+ * checksums, and a seek table in zstd's seekable format:
+ *
+ *     frame 0 | frame 1 | ... | skippable frame 0x184D2A5E holding
+ *                               { compressed size u32, content size u32 } per frame,
+ *                               frame count u32, flags u8 (0), magic 0x8F92EAB1
+ *
+ * `zstd -dc` gives the bare ids: a nanoGPT .bin.
+ */
+#ifndef WEFT_SHARD_H
+#define WEFT_SHARD_H
+
+#include "data/fail.h"
+
+#include <stdint.h>
+
+enum { SHARD_FRAME = 16384 };
+
+struct shard_writer;
+int  shard_create(struct shard_writer **w, const char *path, int token_bytes, struct why *why);
+int  shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n, struct why *why);
+/* Finish, fsync and close; *n is the number of tokens written. Frees w in any case. */
+int  shard_finish(struct shard_writer *w, uint64_t *n, struct why *why);
+
+struct shard {
+    char     *path;
+    int       fd;
+    int       token_bytes;      // 2 or 4
+    uint64_t  n;                // tokens
+    uint64_t  frames;
+    uint64_t *offset;           // (frames + 1) where each frame starts in the file
+};
+
+/* Open for random access. Checks the seek table against the file's size. FAIL_INPUT. */
+int  shard_open(struct shard *s, const char *path, int token_bytes, struct why *why);
+void shard_close(struct shard *s);
+
+/* Decompress frame i into ids (SHARD_FRAME of them); returns through *n how many it holds. Thread-safe. */
+int  shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n, struct why *why);
+
+#endif

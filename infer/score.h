@@ -1,0 +1,42 @@
+/* How well a model predicts text: nats of every token, each scored once.
+ *
+ * The tokens are cut into windows of `context` that do not overlap; the input of the first token
+ * is EOS, of every other its predecessor; the last window may be short. Nothing is carried from
+ * one window to the next. */
+#ifndef WEFT_SCORE_H
+#define WEFT_SCORE_H
+
+#include "data/shard.h"
+#include "model/model.h"
+
+enum { SCORE_BUCKETS = 24 };
+
+struct score {
+    double   nats;                      // in all
+    double   squares;                   // sum of squared nats per token, for the standard error
+    uint64_t tokens;
+    double   bucket_nats[SCORE_BUCKETS];        // by position in the window: log2(1 + t)
+    uint64_t bucket_tokens[SCORE_BUCKETS];
+};
+
+/* The next up to n tokens into ids; returns how many, 0 at the end, -1 on failure. */
+typedef long (*score_next)(void *user, uint32_t *ids, long n);
+
+/* (optional) told the ids and nats of every window. */
+typedef void (*score_each)(void *user, const uint32_t *ids, const float *nats, long n);
+
+/* Score a stream of tokens with B windows at a time. p was opened for at least (B, context). At
+ * most max_tokens (0: all). Returns a fail code. */
+int score_run(const struct model *m, struct pass *p, int B, int eos, score_next next, void *user,
+              uint64_t max_tokens, score_each each, void *each_user, struct score *out, struct why *why);
+
+/* score_next over a shard: user is a struct shard_cursor. */
+struct shard_cursor {
+    const struct shard *shard;
+    uint64_t            at;             // next token
+    uint32_t            ids[SHARD_FRAME], n;
+    uint64_t            frame;          // held in ids when n > 0
+};
+long shard_cursor_next(void *user, uint32_t *ids, long n);
+
+#endif

@@ -1,0 +1,31 @@
+/* A session: S sequences being written by one model, in step with each other, each with the
+ * decode state of every layer. Memory is fixed when it opens. */
+#ifndef WEFT_SESSION_H
+#define WEFT_SESSION_H
+
+#include "model/model.h"
+
+enum { SESSION_CHUNK = 512 };       // tokens of a prompt taken at once
+
+struct session {
+    const struct model *model;      // not owned
+    int     S;                      // sequences
+    void  **state;                  // (S)
+    long   *pos;                    // (S) tokens seen
+    real   *logits;                 // (S, vocab) after the last token of each
+    void   *scratch;
+    void   *memory;
+    size_t  bytes;
+};
+
+int  session_open(struct session *s, const struct model *m, int S, struct why *why);
+void session_close(struct session *s);              // a zeroed one is fine
+void session_reset(struct session *s);              // all sequences empty again
+
+/* Feed the same n tokens to sequence 0, in parallel, then copy its state to the others. */
+void session_prompt(struct session *s, const int32_t *tokens, long n);
+
+/* One more token for each sequence: tokens (S). Leaves logits. */
+void session_extend(struct session *s, const int32_t *tokens);
+
+#endif

@@ -1,0 +1,34 @@
+/* What inference needs, as files in one directory under Hugging Face's names:
+ *
+ *     config.json           the settings of the model part, "model_type": "weft", "version": 1
+ *     model.safetensors     every parameter, float32
+ *     tokenizer.model
+ *     manifest.json         size and xxh3 of every file (written last, by the trainer's commit)
+ */
+#ifndef WEFT_CHECKPOINT_H
+#define WEFT_CHECKPOINT_H
+
+#include "model/model.h"
+#include "tokenizer/tokenizer.h"
+
+enum { CHECKPOINT_VERSION = 1 };
+
+/* Write the three files into dir (an uncommitted directory). FAIL_WRITE. */
+int checkpoint_write(const char *dir, const struct model *m, const struct tokenizer *t, struct why *why);
+
+/* Check the manifest, then load model and tokenizer. path is a checkpoint directory, or a run
+ * directory, which means its `latest`; the directory used is left in dir (cap bytes, may be NULL).
+ * FAIL_INPUT. On failure nothing needs closing. */
+int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir, size_t cap,
+                    struct why *why);
+
+/* The checkpoint directory that path means. FAIL_INPUT: no such path, or a run without one yet. */
+int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why);
+
+/* Save n named tensors of the model's layout ("m", "v") for the trainer, and load them back. */
+int checkpoint_write_like(const char *path, const struct model *m, const char *const *kind,
+                          const real *const *values, int n, struct why *why);
+int checkpoint_read_like(const char *path, const struct model *m, const char *const *kind,
+                         real *const *values, int n, struct why *why);
+
+#endif

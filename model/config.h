@@ -1,0 +1,84 @@
+/* The settings: one row per key. Parsing, --help, the log's first line, config.cfg and
+ * config.json walk the same table, so they cannot disagree.
+ *
+ *     key = value        in files, with # comments and `include FILE`
+ *     key=value          on a command line; --key value is the same
+ */
+#ifndef WEFT_CONFIG_H
+#define WEFT_CONFIG_H
+
+#include "data/fail.h"
+#include "model/mixer.h"
+
+#include <jansson.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct config {
+    // the model
+    int  layers, width, heads, kv_heads, mlp;       // kv_heads 0: heads; mlp 0: 8/3 width, up to 64
+    char mixers[512];
+    int  tied, context, vocab;                      // vocab 0: chosen from the text
+    // training
+    int    batch, accumulate;
+    double lr;
+    char   schedule[16];                            // cosine, wsd
+    double warmup;                                  // steps, or below 1 a share of them
+    double weight_decay, clip, beta1, beta2;
+    uint64_t seed;
+    long   steps, eval_every, checkpoint_every, sample_every;   // 0: chosen from steps
+    int    keep;
+    int    window_short;
+    double window_p, window_anneal;
+    // data
+    char   tokenizer[16];                           // unigram, bpe, bytes
+    double val_fraction;
+    int    threads;                                 // 0: all cores
+};
+
+enum key_type { KEY_INT, KEY_LONG, KEY_SEED, KEY_REAL, KEY_TEXT };
+enum key_part { KEY_MODEL, KEY_TRAIN, KEY_DATA };
+
+struct key {
+    const char   *name, *about;
+    enum key_type type;
+    enum key_part part;
+    size_t        at, size;         // of the field in struct config
+    double        min, max;
+    const char   *choices;          // KEY_TEXT: "cosine|wsd", or NULL for any text
+};
+extern const struct key config_keys[];              // ends with a NULL name
+
+void config_defaults(struct config *c);
+
+/* Set one key from text. FAIL_USAGE: unknown key (with the nearest), not a number, out of range. */
+int config_set(struct config *c, const char *key, const char *value, struct why *why);
+
+/* Is it a key? For command lines that mix keys and flags. */
+const struct key *config_find(const char *key);
+
+/* Apply `key = value` lines. `include` is looked up by the resolver (presets) or, when that is
+ * NULL or answers NULL, beside the file. where names the text in errors. */
+typedef const char *(*config_include)(const char *name);
+int config_parse(struct config *c, const char *text, const char *where, config_include include, struct why *why);
+int config_parse_file(struct config *c, const char *path, config_include include, struct why *why);
+
+/* The value as text, as config_set takes it. */
+void config_format(const struct config *c, const struct key *k, char *buf, size_t cap);
+
+/* `key = value` for every key, with its meaning as a comment. */
+void config_print(const struct config *c, FILE *f);
+
+/* As a JSON object of the keys of this part (or -1: of all). config_from_json refuses unknown
+ * and missing keys. */
+json_t *config_to_json(const struct config *c, int part);
+int     config_from_json(struct config *c, const json_t *j, int part, const char *where, struct why *why);
+
+/* Fill what is still to be chosen in the model part (kv_heads, mlp) and check that the parts fit:
+ * heads divide width, every entry of `mixers` parses and passes its check(). FAIL_USAGE. */
+int config_resolve(struct config *c, struct why *why);
+
+/* The mixer of layer i; config_resolve has succeeded. */
+void config_layer(const struct config *c, int i, struct mixer_cfg *out);
+
+#endif

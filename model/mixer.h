@@ -1,0 +1,195 @@
+/* A sequence mixer: the layer of a block that moves information between positions.
+ *
+ *     block:  x += mixer(norm(x));  x += mlp(norm(x))
+ *
+ * One new mixer = one file in model/mixers/ + one line in MIXERS below. What it must bring is
+ * struct mixer; naming, allocation, initialisation, counting, weight decay, clipping,
+ * checkpoints, tests, bench and comparison follow from its declarations.
+ *
+ * A position encoding is a second, orthogonal choice (struct position, model/positions/): it
+ * leaves angles in ctx and the mixer rotates its q and k by them.
+ *
+ * Callers use the mixer_* functions at the end, which run the encoding and the mixer.
+ */
+#ifndef WEFT_MIXER_H
+#define WEFT_MIXER_H
+
+#include "data/fail.h"
+#include "data/rng.h"
+#include "model/angles.h"
+#include "model/real.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { MIXER_PARAMS = 32, MIXER_OPTS = 12 };
+
+/* ---- declarations -------------------------------------------------------------------- */
+
+enum opt_type {
+    OPT_INT,
+    OPT_REAL,
+    OPT_FLAG,           // 0 or 1
+    OPT_CHOICE,         // one of choices, "ln|rms"; the value is its index
+    OPT_SPAN,           // tokens: a number, or a share of the context such as 1/8
+};
+
+/* A setting of a mixer's or an encoding's own: softmax(window=128). */
+struct opt {
+    const char   *name, *about;
+    enum opt_type type;
+    const char   *choices;          // OPT_CHOICE only
+    double        standard;         // default
+    double        min, max;         // both included; unused for OPT_FLAG and OPT_CHOICE
+};
+
+enum init {
+    INIT_ZERO,
+    INIT_ONE,
+    INIT_CONST,         // a
+    INIT_NORMAL,        // N(0, a)
+    INIT_UNIFORM,       // U(-a, a)
+    INIT_INPUT,         // S of SPEC: N(0, sqrt(2 / (5 cols)))
+    INIT_OUTPUT,        // O of SPEC: S / sqrt(2 layers)
+    INIT_OWN,           // by the mixer's init()
+};
+
+/* A tensor (rows, cols), row-major; a vector has cols == 0. Tensors lie in memory in the order
+ * of declaration without gaps, so neighbours with equal cols may be used as one matrix. */
+struct param {
+    const char *name;
+    int         rows, cols;
+    enum init   init;
+    double      a;              // of INIT_CONST, INIT_NORMAL, INIT_UNIFORM
+    bool        decay;          // weight decay applies
+    bool        buffer;         // saved, but no gradient, no moments, no clipping
+};
+
+static inline size_t param_size(const struct param *p)
+{
+    return (size_t)p->rows * (p->cols ? p->cols : 1);
+}
+
+/* What a layer is built from: the model's settings and the entry of `mixers` it took. */
+struct mixer_cfg {
+    const struct mixer    *mixer;
+    const struct position *position;
+    int    C;                           // width
+    int    H, Hk;                       // heads, key/value heads
+    int    layers;                      // of the model, for INIT_OUTPUT
+    int    context;                     // tokens the model is trained on at once
+    double opt[MIXER_OPTS];             // in the order of mixer->opts
+    double position_opt[MIXER_OPTS];
+};
+
+/* Bytes that a call over (B, T) needs. */
+struct sizes {
+    size_t kept;        // from forward to backward
+    size_t scratch;     // inside one call
+    size_t state;       // one sequence, between calls of extend; independent of B and T
+};
+
+/* ---- what a call gets ------------------------------------------------------------------- */
+
+struct ctx {
+    const struct mixer_cfg *cfg;
+    int                B, T;        // sequences, tokens of each
+    int                window;      // this step's draw, 0: none; see ctx_window
+    const long        *pos;         // (B) tokens each sequence has seen before; NULL: none
+    const real *const *w;           // parameters, in the order of params()
+    real *const       *dw;          // their gradients; NULL outside backward
+    void              *kept, *scratch;
+    struct angles      angles;      // left by the position encoding
+};
+
+/* The window a layer must use: the smaller of its own and this step's draw; 0 is no limit. A
+ * layer without a window of its own takes no draw. */
+static inline int ctx_window(const struct ctx *x, int own)
+{
+    return own > 0 && x->window > 0 && x->window < own ? x->window : own;
+}
+
+/* ---- the interfaces ----------------------------------------------------------------------- */
+
+struct mixer {
+    const char *name, *about;       // about: one line for --help
+    const char *system;             // its dynamical-system form in a line: what L, B and C are
+    const char *position;           // the encoding it takes by default: "rope", "none"
+    const struct opt *opts;         // (optional) ends with a NULL name
+
+    /* (optional) Why this cfg cannot work, or NULL. */
+    const char *(*check)(const struct mixer_cfg *c);
+
+    /* Declare the parameters; returns how many. */
+    int (*params)(const struct mixer_cfg *c, struct param *p);
+
+    /* (optional) The heads and their width that an encoding may rotate. Without it the mixer
+     * takes no position encoding. */
+    void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
+
+    /* Bytes for calls of forward and backward over (B, T) and of extend over (B, T). */
+    void (*sizes)(const struct mixer_cfg *c, int B, int T, struct sizes *s);
+
+    /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
+    void (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);
+
+    /* y (B, T, C) from x (B, T, C), from an empty state. y is overwritten. */
+    void (*forward)(struct ctx *ctx, const real *x, real *y);
+
+    /* dx += and dw[i] += from dy, after forward with the same ctx and x. */
+    void (*backward)(struct ctx *ctx, const real *x, const real *dy, real *dx);
+
+    /* T more tokens of each of B running sequences: state[b] of sequence b, zero bytes at its
+     * start. T = 1 decodes, many prefill. */
+    void (*extend)(struct ctx *ctx, void *const *state, const real *x, real *y);
+
+    /* Multiply-adds count 2. Forward over one sequence of T tokens, with this window drawn. */
+    double (*flops)(const struct mixer_cfg *c, int T, int window);
+};
+
+/* A position encoding: fills ctx->angles from x. Same conventions as struct mixer. */
+struct position {
+    const char *name, *about;
+    const struct opt *opts;
+    int    (*params)(const struct mixer_cfg *c, struct param *p);              // (optional)
+    void   (*sizes)(const struct mixer_cfg *c, int B, int T, struct sizes *s);
+    void   (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);  // (optional)
+    void   (*forward)(struct ctx *ctx, const real *x);
+    void   (*backward)(struct ctx *ctx, const real *x, real *dx);              // (optional) from angles.dtheta
+    void   (*extend)(struct ctx *ctx, void *const *state, const real *x);
+    double (*flops)(const struct mixer_cfg *c, int T);
+};
+
+/* ---- the tables --------------------------------------------------------------------------- */
+
+#define MIXERS(X) X(softmax)
+#define POSITIONS(X) X(none) X(rope)
+
+#define DECLARE_MIXER(name) extern const struct mixer mixer_##name;
+#define DECLARE_POSITION(name) extern const struct position position_##name;
+MIXERS(DECLARE_MIXER)
+POSITIONS(DECLARE_POSITION)
+
+extern const struct mixer *const    mixers[];       // NULL-terminated
+extern const struct position *const positions[];    // NULL-terminated
+extern const int                    n_mixers;
+
+/* ---- what callers use --------------------------------------------------------------------- */
+
+/* Parse one entry, "softmax(window=128,heads=2)+rope(base=1e4)", into c, whose C, H, Hk, layers
+ * and context are set. Unknown names and options answer with the nearest. FAIL_USAGE. */
+int mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
+
+/* The mixer's parameters, then the encoding's. */
+int    mixer_params(const struct mixer_cfg *c, struct param *p);
+void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
+void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed, uint64_t first);
+void   mixer_forward(struct ctx *ctx, const real *x, real *y);
+void   mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx);
+void   mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y);
+double mixer_flops(const struct mixer_cfg *c, int T, int window);
+
+/* Fill one tensor as declared (all but INIT_OWN); layers is for INIT_OUTPUT. */
+void param_fill(const struct param *p, real *w, int layers, struct rng *r);
+
+#endif

@@ -1,0 +1,82 @@
+/* The model: embedding, blocks, final norm, head. One core for training and generation.
+ *
+ *     x = embed[tokens]
+ *     x += mixer_i(rms(x) norm1_i);  x += wd( silu(wg n) * (wu n) ),  n = rms(x) norm2_i
+ *     logits = head (rms(x) norm)                                     head = embed when tied
+ *
+ * Parameters lie in one array in the order of model.param: embed, blocks, norm, head. Gradients
+ * and moments are arrays of the same layout.
+ */
+#ifndef WEFT_MODEL_H
+#define WEFT_MODEL_H
+
+#include "model/config.h"
+
+struct model_param {
+    char         name[64];          // blocks.0.mixer.wq
+    struct param is;                // shape, init, decay, buffer
+    size_t       at;                // index of its first element
+};
+
+struct model {
+    struct config       cfg;        // resolved
+    struct mixer_cfg   *layer;      // (layers)
+    struct model_param *param;
+    int                 n_param;
+    size_t              n;          // elements in all
+    real               *w;
+    const real        **wp;         // (n_param) w + param[i].at
+    int                *first;      // (layers) index of a block's norm1; see enum in model.c
+};
+
+/* Build a model from a resolved config with vocab set; parameters allocated, not filled.
+ * FAIL_INPUT when memory is short. On failure *m is zero. */
+int  model_open(struct model *m, const struct config *cfg, struct why *why);
+void model_close(struct model *m);                      // a zeroed one is fine
+void model_init(struct model *m, uint64_t seed);        // fill every parameter
+
+size_t model_count(const struct model *m);              // trained parameters, buffers left out
+
+/* Useful FLOPs of a forward pass over one sequence of T tokens: products and mixer cores, logits
+ * included; embeddings, norms, activations left out. Training costs three times that. */
+double model_flops(const struct model *m, int T, int window);
+
+/* ---- training ------------------------------------------------------------------------------ */
+
+/* Memory for passes over (B, T): activations and, when training, gradients. */
+struct pass {
+    int     B, T;
+    real   *dw;             // (m->n) gradients; NULL when only evaluating
+    void   *acts;           // one block of memory; its layout is model.c's
+    size_t  dw_bytes, acts_bytes;
+};
+
+size_t pass_bytes(const struct model *m, int B, int T, bool train);
+int    pass_open(struct pass *p, const struct model *m, int B, int T, bool train, struct why *why);
+void   pass_close(struct pass *p);                      // a zeroed one is fine
+
+/* Mean loss in nats over targets >= 0, and gradients: dw += scale * d(sum of nats)/dw / count,
+ * where count is the number of targets >= 0 (scale = 1 / accumulate). tokens, targets (B, T). */
+double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
+                  const int32_t *targets, int window, double scale);
+
+/* Nats of every target into nats (B, T); 0 where targets < 0. No gradients. B and T may be
+ * smaller than the pass was opened for. */
+void model_score(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
+                 const int32_t *targets, int window, float *nats);
+
+/* ---- streaming ------------------------------------------------------------------------------ */
+
+/* Bytes of decode state of one sequence, all layers. */
+size_t model_state_bytes(const struct model *m);
+
+/* Bytes of scratch for model_extend over (S, n). */
+size_t model_extend_bytes(const struct model *m, int S, int n);
+
+/* n more tokens for each of S sequences: tokens (S, n), pos (S) tokens seen before, state (S)
+ * pointers to model_state_bytes each, zero at the start. logits (S, vocab) of each sequence's
+ * last token; NULL: not wanted. scratch as above. */
+void model_extend(const struct model *m, void *scratch, void *const *state, const long *pos,
+                  int S, int n, const int32_t *tokens, real *logits);
+
+#endif

@@ -1,0 +1,47 @@
+/* safetensors: u64 header length, a JSON header, raw little-endian data.
+ *
+ *     {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}}
+ *
+ * The reader trusts nothing: header length, JSON, types, shapes and ranges are checked, and the
+ * tensors must tile the data exactly. It maps the file.
+ */
+#ifndef WEFT_SAFETENSORS_H
+#define WEFT_SAFETENSORS_H
+
+#include "data/fail.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64 };
+
+struct tensor {
+    char        name[128];
+    enum dtype  dtype;
+    int         dims;               // 0 .. 4
+    int64_t     shape[4];
+    size_t      n;                  // elements
+    const void *data;               // reader: inside the map; writer: the caller's
+};
+
+struct safetensors {
+    struct tensor *tensor;
+    int            n;
+    char         **meta;            // 2 n_meta strings: key, value, key, value ...
+    int            n_meta;
+    void          *map;
+    size_t         map_len;
+};
+
+int  safetensors_open(struct safetensors *s, const char *path, struct why *why);
+void safetensors_close(struct safetensors *s);          // a zeroed one is fine
+
+const struct tensor *safetensors_find(const struct safetensors *s, const char *name);
+const char          *safetensors_meta(const struct safetensors *s, const char *key);   // or NULL
+
+/* Write n tensors in this order; fsynced, not renamed (the caller commits a directory). meta as
+ * above. FAIL_WRITE. */
+int safetensors_write(const char *path, const struct tensor *tensor, int n,
+                      const char *const *meta, int n_meta, struct why *why);
+
+#endif

@@ -1,0 +1,25 @@
+/* AdamW with global-norm clipping.
+ *
+ *     norm = |g| over all trained tensors;  g *= clip / norm  when norm > clip > 0
+ *     m = b1 m + (1 - b1) g                 v = b2 v + (1 - b2) g²
+ *     w = w (1 - lr decay)                  for decayed tensors
+ *     w = w - lr (m / (1 - b1ⁿ)) / (sqrt(v / (1 - b2ⁿ)) + eps)
+ */
+#ifndef WEFT_ADAMW_H
+#define WEFT_ADAMW_H
+
+#include "model/model.h"
+
+struct adamw {
+    double beta1, beta2, eps, decay, clip;
+};
+
+/* Global norm of the gradients of every trained parameter. Fixed blocks, fixed sum, in double:
+ * the same for any number of threads. NaN or infinity in any gradient shows in the result. */
+double adamw_norm(const struct model *model, const real *g);
+
+/* Update n = 1, 2, ... of every trained parameter. norm from adamw_norm. Zeroes g on the way. */
+void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, real *v,
+                double norm, double lr, long n);
+
+#endif
