@@ -10,6 +10,7 @@
 #ifndef WEFT_MODEL_H
 #define WEFT_MODEL_H
 
+#include "model/block.h"
 #include "model/config.h"
 
 struct model_param {
@@ -26,7 +27,8 @@ struct model {
     size_t              n;          // elements in all
     real               *w;
     const real        **wp;         // (n_param) w + param[i].at
-    int                *first;      // (layers) index of a block's norm1; see enum in model.c
+    int                *first;      // (layers + 1) index of a block's first parameter; the last
+                                    // entry is the final norm's
 };
 
 /* Build a model from a resolved config with vocab set; parameters allocated, not filled.
@@ -36,6 +38,9 @@ void model_close(struct model *m);                      // a zeroed one is fine
 void model_init(struct model *m, uint64_t seed);        // fill every parameter
 
 size_t model_count(const struct model *m);              // trained parameters, buffers left out
+
+struct block model_block(const struct model *m, int i, real *const *dwp);    // dwp NULL: no gradients
+const real  *model_head(const struct model *m);         // (vocab, width): head, or embed when tied
 
 /* Useful FLOPs of a forward pass over one sequence of T tokens: products and mixer cores, logits
  * included; embeddings, norms, activations left out. Training costs three times that. */
@@ -47,7 +52,8 @@ double model_flops(const struct model *m, int T, int window);
 struct pass {
     int     B, T;
     real   *dw;             // (m->n) gradients; NULL when only evaluating
-    void   *acts;           // one block of memory; its layout is model.c's
+    real  **dwp;            // (m->n_param) where each parameter's begin
+    void   *acts;           // one block of memory; its layout is pass.c's
     size_t  dw_bytes, acts_bytes;
 };
 

@@ -1,0 +1,156 @@
+#include "model/model.h"
+
+#include "model/arena.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EMBED = 0, BLOCK_PARAMS = MIXER_PARAMS + 8 };
+
+/* Append one tensor; with m->param NULL only count. */
+static void declare(struct model *m, const struct param *is, const char *format, int i,
+                    const char *name)
+{
+    if (m->param) {
+        struct model_param *p = &m->param[m->n_param];
+
+        p->is = *is;
+        p->at = m->n;
+        snprintf(p->name, sizeof p->name, format, i, name);
+    }
+    m->n += param_size(is);
+    m->n_param++;
+}
+
+static void declare_block(struct model *m, int i)
+{
+    struct param p[BLOCK_PARAMS];
+    const char  *name[BLOCK_PARAMS];
+    int          n = block_params(&m->layer[i], m->cfg.mlp, p, name);
+
+    m->first[i] = m->n_param;
+    for (int j = 0; j < n; j++)
+        if (name[j])
+            declare(m, &p[j], "blocks.%d.%s", i, name[j]);
+        else
+            declare(m, &p[j], "blocks.%d.mixer.%s", i, p[j].name);
+}
+
+/* Every tensor in order. "%.0d" prints nothing for the 0 it is given. */
+static void declare_all(struct model *m)
+{
+    const struct config *c = &m->cfg;
+    struct param embed = {"embed", c->vocab, c->width, INIT_NORMAL, 0.02, .decay = true};
+    struct param norm = {"norm", c->width, 0, INIT_ONE};
+    struct param head = {"head", c->vocab, c->width, INIT_INPUT, .decay = true};
+
+    m->n = 0, m->n_param = 0;
+    declare(m, &embed, "%.0d%s", 0, "embed");
+    for (int i = 0; i < c->layers; i++)
+        declare_block(m, i);
+    m->first[c->layers] = m->n_param;
+    declare(m, &norm, "%.0d%s", 0, "norm");
+    if (!c->tied)
+        declare(m, &head, "%.0d%s", 0, "head");
+}
+
+static int allocate(struct model *m)
+{
+    declare_all(m);
+    m->param = calloc(m->n_param, sizeof *m->param);
+    m->wp = calloc(m->n_param, sizeof *m->wp);
+    m->w = pages_alloc(m->n * sizeof *m->w);
+    if (!m->param || !m->wp || !m->w)
+        return -1;
+    declare_all(m);
+    for (int i = 0; i < m->n_param; i++)
+        m->wp[i] = m->w + m->param[i].at;
+    return 0;
+}
+
+int model_open(struct model *m, const struct config *cfg, struct why *why)
+{
+    *m = (struct model){.cfg = *cfg};
+    m->layer = calloc(cfg->layers, sizeof *m->layer);
+    m->first = calloc(cfg->layers + 1, sizeof *m->first);
+    if (m->layer && m->first) {
+        for (int i = 0; i < cfg->layers; i++)
+            config_layer(cfg, i, &m->layer[i]);
+        if (allocate(m) == 0)
+            return FAIL_NONE;
+    }
+    model_close(m);
+    return fail(why, FAIL_INPUT, "not enough memory for the model's parameters; take a smaller one "
+                                 "(--size, layers, width)");
+}
+
+void model_close(struct model *m)
+{
+    pages_free(m->w, m->n * sizeof *m->w);
+    free(m->layer);
+    free(m->first);
+    free(m->param);
+    free(m->wp);
+    *m = (struct model){0};
+}
+
+static void init_mixer(struct model *m, int layer, uint64_t seed)
+{
+    real        *w[BLOCK_PARAMS];
+    struct block b = model_block(m, layer, NULL);
+    int          at = m->first[layer] + 1;
+
+    for (int j = 0; j < b.n_mixer; j++)
+        w[j] = m->w + m->param[at + j].at;
+    mixer_init(b.cfg, w, seed, (uint64_t)(layer + 1) << 32);
+}
+
+void model_init(struct model *m, uint64_t seed)
+{
+    for (int i = 0; i < m->n_param; i++) {
+        struct rng r = rng_open(seed, RNG_INIT, i);
+
+        param_fill(&m->param[i].is, m->w + m->param[i].at, m->cfg.layers, &r);
+    }
+    for (int i = 0; i < m->cfg.layers; i++)
+        init_mixer(m, i, seed);
+}
+
+size_t model_count(const struct model *m)
+{
+    size_t n = 0;
+
+    for (int i = 0; i < m->n_param; i++)
+        n += m->param[i].is.buffer ? 0 : param_size(&m->param[i].is);
+    return n;
+}
+
+struct block model_block(const struct model *m, int i, real *const *dwp)
+{
+    enum { AROUND_MIXER = 5 };          // norm1, norm2, wg, wu, wd
+
+    return (struct block){
+        .cfg = &m->layer[i],
+        .mlp = m->cfg.mlp,
+        .n_mixer = m->first[i + 1] - m->first[i] - AROUND_MIXER,
+        .w = m->wp + m->first[i],
+        .dw = dwp ? dwp + m->first[i] : NULL,
+    };
+}
+
+const real *model_head(const struct model *m)
+{
+    return m->cfg.tied ? m->wp[EMBED] : m->wp[m->n_param - 1];
+}
+
+double model_flops(const struct model *m, int T, int window)
+{
+    const struct config *c = &m->cfg;
+    double f = 2.0 * T * c->width * c->vocab;
+
+    for (int i = 0; i < c->layers; i++)
+        f += mixer_flops(&m->layer[i], T, window) + 6.0 * T * c->width * c->mlp;
+    return f;
+}
