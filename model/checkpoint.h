@@ -14,7 +14,8 @@
 enum { CHECKPOINT_VERSION = 1 };
 
 /* Write the three files into dir (an uncommitted directory). FAIL_WRITE. */
-int checkpoint_write(const char *dir, const struct model *m, const struct tokenizer *t, struct why *why);
+int checkpoint_write(const char *dir, const struct model *m, const struct tokenizer *t,
+                     struct why *why);
 
 /* Check the manifest, then load model and tokenizer. path is a checkpoint directory, or a run
  * directory, which means its `latest`; the directory used is left in dir (cap bytes, may be NULL).
@@ -25,7 +26,8 @@ int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, cha
 /* The checkpoint directory that path means. FAIL_INPUT: no such path, or a run without one yet. */
 int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why);
 
-/* Save n named tensors of the model's layout ("m", "v") for the trainer, and load them back. */
+/* Save n (at most 4) arrays of the model's layout for the trainer, buffers left out, as tensors
+ * "m.embed", "v.embed" ... for kinds "m", "v"; and load them back. FAIL_WRITE / FAIL_INPUT. */
 int checkpoint_write_like(const char *path, const struct model *m, const char *const *kind,
                           const real *const *values, int n, struct why *why);
 int checkpoint_read_like(const char *path, const struct model *m, const char *const *kind,
