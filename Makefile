@@ -38,14 +38,14 @@ $(if $(OPT),,$(error MODE=$(MODE) is none of release, debug, asan, double))
 BLAS_LIB := $(firstword $(wildcard /usr/lib/*/openblas-openmp /usr/lib/openblas-openmp) $(OPENBLAS_LIB))
 BLAS_INC := $(firstword $(wildcard /usr/include/*/openblas-openmp) $(OPENBLAS_INC))
 
-WARN     := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla
+WARN     := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-missing-field-initializers
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
 CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE $(if $(BLAS_INC),-I$(BLAS_INC))
 CFLAGS   := -std=c11 -g $(OPT) $(MATH) -fopenmp
 CXXFLAGS := -std=c++17 -g $(OPT) -fopenmp
+comma    := ,
 LDLIBS   := $(if $(BLAS_LIB),-L$(BLAS_LIB) -Wl$(comma)-rpath$(comma)$(BLAS_LIB)) -lopenblas \
             -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
-comma    := ,
 
 LIB   := $(wildcard tokenizer/*.cc tokenizer/*.c data/*.c model/*.c model/mixers/*.c \
            model/positions/*.c infer/*.c train/*.c)
@@ -90,5 +90,55 @@ $O/train/configs.inc: $(wildcard train/configs/*.cfg)
 	$Qfor f in $^; do printf '{"%s",\n' "$$(basename $$f .cfg)"; \
 	  sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$f; echo '},'; done > $@
 
+# ---- tests -------------------------------------------------------------------------------------
+
+# Every program, then the numerical ones again in double precision.
+DOUBLE := test_golden test_mixers test_numeric
+
+test: deps
+	@$(MAKE) --no-print-directory MODE=$(MODE) run-tests
+	@$(MAKE) --no-print-directory MODE=double run-double
+	@echo "all tests passed"
+
+run-tests: $O/bin/weft $(TESTX)
+	@for t in $(TESTX); do WEFT=$O/bin/weft $$t || exit 1; done
+	@for t in $(wildcard tests/*.sh); do WEFT=$O/bin/weft sh $$t || exit 1; done
+
+run-double: $(DOUBLE:%=$O/tests/%)
+	@for t in $^; do $$t || exit 1; done
+
+check: deps
+	@ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+	  $(MAKE) --no-print-directory MODE=asan run-tests
+
+# tokenizer < data < model < infer < train < tools: includes go left only.
+layers:
+	@! grep -rnE '#include "(data|model|infer|train|tools|tests)/' tokenizer
+	@! grep -rnE '#include "(model|infer|train|tools|tests)/' data
+	@! grep -rnE '#include "(infer|train|tools|tests)/' model
+	@! grep -rnE '#include "(train|tools|tests)/' infer
+	@! grep -rnE '#include "(tools|tests)/' train
+	@! grep -rnE '#include "tests/' tools
+	@! grep -rlE 'cblas' tokenizer data infer train tools model | grep -v model/linear.c
+
+# ---- setting up ---------------------------------------------------------------------------------
+
+DEBIAN := gcc g++ make pkg-config libopenblas-openmp-dev libsentencepiece-dev libzstd-dev \
+          libjansson-dev libxxhash-dev check
+
+# Silent when everything is there. Only Debian and Ubuntu are installed on; others are told how.
+deps:
+	@tools/deps.sh $(DEBIAN)
+
+install: $O/bin/weft
+	install -d $(DESTDIR)$(PREFIX)/bin
+	install $O/bin/weft $(DESTDIR)$(PREFIX)/bin/weft
+	ln -sf weft $(DESTDIR)$(PREFIX)/bin/weft-train
+	ln -sf weft $(DESTDIR)$(PREFIX)/bin/weft-infer
+
+clean:
+	rm -rf build
+
+.PHONY: all test run-tests run-double check layers deps install clean
 .SECONDARY:
 -include $(patsubst %.o,%.d,$(LIBO) $(TOOLO) $(MAINO) $(RIGO) $(TESTX:%=%.c.o))

@@ -1,0 +1,123 @@
+/* weft VERB ...: one program with a table of verbs. Called as weft-train or weft-infer it is
+ * that verb. */
+#include "data/fail.h"
+#include "infer/verbs.h"
+#include "model/linear.h"
+#include "tools/verbs.h"
+#include "train/train.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VERSION "0.1.0"
+
+static const struct verb {
+    const char *name;
+    int       (*main)(int argc, char **argv);
+    const char *about;
+} verbs[] = {
+    {"train", train_main, "train a model on text, or continue a run"},
+    {"infer", infer_main, "stream text from a run"},
+    {"score", score_main, "how well a run predicts a text"},
+    {"data", data_main, "tokenize text into a dataset; write the built-in stories"},
+    {"info", info_main, "describe a dataset, a run, or the mixers (--arch)"},
+    {"verify", verify_main, "check every hash of a dataset, a run or a checkpoint"},
+    {"bench", bench_main, "measure this machine, and training and decoding on it"},
+};
+enum { N_VERBS = sizeof verbs / sizeof *verbs };
+
+static void print_help(FILE *f)
+{
+    fputs("weft trains small language models from plain text and streams text from them.\n"
+          "\n"
+          "  weft train book.txt --for 3m                   train for three minutes\n"
+          "  weft infer runs/book -p \"Once upon a time\"     and let it write\n"
+          "\n"
+          "No text at hand?\n"
+          "\n"
+          "  weft data stories > stories.txt\n"
+          "  weft train stories.txt --for 1m\n"
+          "\n"
+          "Verbs:\n", f);
+    for (int i = 0; i < N_VERBS; i++)
+        fprintf(f, "  %-8s %s\n", verbs[i].name, verbs[i].about);
+    fputs("\n"
+          "weft VERB --help (or: weft help VERB) says more; weft --version.\n", f);
+}
+
+static const struct verb *find_verb(const char *name)
+{
+    for (int i = 0; i < N_VERBS; i++)
+        if (!strcmp(name, verbs[i].name))
+            return &verbs[i];
+    return NULL;
+}
+
+static int unknown_verb(const char *name)
+{
+    const char *names[N_VERBS], *near;
+
+    for (int i = 0; i < N_VERBS; i++)
+        names[i] = verbs[i].name;
+    near = nearest_name(name, names, N_VERBS);
+    fprintf(stderr, "weft: unknown verb '%s'; ", name);
+    if (near)
+        fprintf(stderr, "did you mean 'weft %s'?\n", near);
+    else
+        fputs("weft alone lists them\n", stderr);
+    return FAIL_USAGE;
+}
+
+static int help(int argc, char **argv)
+{
+    const struct verb *v = argc > 1 ? find_verb(argv[1]) : NULL;
+    char               flag[] = "--help";
+
+    if (argc > 1 && !v)
+        return unknown_verb(argv[1]);
+    if (v)
+        return v->main(2, (char *[]){argv[1], flag, NULL});
+    print_help(stdout);
+    return 0;
+}
+
+/* The verb in the program's own name: weft-train. */
+static const struct verb *named_verb(const char *program)
+{
+    const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
+
+    return strncmp(base, "weft-", 5) ? NULL : find_verb(base + 5);
+}
+
+static int is_one_of(const char *word, const char *a, const char *b)
+{
+    return !strcmp(word, a) || !strcmp(word, b);
+}
+
+int main(int argc, char **argv)
+{
+    const struct verb *v = argc > 0 ? named_verb(argv[0]) : NULL;
+    const char        *blas;
+    int                skip = v ? 0 : 1;
+
+    if (!v && argc < 2)
+        return help(argc, argv);
+    if (!v && is_one_of(argv[1], "--help", "-h"))
+        return help(1, argv + 1);
+    if (!v && !strcmp(argv[1], "help"))
+        return help(argc - 1, argv + 1);
+    if (!v && is_one_of(argv[1], "--version", "version"))
+        return puts("weft " VERSION) < 0;
+    if (!v)
+        v = find_verb(argv[1]);
+    if (!v)
+        return unknown_verb(argv[1]);
+    blas = linear_blas_problem();
+    if (blas) {
+        fprintf(stderr, "weft: %s\n", blas);
+        return FAIL_USAGE;
+    }
+    threads_start(argc, argv);
+    argv[skip] = (char *)v->name;
+    return v->main(argc - skip, argv + skip);
+}

@@ -1,0 +1,13 @@
+/* The verbs of weft that live in tools/; main.c has the table of all. argv[0] is the verb's name. */
+#ifndef WEFT_VERBS_H
+#define WEFT_VERBS_H
+
+int data_main(int argc, char **argv);       // weft data build | stories
+int info_main(int argc, char **argv);       // weft info PATH | --arch [NAME]
+int verify_main(int argc, char **argv);     // weft verify PATH
+int bench_main(int argc, char **argv);      // weft bench
+
+/* Choose and bind OpenMP's threads; may re-execute the program with these arguments, once. */
+void threads_start(int argc, char **argv);
+
+#endif
