@@ -3,12 +3,20 @@
  *     .txt (and any other name)   one document, or several parted by lines <|endoftext|>
  *     .jsonl                      one document per line, its "text" field (or `field`)
  *     either with .zst            decompressed on the way
- *     a directory                 its .txt and .jsonl files (and .zst), recursive, in byte order
+ *     a directory                 its .txt and .jsonl files (and .zst), recursive, in
+ *                                 byte order of their paths; no name that begins with .
  *     -                           stdin, as .txt
  *
+ * The newline before a <|endoftext|> line belongs to the document, the line itself to
+ * none. A document without a byte is no document. A UTF-8 byte order mark at a file's
+ * start is dropped, blank .jsonl lines are skipped; every other byte, valid UTF-8 or not,
+ * is kept.
+ *
  * Memory is constant: a document comes in pieces of at most TEXT_PIECE bytes, cut after a
- * newline where there is one, never inside a UTF-8 character (a lone invalid byte is its own
- * character). A tokenizer may encode each piece by itself: no token crosses a newline.
+ * newline where there is one, never inside a UTF-8 character (a lone invalid byte is its
+ * own character). A tokenizer may encode each piece by itself: no token crosses a
+ * newline. A .jsonl line is held whole, so it may have at most TEXT_LINE bytes; zstd
+ * windows, at most 128 MiB.
  */
 #ifndef WEFT_TEXT_H
 #define WEFT_TEXT_H
@@ -19,29 +27,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TEXT_PIECE = 1 << 20 };
+enum { TEXT_PIECE = 1 << 20, TEXT_LINE = 64 << 20 };
 
 struct text_piece {
     const char *bytes;      // valid until the next call
-    size_t      len;        // may be 0 for the last piece of a document
+    size_t      len;        // at least 1
     bool        last;       // the document ends with this piece
 };
 
 struct text;                // an open stream
 
-/* paths: n files or directories. field: the .jsonl field, NULL for "text". Missing, unreadable
- * or unsuitable inputs (FIFO, device, directory loop, empty directory) fail here or in
- * text_next. FAIL_INPUT. */
-int  text_open(struct text **t, const char *const *paths, int n, const char *field, struct why *why);
+/* paths: n files or directories. field: the .jsonl field, NULL for "text". FAIL_INPUT: a
+ * path is missing, unreadable, empty, a pipe, device or socket; a directory holds no text
+ * file, or a link leads back into it. On failure *t is NULL. */
+int  text_open(struct text **t, const char *const *paths, int n, const char *field,
+               struct why *why);
 
-/* The next piece. At the end piece->bytes is NULL. FAIL_INPUT: truncated or corrupt .zst, bad
- * JSON, with file and line. */
+/* The next piece. At the end piece->bytes is NULL. FAIL_INPUT: truncated or corrupt .zst,
+ * bad JSON, with file and line; or the end, when there was no document at all. After a
+ * failure only text_close may be called. */
 int  text_next(struct text *t, struct text_piece *piece, struct why *why);
 
-void text_close(struct text *t);
+void text_close(struct text *t);                        // NULL is fine
 
-/* Bytes of input consumed so far, and in all (files only; 0 when stdin makes it unknown): for
- * progress. Compressed files count compressed. */
+/* Bytes of input consumed so far, and in all (files only; 0 when stdin makes it unknown):
+ * for progress. Compressed files count compressed. */
 uint64_t text_consumed(const struct text *t);
 uint64_t text_total(const struct text *t);
 

@@ -1,0 +1,220 @@
+#include "data/inputs.h"
+
+#include "data/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Whether the first *n characters of name end in suffix, in any case; if so, *n drops. */
+static bool strip(const char *name, size_t *n, const char *suffix)
+{
+    size_t len = strlen(suffix);
+
+    if (*n <= len || strncasecmp(name + *n - len, suffix, len))
+        return false;
+    *n -= len;
+    return true;
+}
+
+/* Set jsonl and zst; false when a directory's file of this name is passed over. */
+static bool classify(struct input *f, const char *name)
+{
+    size_t n = strlen(name);
+
+    f->zst = strip(name, &n, ".zst");
+    f->jsonl = strip(name, &n, ".jsonl");
+    return f->jsonl || strip(name, &n, ".txt");
+}
+
+static int no_memory(struct why *why)
+{
+    return fail(why, FAIL_INPUT, "no memory for the list of input files; give fewer");
+}
+
+static int push(struct inputs *in, struct input f, struct why *why)
+{
+    if (in->n == in->cap) {
+        size_t        cap = in->cap ? 2 * in->cap : 16;
+        struct input *file = realloc(in->file, cap * sizeof *file);
+
+        if (!file)
+            return no_memory(why);
+        in->file = file;
+        in->cap = cap;
+    }
+    f.path = strdup(f.path);
+    if (!f.path)
+        return no_memory(why);
+    in->file[in->n++] = f;
+    return 0;
+}
+
+/* Set f->size if the file can be read. */
+static int probe(struct input *f, struct why *why)
+{
+    int fd, rc = file_open(f->path, &fd, &f->size, why);
+
+    if (!rc)
+        close(fd);
+    return rc;
+}
+
+/* ---- a directory ------------------------------------------------------------------- */
+
+struct walk {
+    struct inputs *in;
+    struct inputs  dirs;        // still to be read; only path is used
+    void          *seen;        // tree of struct place
+    struct why    *why;
+};
+
+struct place {
+    dev_t dev;
+    ino_t ino;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    if (x->dev != y->dev)
+        return x->dev < y->dev ? -1 : 1;
+    return x->ino == y->ino ? 0 : x->ino < y->ino ? -1 : 1;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(((const struct input *)a)->path, ((const struct input *)b)->path);
+}
+
+/* Queue a directory that has not been seen in this walk. */
+static int enter(struct walk *w, char *path, const struct stat *st)
+{
+    struct place *here = malloc(sizeof *here), **node;
+
+    if (!here)
+        return no_memory(w->why);
+    *here = (struct place){st->st_dev, st->st_ino};
+    node = tsearch(here, &w->seen, by_place);
+    if (!node || *node != here)
+        free(here);
+    if (!node)
+        return no_memory(w->why);
+    if (*node != here)
+        return fail(w->why, FAIL_INPUT,
+                    "%s: leads into a directory that is read already; remove that link",
+                    path);
+    return push(&w->dirs, (struct input){.path = path}, w->why);
+}
+
+static int visit(struct walk *w, const char *dir, const char *name)
+{
+    char         path[PATH_MAX];
+    struct input f = {.path = path};
+    struct stat  st;
+    int          rc;
+
+    if (strlen(dir) + strlen(name) + 2 > sizeof path)
+        return fail(w->why, FAIL_INPUT, "%s: the path of '%s' in it is too long", dir,
+                    name);
+    path_join(path, sizeof path, dir, name);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return enter(w, path, &st);
+    if (!classify(&f, name))
+        return 0;
+    rc = probe(&f, w->why);
+    return rc || f.size == 0 ? rc : push(w->in, f, w->why);
+}
+
+static int read_dir(struct walk *w, const char *dir)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    int            rc = 0;
+
+    if (!d)
+        return fail(w->why, FAIL_INPUT, "%s: cannot open: %s", dir, strerror(errno));
+    while (!rc && (errno = 0, e = readdir(d)))
+        if (e->d_name[0] != '.')
+            rc = visit(w, dir, e->d_name);
+    if (!rc && errno)
+        rc = fail(w->why, FAIL_INPUT, "%s: cannot read: %s", dir, strerror(errno));
+    closedir(d);
+    return rc;
+}
+
+/* Append the text files below path, sorted. No recursion and one open directory at a
+ * time, so depth costs nothing. */
+static int list_dir(struct inputs *in, char *path, const struct stat *st, struct why *why)
+{
+    struct walk w = {.in = in, .why = why};
+    size_t      first = in->n;
+    int         rc = enter(&w, path, st);
+
+    while (!rc && w.dirs.n) {
+        char *dir = w.dirs.file[--w.dirs.n].path;
+
+        rc = read_dir(&w, dir);
+        free(dir);
+    }
+    tdestroy(w.seen, free);
+    inputs_free(&w.dirs);
+    if (!rc && in->n == first)
+        return fail(why, FAIL_INPUT,
+                    "%s: no .txt or .jsonl file (or .zst of them) with text in this "
+                    "directory; name the files themselves", path);
+    if (!rc)
+        qsort(in->file + first, in->n - first, sizeof *in->file, by_path);
+    return rc;
+}
+
+/* ---- all of them ------------------------------------------------------------------- */
+
+static int list_path(struct inputs *in, const char *path, struct why *why)
+{
+    struct input f = {.path = (char *)path};
+    struct stat  st;
+    int          rc;
+
+    if (!strcmp(path, "-"))
+        return push(in, f, why);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return list_dir(in, f.path, &st, why);
+    classify(&f, path);
+    rc = probe(&f, why);
+    if (rc)
+        return rc;
+    if (f.size == 0)
+        return fail(why, FAIL_INPUT, "%s: empty; give a file with text in it", path);
+    return push(in, f, why);
+}
+
+int inputs_list(struct inputs *in, const char *const *paths, int n, struct why *why)
+{
+    int rc = 0;
+
+    *in = (struct inputs){0};
+    if (n < 1)
+        return fail(why, FAIL_INPUT,
+                    "no input; give a text file, a directory, or - for stdin");
+    for (int i = 0; i < n && !rc; i++)
+        rc = list_path(in, paths[i], why);
+    if (rc)
+        inputs_free(in);
+    return rc;
+}
+
+void inputs_free(struct inputs *in)
+{
+    for (size_t i = 0; i < in->n; i++)
+        free(in->file[i].path);
+    free(in->file);
+    *in = (struct inputs){0};
+}

@@ -1,0 +1,108 @@
+#include "data/source.h"
+
+#include "data/file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd_errors.h>
+
+enum { WINDOW_LOG = 27 };       // 128 MiB: what zstd itself accepts without --long
+
+static int open_zstd(struct source *s, struct why *why)
+{
+    s->zstd = ZSTD_createDCtx();
+    s->packed = malloc(ZSTD_DStreamInSize());
+    s->in.src = s->packed;
+    if (!s->zstd || !s->packed) {
+        source_close(s);
+        return fail(why, FAIL_INPUT, "%s: no memory to decompress it", s->path);
+    }
+    ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, WINDOW_LOG);
+    return 0;
+}
+
+int source_open(struct source *s, const char *path, bool zst, struct why *why)
+{
+    int rc;
+
+    *s = (struct source){.path = path, .fd = STDIN_FILENO};
+    if (!strcmp(path, "-")) {
+        s->path = "stdin";
+        return 0;
+    }
+    rc = file_open(path, &s->fd, NULL, why);
+    return rc || !zst ? rc : open_zstd(s, why);
+}
+
+void source_close(struct source *s)
+{
+    ZSTD_freeDCtx(s->zstd);
+    free(s->packed);
+    if (s->fd > STDIN_FILENO)
+        close(s->fd);
+    s->zstd = NULL;
+    s->packed = NULL;
+    s->fd = -1;
+}
+
+static int read_plain(struct source *s, char *buf, size_t cap, size_t *got,
+                      struct why *why)
+{
+    ssize_t n;
+
+    do
+        n = read(s->fd, buf, cap);
+    while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return fail(why, FAIL_INPUT, "%s: cannot read: %s", s->path, strerror(errno));
+    *got = (size_t)n;
+    s->read += *got;
+    return 0;
+}
+
+static int fail_zstd(const struct source *s, size_t code, struct why *why)
+{
+    if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
+        return fail(why, FAIL_INPUT,
+                    "%s: needs more than 128 MiB to decompress; compress it again "
+                    "without --long", s->path);
+    return fail(why, FAIL_INPUT,
+                "%s: corrupt, or not a zstd file (%s); check it with: zstd -t", s->path,
+                ZSTD_getErrorName(code));
+}
+
+/* The file ends between two frames, or it is truncated. Output that did not fit before is
+ * still handed out after the file's last byte was read. */
+static int read_zstd(struct source *s, char *buf, size_t cap, size_t *got,
+                     struct why *why)
+{
+    ZSTD_outBuffer out = {buf, cap, 0};
+
+    while (out.pos == 0) {
+        if (s->in.pos == s->in.size) {
+            int rc = read_plain(s, s->packed, ZSTD_DStreamInSize(), &s->in.size, why);
+
+            if (rc)
+                return rc;
+            s->in.pos = 0;
+            if (s->in.size == 0 && s->pending == 0)
+                break;
+        }
+        s->pending = ZSTD_decompressStream(s->zstd, &out, &s->in);
+        if (ZSTD_isError(s->pending))
+            return fail_zstd(s, s->pending, why);
+        if (s->in.size == 0 && out.pos == 0)
+            return fail(why, FAIL_INPUT,
+                        "%s: truncated: the file ends inside a zstd frame; copy it again",
+                        s->path);
+    }
+    *got = out.pos;
+    return 0;
+}
+
+int source_read(struct source *s, char *buf, size_t cap, size_t *got, struct why *why)
+{
+    return s->zstd ? read_zstd(s, buf, cap, got, why) : read_plain(s, buf, cap, got, why);
+}

@@ -1,0 +1,389 @@
+#include "data/text.h"
+
+#include "data/inputs.h"
+#include "data/jsonl.h"
+#include "data/source.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MARK "<|endoftext|>"
+
+/* LOOKAHEAD bytes behind a piece tell whether a marker line follows it: the marker, \r
+ * and \n at most. So a piece that is not the last of its document always has something
+ * after it. */
+enum { MARK_LEN = sizeof MARK - 1, LOOKAHEAD = 16, BUFFER = TEXT_PIECE + LOOKAHEAD };
+
+struct text {
+    struct inputs in;
+    size_t        at;               // index of the current input
+    bool          open;             // src is in use
+    struct source src;
+    char         *field;
+    char         *buf;              // read, not handed out: buf[start .. end)
+    size_t        cap, start, end;
+    bool          eof;              // src has no more than that
+    bool          line_start;       // buf[start] begins a line
+    long          line;             // .jsonl: lines read
+    const char   *doc;              // .jsonl: what remains of the current document
+    size_t        doc_len;
+    bool          any;              // there was a document
+    uint64_t      consumed;         // bytes of the inputs before this one
+};
+
+/* ---- UTF-8 ------------------------------------------------------------------------- */
+
+/* Length of the valid UTF-8 character at s, of at most n > 0 bytes; 0 when there is none.
+ *
+ *     00..7f | c2..df X | e0 a0..bf X | e1..ec,ee,ef X X | ed 80..9f X
+ *     f0 90..bf X X | f1..f3 X X X | f4 80..8f X X                          X = 80..bf
+ */
+static size_t utf8_length(const char *s, size_t n)
+{
+    const unsigned char *u = (const unsigned char *)s;
+    unsigned char        low = 0x80, high = 0xbf;
+    size_t               len = u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : 4;
+
+    if (u[0] < 0x80)
+        return 1;
+    if (u[0] < 0xc2 || u[0] > 0xf4 || len > n)
+        return 0;
+    switch (u[0]) {
+    case 0xe0: low = 0xa0;  break;
+    case 0xed: high = 0x9f; break;
+    case 0xf0: low = 0x90;  break;
+    case 0xf4: high = 0x8f; break;
+    }
+    if (u[1] < low || u[1] > high)
+        return 0;
+    for (size_t i = 2; i < len; i++)
+        if ((u[i] & 0xc0) != 0x80)
+            return 0;
+    return len;
+}
+
+/* How many bytes from s on are ASCII, counted in blocks of 32. */
+static size_t ascii_blocks(const char *s, size_t n)
+{
+    size_t i = 0;
+
+    for (; i + 32 <= n; i += 32) {
+        uint64_t w[4];
+
+        memcpy(w, s + i, sizeof w);
+        if ((w[0] | w[1] | w[2] | w[3]) & 0x8080808080808080u)
+            break;
+    }
+    return i;
+}
+
+size_t text_invalid(const char *bytes, size_t len)
+{
+    size_t bad = 0;
+
+    for (size_t i = 0; i < len;) {
+        i += ascii_blocks(bytes + i, len - i);
+        for (size_t end = i + 32 < len ? i + 32 : len; i < end;) {
+            size_t n = utf8_length(bytes + i, len - i);
+
+            bad += n == 0;
+            i += n ? n : 1;
+        }
+    }
+    return bad;
+}
+
+/* Length of the next piece of a document that goes on for n bytes at least. */
+static size_t cut(const char *s, size_t n)
+{
+    const char *newline;
+
+    if (n <= TEXT_PIECE)
+        return n;
+    newline = memrchr(s, '\n', TEXT_PIECE);
+    if (newline)
+        return (size_t)(newline - s) + 1;
+    for (size_t back = 1; back < 4; back++)
+        if (utf8_length(s + TEXT_PIECE - back, n - TEXT_PIECE + back) > back)
+            return TEXT_PIECE - back;
+    return TEXT_PIECE;
+}
+
+/* ---- reading ----------------------------------------------------------------------- */
+
+/* Move what is left to the front and read until the buffer is full or the input ends. */
+static int fill(struct text *t, struct why *why)
+{
+    memmove(t->buf, t->buf + t->start, t->end - t->start);
+    t->end -= t->start;
+    t->start = 0;
+    while (!t->eof && t->end < t->cap) {
+        size_t got;
+        int    rc = source_read(&t->src, t->buf + t->end, t->cap - t->end, &got, why);
+
+        if (rc)
+            return rc;
+        t->eof = got == 0;
+        t->end += got;
+    }
+    return 0;
+}
+
+static int open_input(struct text *t, struct why *why)
+{
+    const struct input *f = &t->in.file[t->at];
+    int                 rc = source_open(&t->src, f->path, f->zst, why);
+
+    if (rc)
+        return rc;
+    t->open = true;
+    t->start = t->end = 0;
+    t->eof = false;
+    t->line_start = true;
+    t->line = 0;
+    rc = fill(t, why);
+    if (!rc && t->end >= 3 && !memcmp(t->buf, "\xef\xbb\xbf", 3))
+        t->start = 3;
+    return rc;
+}
+
+static void close_input(struct text *t)
+{
+    t->consumed += t->src.read;
+    source_close(&t->src);
+    t->open = false;
+    t->at++;
+}
+
+/* ---- plain text -------------------------------------------------------------------- */
+
+/* Bytes before the first marker line in the buffer, and in *mark the length of that line.
+ * When there is none, or its end cannot be seen yet: all bytes, and 0. */
+static size_t find_mark(const struct text *t, size_t *mark)
+{
+    const char *s = t->buf + t->start, *end = t->buf + t->end;
+
+    for (const char *p = s; (p = memmem(p, (size_t)(end - p), MARK, MARK_LEN));
+         p += MARK_LEN) {
+        const char *rest = p + MARK_LEN;
+
+        if (p == s ? !t->line_start : p[-1] != '\n')
+            continue;
+        if (rest + 1 < end && rest[0] == '\r' && rest[1] == '\n')
+            *mark = MARK_LEN + 2;
+        else if (rest < end ? rest[0] == '\n' : t->eof)
+            *mark = MARK_LEN + (rest < end);
+        else
+            continue;
+        return (size_t)(p - s);
+    }
+    *mark = 0;
+    return (size_t)(end - s);
+}
+
+/* Bytes of text up to the document's end, or as many as the buffer holds; *mark as in
+ * find_mark. 0 at the end of the input. */
+static int look_ahead(struct text *t, size_t *n, size_t *mark, struct why *why)
+{
+    for (;;) {
+        *n = find_mark(t, mark);
+        if (!*mark && !t->eof) {
+            int rc = fill(t, why);
+
+            if (rc)
+                return rc;
+            *n = find_mark(t, mark);
+        }
+        if (*n || !*mark)
+            return 0;
+        t->start += *mark;          // a document without a byte
+        t->line_start = true;
+    }
+}
+
+/* piece->bytes is NULL at the end of the input. */
+static int next_plain(struct text *t, struct text_piece *piece, struct why *why)
+{
+    size_t n, mark;
+    int    rc = look_ahead(t, &n, &mark, why);
+
+    if (rc || !n)
+        return rc;
+    piece->bytes = t->buf + t->start;
+    piece->len = cut(piece->bytes, n);
+    piece->last = piece->len == n;
+    t->start += piece->len + (piece->last ? mark : 0);
+    t->line_start = piece->last || piece->bytes[piece->len - 1] == '\n';
+    return 0;
+}
+
+/* ---- .jsonl ------------------------------------------------------------------------ */
+
+static int grow(struct text *t, struct why *why)
+{
+    const char *path = t->src.path;
+    char       *buf;
+
+    if (t->cap >= TEXT_LINE)
+        return fail(why, FAIL_INPUT,
+                    "%s:%ld: a line of more than %d MiB; split its text over several",
+                    path, t->line + 1, TEXT_LINE >> 20);
+    buf = realloc(t->buf, 2 * t->cap);
+    if (!buf)
+        return fail(why, FAIL_INPUT, "%s:%ld: no memory for this line", path,
+                    t->line + 1);
+    t->buf = buf;
+    t->cap *= 2;
+    return 0;
+}
+
+/* The next line without its newline; *line is NULL at the end of the input. */
+static int next_line(struct text *t, char **line, size_t *len, struct why *why)
+{
+    for (size_t seen = 0;;) {
+        char  *s = t->buf + t->start;
+        size_t n = t->end - t->start;
+        char  *newline = memchr(s + seen, '\n', n - seen);
+        int    rc;
+
+        if (newline || t->eof) {
+            *line = n ? s : NULL;
+            *len = newline ? (size_t)(newline - s) : n;
+            t->start += *len + (newline != NULL);
+            t->line++;
+            return 0;
+        }
+        seen = n;
+        if (n == t->cap && (rc = grow(t, why)))
+            return rc;
+        if ((rc = fill(t, why)))
+            return rc;
+    }
+}
+
+static bool is_blank(const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (s[i] != ' ' && s[i] != '\t' && s[i] != '\r')
+            return false;
+    return true;
+}
+
+/* The next document that is not empty into t->doc; NULL at the end of the input. */
+static int next_document(struct text *t, struct why *why)
+{
+    char   problem[256], *line;
+    size_t len;
+
+    for (t->doc_len = 0; !t->doc_len;) {
+        int rc = next_line(t, &line, &len, why);
+
+        t->doc = NULL;
+        if (rc || !line)
+            return rc;
+        if (is_blank(line, len))
+            continue;
+        if (!jsonl_field(line, len, t->field, &t->doc, &t->doc_len, problem,
+                         sizeof problem))
+            return fail(why, FAIL_INPUT, "%s:%ld: %s", t->src.path, t->line, problem);
+    }
+    return 0;
+}
+
+/* As next_plain. */
+static int next_json(struct text *t, struct text_piece *piece, struct why *why)
+{
+    if (!t->doc_len) {
+        int rc = next_document(t, why);
+
+        if (rc || !t->doc)
+            return rc;
+    }
+    piece->bytes = t->doc;
+    piece->len = cut(t->doc, t->doc_len);
+    piece->last = piece->len == t->doc_len;
+    t->doc += piece->len;
+    t->doc_len -= piece->len;
+    return 0;
+}
+
+/* ---- the stream -------------------------------------------------------------------- */
+
+int text_open(struct text **t, const char *const *paths, int n, const char *field,
+              struct why *why)
+{
+    struct inputs in;
+    int           rc = inputs_list(&in, paths, n, why);
+
+    *t = NULL;
+    if (rc)
+        return rc;
+    struct text *x = calloc(1, sizeof *x);
+
+    if (x) {
+        *x = (struct text){.in = in, .cap = BUFFER};
+        x->buf = malloc(x->cap);
+        x->field = strdup(field ? field : "text");
+    }
+    if (!x || !x->buf || !x->field) {
+        if (!x)
+            inputs_free(&in);
+        text_close(x);
+        return fail(why, FAIL_INPUT, "no memory to read text with");
+    }
+    *t = x;
+    return 0;
+}
+
+int text_next(struct text *t, struct text_piece *piece, struct why *why)
+{
+    const char *first = t->in.file[0].path;
+
+    *piece = (struct text_piece){0};
+    while (t->at < t->in.n) {
+        const struct input *f = &t->in.file[t->at];
+        int                 rc = t->open ? 0 : open_input(t, why);
+
+        if (!rc)
+            rc = f->jsonl ? next_json(t, piece, why) : next_plain(t, piece, why);
+        if (rc || piece->bytes) {
+            t->any |= !rc;
+            return rc;
+        }
+        close_input(t);
+    }
+    if (!t->any)
+        return fail(why, FAIL_INPUT, "%s%s: no text in it; give a file with text in it",
+                    strcmp(first, "-") ? first : "stdin",
+                    t->in.n > 1 ? " and the other inputs" : "");
+    return 0;
+}
+
+void text_close(struct text *t)
+{
+    if (!t)
+        return;
+    if (t->open)
+        source_close(&t->src);
+    inputs_free(&t->in);
+    free(t->buf);
+    free(t->field);
+    free(t);
+}
+
+uint64_t text_consumed(const struct text *t)
+{
+    return t->consumed + (t->open ? t->src.read : 0);
+}
+
+uint64_t text_total(const struct text *t)
+{
+    uint64_t total = 0;
+
+    for (size_t i = 0; i < t->in.n; i++) {
+        if (!strcmp(t->in.file[i].path, "-"))
+            return 0;
+        total += t->in.file[i].size;
+    }
+    return total;
+}
