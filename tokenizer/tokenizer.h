@@ -1,12 +1,14 @@
 /* Text to ids and back.
  *
  * One API over SentencePiece (unigram, bpe) and a byte tokenizer. Encoding loses nothing:
- * joining the bytes of the pieces gives back the text, whatever it holds. What SentencePiece
- * cannot carry (bytes that are not UTF-8, U+2581, NUL) is encoded as byte pieces.
+ * joining the bytes of the pieces gives back the text, whatever it holds. What
+ * SentencePiece cannot carry (bytes that are not UTF-8, U+2581, U+2585, NUL, tab,
+ * newline) is encoded as byte pieces. No token crosses a newline, so lines may be encoded
+ * one by one.
  *
  *     ids      SentencePiece: unk 0, bos 1, eos 2, then 256 byte pieces, then the rest
  *              bytes: id = byte, eos 256; the vocabulary is 257
- *     model    what is stored as tokenizer.model: SentencePiece's own file, or "weft-bytes"
+ *     model    stored as tokenizer.model: SentencePiece's own file, or "weft-bytes"
  *
  * A tokenizer is immutable once loaded and may be used by several threads at once.
  * No C++ exception and no exit() reaches the caller.
@@ -31,20 +33,26 @@ enum tokenizer_err {
     TOKENIZER_ENOMEM,
 };
 
+/* What a vocabulary that is trained may be asked to be. */
+enum { TOKENIZER_VOCAB_MIN = 264, TOKENIZER_VOCAB_MAX = 1 << 20 };
+
 struct tokenizer;
 
-/* The next piece of training text and its length, or NULL at the end. The text stays valid
- * until the next call. */
+/* The next piece of training text and its length, or NULL at the end. The text stays
+ * valid until the next call. The end of a piece counts as the end of a line. */
 typedef const char *(*tokenizer_next)(void *user, size_t *len);
 
-/* Train a tokenizer of about `vocab` ids and hand over its model (malloc'ed; caller frees).
- * kind is "unigram", "bpe" or "bytes" (which reads no text). The trainer runs in a child
- * process, so call this before the first OpenMP region. close_fd: a descriptor the child must
- * not inherit (the run's lock), or -1. On failure *model is NULL and `why` (cap bytes, may be
- * NULL) holds SentencePiece's own words, or, for TOKENIZER_EVOCAB, the largest vocabulary
- * that fits. */
-enum tokenizer_err tokenizer_train(const char *kind, int vocab, tokenizer_next next, void *user,
-                                   int close_fd, void **model, size_t *len, char *why, size_t cap);
+/* Train a tokenizer of `vocab` ids, or up to a tenth less, and hand over its model
+ * (malloc'ed; caller frees). kind is "unigram", "bpe" or "bytes" (which reads no text).
+ * `next` is called in this process, until it has given about 32 MiB; the trainer runs in
+ * a child, so call this before the first OpenMP region. close_fd: a descriptor the child
+ * must not inherit (the run's lock), or -1. On failure *model is NULL and `why` (cap
+ * bytes, may be NULL) holds, for TOKENIZER_ETRAIN, the reason in SentencePiece's own
+ * words or ours, and, for TOKENIZER_EVOCAB, the largest vocabulary that fits, as a
+ * number. The same text gives the same model. */
+enum tokenizer_err tokenizer_train(const char *kind, int vocab, tokenizer_next next,
+                                   void *user, int close_fd, void **model, size_t *len,
+                                   char *why, size_t cap);
 
 /* Load from memory. The bytes are checked before SentencePiece sees them. */
 enum tokenizer_err tokenizer_load(struct tokenizer **t, const void *model, size_t len);
@@ -60,16 +68,19 @@ uint64_t    tokenizer_fingerprint(const struct tokenizer *t);    // xxh3 of the 
 /* The model as given to tokenizer_load; owned by t. */
 const void *tokenizer_model(const struct tokenizer *t, size_t *len);
 
-/* Returns how many ids the text needs, which may exceed cap (then only cap were written and
- * a second call with a larger buffer succeeds), or -1 when out of memory. No bos, no eos. */
-long tokenizer_encode(const struct tokenizer *t, const char *text, size_t len, uint32_t *ids, size_t cap);
+/* Returns how many ids the text needs, at most len, which may exceed cap (then only cap
+ * were written and a second call with a larger buffer succeeds), or -1 when out of
+ * memory. No bos, no eos. */
+long tokenizer_encode(const struct tokenizer *t, const char *text, size_t len,
+                      uint32_t *ids, size_t cap);
 
-/* The bytes that id stands for; owned by t. Special ids (unk, bos, eos) have none: *len = 0.
- * A byte piece may be part of a UTF-8 character. */
+/* The bytes that id stands for; owned by t. Special ids (unk, bos, eos) and ids beyond
+ * the vocabulary have none: *len = 0. A byte piece may be part of a UTF-8 character. */
 const char *tokenizer_piece(const struct tokenizer *t, uint32_t id, size_t *len);
 
-/* Join the bytes of n ids into text; returns how many bytes that needs, writing at most cap. */
-size_t tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t n, char *text, size_t cap);
+/* Join the bytes of n ids into text; returns how many that needs, writing at most cap. */
+size_t tokenizer_decode(const struct tokenizer *t, const uint32_t *ids, size_t n,
+                        char *text, size_t cap);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,136 @@
+#include "tokenizer/child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int child_write(int out, const void *bytes, size_t len)
+{
+    for (const char *p = bytes; len;) {
+        ssize_t n = write(out, p, len);
+
+        if (n < 0 && errno != EINTR)
+            return -1;
+        if (n > 0)
+            p += n, len -= (size_t)n;
+    }
+    return 0;
+}
+
+/* Everything from `in` up to its end, malloc'ed; NULL when reading or memory fails. */
+static char *read_all(int in, size_t *len)
+{
+    size_t room = 1 << 16;
+    char  *bytes = malloc(room);
+
+    for (*len = 0; bytes;) {
+        ssize_t n = read(in, bytes + *len, room - *len);
+
+        if (n == 0)
+            return bytes;
+        if (n < 0 && errno != EINTR)
+            break;
+        if (n > 0 && (*len += (size_t)n) == room) {
+            char *grown = realloc(bytes, room *= 2);
+
+            if (!grown)
+                break;
+            bytes = grown;
+        }
+    }
+    free(bytes);
+    return NULL;
+}
+
+static _Noreturn void be_child(int (*work)(void *, int), void *user, int close_fd,
+                               pid_t parent, int out, int words)
+{
+    int null = open("/dev/null", O_RDWR);
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1);
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN);
+    if (close_fd >= 0)
+        close(close_fd);
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    dup2(words, STDERR_FILENO);
+    _exit(work(user, out) != 0);
+}
+
+/* The first line in the file, or, when it is empty, how the child ended. */
+static void tell(int file, int status, char *words, size_t cap)
+{
+    char    head[1024];
+    ssize_t n = pread(file, head, sizeof head - 1, 0);
+
+    head[n > 0 ? n : 0] = 0;
+    head[strcspn(head, "\n")] = 0;
+    if (head[0])
+        snprintf(words, cap, "%s", head);
+    else if (WIFSIGNALED(status))
+        snprintf(words, cap, "stopped by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(words, cap, "ended without a result");
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = 0;
+
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return status;
+}
+
+/* Wait for the child's result and its end. */
+static int collect(pid_t pid, int in, int file, char **bytes, size_t *len, char *words,
+                   size_t cap)
+{
+    int status;
+
+    *bytes = read_all(in, len);
+    status = wait_for(pid);
+    if (status == 0 && *bytes)
+        return 0;
+    tell(file, status, words, cap);
+    free(*bytes);
+    *bytes = NULL;
+    return -1;
+}
+
+int child_run(int (*work)(void *user, int out), void *user, int close_fd, char **bytes,
+              size_t *len, char *words, size_t cap)
+{
+    int   ends[2] = {-1, -1}, file = memfd_create("stderr", MFD_CLOEXEC), result = -1;
+    pid_t parent = getpid(), pid = -1;
+
+    *bytes = NULL;
+    if (file >= 0 && pipe2(ends, O_CLOEXEC) == 0)
+        pid = fork();
+    if (pid == 0)
+        be_child(work, user, close_fd, parent, ends[1], file);
+    if (pid < 0)
+        snprintf(words, cap, "cannot start a process: %s", strerror(errno));
+    if (ends[1] >= 0)
+        close(ends[1]);
+    if (pid > 0)
+        result = collect(pid, ends[0], file, bytes, len, words, cap);
+    if (ends[0] >= 0)
+        close(ends[0]);
+    if (file >= 0)
+        close(file);
+    return result;
+}
