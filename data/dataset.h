@@ -1,6 +1,6 @@
 /* A dataset directory: text, tokenized once.
  *
- *     dataset.json      what is below in struct dataset, and the xxh3 of each file
+ *     dataset.json      what is below in struct dataset, and the xxh3 of the other three
  *     tokenizer.model
  *     train.tok.zst, val.tok.zst
  */
@@ -35,25 +35,32 @@ struct dataset_options {
     int                n_inputs;
     const char        *field;       // of .jsonl, NULL: text
     const char        *tokenizer;   // unigram, bpe, bytes
-    int                vocab;       // 0: chosen from the amount of text
+    int                vocab;       // 0: chosen from the amount of text; bytes has its own
     double             val_fraction;
     int                lock_fd;     // not to be inherited by the tokenizer's trainer; -1
     /* (optional) called now and then: a phase ("reading", "training the tokenizer",
      * "encoding", "measuring") and how far it is, 0 .. 1. */
     void             (*progress)(void *user, const char *phase, double done);
     void              *user;
+    volatile int      *stop;        // (optional) not 0: give up, leaving nothing behind
 };
 
 /* Build dir from the inputs; it appears whole or not at all. Refuses an existing dir.
- * Must run before the first OpenMP region of the process (the tokenizer's trainer forks). */
+ * Must run before the first OpenMP region of the process (the tokenizer's trainer forks).
+ * FAIL_USAGE: dir exists, a vocabulary that the text cannot fill (says which fits), an unknown
+ * tokenizer. FAIL_INPUT: unreadable, or too little text for two splits. FAIL_WRITE. */
 int  dataset_build(const char *dir, const struct dataset_options *o, struct why *why);
 
-/* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. dataset_verify
- * also checks every hash. FAIL_INPUT. */
+/* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. Reading a frame
+ * checks its ids against the vocabulary. dataset_verify also checks every hash and every frame.
+ * FAIL_INPUT. */
 int  dataset_open(struct dataset *d, const char *dir, struct why *why);
 void dataset_close(struct dataset *d);
 int  dataset_verify(const char *dir, struct why *why);
 
 bool dataset_is(const char *dir);       // there is a dataset.json
+
+/* Write the dataset.json of the other files in dir, for d's numbers and tokenizer. FAIL_WRITE. */
+int  dataset_describe(const struct dataset *d, const char *dir, struct why *why);
 
 #endif

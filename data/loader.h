@@ -16,7 +16,8 @@ enum { LOADER_CACHE = 64 << 20 };
 struct loader;
 
 /* FAIL_INPUT when the shard is shorter than one window. The shard must outlive the loader. */
-int loader_open(struct loader **l, const struct shard *s, uint64_t seed, int B, int T, struct why *why);
+int  loader_open(struct loader **l, const struct shard *s, uint64_t seed, int B, int T,
+                 struct why *why);
 
 /* Batch k: tokens (B, T) and targets (B, T), targets[b][t] = the token after tokens[b][t].
  * The pointers are valid until the next call. Starts preparing batch k + 1. */

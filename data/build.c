@@ -1,0 +1,409 @@
+/* dataset_build reads the text twice.
+ *
+ *     reading     count it; keep an even sample for the tokenizer
+ *     training    the tokenizer, on the part of the sample that is not validation
+ *     encoding    every document into one of the shards; one document may be cut in two
+ *     measuring   zstd -19 of the validation text
+ */
+#include "data/dataset.h"
+#include "data/encode.h"
+#include "data/file.h"
+#include "data/measure.h"
+#include "data/sample.h"
+#include "data/spool.h"
+#include "data/text.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { TRAIN, VAL };
+
+enum { NEAR = 1 << 16 };        // how far the start of validation may move to a newline
+
+struct build {
+    const struct dataset_options *o;
+    char           dir[PATH_MAX];       // the temporary one
+    char           spool[PATH_MAX];     // the text of stdin, in it
+    const char   **inputs;              // o->inputs, with the spool for stdin
+    struct dataset d;                   // what dataset.json will say
+
+    struct order2 order2;
+    struct sample sample;
+    size_t        fed;                  // slices of the sample the trainer has taken
+
+    struct shard_writer *to[2];
+    struct encoder      *encoder;
+    struct yardstick     val;
+
+    uint64_t pos, total;                // bytes of text: so far, in all
+    uint64_t target, cut;               // where validation should begin, where it does
+    int      split;                     // of the next byte
+    bool     open;                      // some of this document is in that split
+};
+
+static void tell(const struct build *b, const char *phase, double done)
+{
+    if (b->o->progress)
+        b->o->progress(b->o->user, phase, done < 1 ? done : 1);
+}
+
+static int stopped(const struct build *b, struct why *why)
+{
+    if (b->o->stop && *b->o->stop)
+        return fail(why, FAIL_INPUT, "interrupted; nothing was written");
+    return 0;
+}
+
+static int too_short(const struct build *b, const char *what, struct why *why)
+{
+    return fail(why, FAIL_INPUT, "%s: %s; a dataset needs text for training and for "
+                "validation, some thousand bytes at least", b->o->inputs[0], what);
+}
+
+static int no_memory(struct why *why)
+{
+    return fail(why, FAIL_INPUT, "out of memory for building a dataset");
+}
+
+/* ---- reading ---- */
+
+static int take_inputs(struct build *b, struct why *why)
+{
+    int code;
+
+    b->inputs = calloc((size_t)b->o->n_inputs + 1, sizeof *b->inputs);
+    if (!b->inputs)
+        return no_memory(why);
+    for (int i = 0; i < b->o->n_inputs; i++) {
+        b->inputs[i] = b->o->inputs[i];
+        if (strcmp(b->inputs[i], "-"))
+            continue;
+        if (!b->spool[0]) {
+            tell(b, "reading", 0);
+            path_join(b->spool, sizeof b->spool, b->dir, "stdin.txt");
+            if ((code = spool_stdin(b->spool, b->o->stop, why)))
+                return code;
+        }
+        b->inputs[i] = b->spool;
+    }
+    return 0;
+}
+
+/* Run every piece of the text through `take`. */
+static int each_piece(struct build *b, const char *phase,
+                      int (*take)(struct build *b, const struct text_piece *p, struct why *why),
+                      struct why *why)
+{
+    struct text      *t;
+    struct text_piece p;
+    uint64_t          told = 0;
+    int               code = text_open(&t, b->inputs, b->o->n_inputs, b->o->field, why);
+
+    if (code)
+        return code;
+    b->pos = 0;
+    tell(b, phase, 0);
+    while (!(code = text_next(t, &p, why)) && p.bytes && !(code = take(b, &p, why))
+           && !(code = stopped(b, why))) {
+        b->pos += p.len;
+        if (b->pos - told >= TEXT_PIECE) {
+            uint64_t all = text_total(t);
+
+            told = b->pos;
+            tell(b, phase, all ? (double)text_consumed(t) / (double)all : 0);
+        }
+    }
+    text_close(t);
+    return code;
+}
+
+static int count_piece(struct build *b, const struct text_piece *p, struct why *why)
+{
+    order2_add(&b->order2, p->bytes, p->len, p->last);
+    b->d.invalid += text_invalid(p->bytes, p->len);
+    for (size_t at = 0, n; at < p->len; at += n) {
+        n = text_slice(p->bytes + at, p->len - at, SAMPLE_STRETCH);
+        if (sample_add(&b->sample, b->pos + at, p->bytes + at, n))
+            return no_memory(why);
+    }
+    return 0;
+}
+
+static int read_text(struct build *b, struct why *why)
+{
+    int code;
+
+    if (!order2_open(&b->order2))
+        return no_memory(why);
+    if ((code = each_piece(b, "reading", count_piece, why)))
+        return code;
+    b->d.order2_bpb = order2_bits(&b->order2);
+    order2_close(&b->order2);
+    b->total = b->pos;
+    if (b->total < 2)
+        return too_short(b, b->total ? "one byte of text" : "no text", why);
+
+    uint64_t val = (uint64_t)((double)b->total * b->o->val_fraction);
+
+    b->target = b->total - (val ? val : 1);
+    return 0;
+}
+
+/* ---- the tokenizer ---- */
+
+static const char *next_slice(void *user, size_t *len)
+{
+    struct build        *b = user;
+    struct sample_slice *s = b->sample.slice + b->fed;
+
+    if (b->fed == b->sample.n)
+        return NULL;
+    b->fed++;
+    *len = s->len;
+    return b->sample.text + s->at;
+}
+
+/* The power of two nearest to 1.3 sqrt(bytes of training text), from 512 to 8192: 1024 for a
+ * megabyte, 4096 for ten. */
+static int vocab_for(uint64_t bytes)
+{
+    double bits = round(log2(1.3 * sqrt((double)bytes + 1)));
+
+    return 1 << (int)fmin(fmax(bits, 9), 13);
+}
+
+/* FAIL_USAGE unless it is 0 or a vocabulary that the kind of tokenizer can have. */
+static int check_vocab(const struct dataset_options *o, struct why *why)
+{
+    bool bytes = !strcmp(o->tokenizer, "bytes");
+    int  least = bytes ? 257 : TOKENIZER_VOCAB_MIN, most = bytes ? 257 : TOKENIZER_VOCAB_MAX;
+
+    if (!o->vocab || (o->vocab >= least && o->vocab <= most))
+        return 0;
+    if (bytes)
+        return fail(why, FAIL_USAGE, "vocab=%d: the byte tokenizer has 257 ids; leave vocab "
+                    "out", o->vocab);
+    return fail(why, FAIL_USAGE, "vocab=%d: out of range; it goes from %d to %d, 0 for what "
+                "suits the text", o->vocab, least, most);
+}
+
+/* Train; when the vocabulary was chosen here and is too large for the text, take what fits. */
+static int train_model(struct build *b, void **model, size_t *len, struct why *why)
+{
+    const char        *kind = b->o->tokenizer;
+    int                vocab = b->o->vocab ? b->o->vocab : vocab_for(b->target);
+    char               words[256];
+    enum tokenizer_err err = TOKENIZER_EVOCAB;
+
+    for (int tries = 0; err == TOKENIZER_EVOCAB && tries < 3; tries++) {
+        b->fed = 0;
+        err = tokenizer_train(kind, vocab, next_slice, b, b->o->lock_fd, model, len, words,
+                              sizeof words);
+        if (err == TOKENIZER_EVOCAB && b->o->vocab)
+            return fail(why, FAIL_USAGE, "vocab=%d is too large for this text; vocab=%s fits, "
+                        "or leave it out", vocab, words);
+        if (err == TOKENIZER_EVOCAB)
+            vocab = atoi(words);
+    }
+    if (err == TOKENIZER_EKIND)
+        return fail(why, FAIL_USAGE, "tokenizer=%s: there is none; take unigram, bpe or bytes",
+                    kind);
+    if (err)
+        return fail(why, FAIL_INPUT, "tokenizer: %s%s%s; give more text or tokenizer=bytes",
+                    tokenizer_strerror(err), err == TOKENIZER_ETRAIN ? ": " : "",
+                    err == TOKENIZER_ETRAIN ? words : "");
+    return 0;
+}
+
+static int make_tokenizer(struct build *b, struct why *why)
+{
+    char   path[PATH_MAX];
+    void  *model;
+    size_t len;
+    int    code;
+
+    tell(b, "training the tokenizer", 0);
+    sample_cut(&b->sample, b->target);
+    if ((code = train_model(b, &model, &len, why)))
+        return code;
+    sample_free(&b->sample);
+    path_join(path, sizeof path, b->dir, "tokenizer.model");
+    code = file_write(path, model, len, why);
+    if (!code) {
+        enum tokenizer_err err = tokenizer_load(&b->d.tokenizer, model, len);
+
+        if (err)
+            code = fail(why, FAIL_INPUT, "tokenizer: %s", tokenizer_strerror(err));
+        else
+            b->d.vocab = tokenizer_vocab(b->d.tokenizer);
+    }
+    free(model);
+    return code;
+}
+
+/* ---- encoding ---- */
+
+/* Where in this piece, which holds the target, validation begins: at its end when a document
+ * ends near, else after a newline when one is near, else before a character. */
+static uint64_t choose_cut(const struct build *b, const struct text_piece *p)
+{
+    uint64_t    room = (b->total - b->target) / 2, near = room < NEAR ? room : NEAR;
+    size_t      at = (size_t)(b->target - b->pos), left = p->len - at;
+    const char *newline = memchr(p->bytes + at, '\n', left < near ? left : near);
+
+    if (at == 0)
+        return b->target;
+    if (p->last && left <= near)
+        return b->pos + p->len;
+    if (newline)
+        return b->pos + (uint64_t)(newline - p->bytes) + 1;
+    return b->pos + utf8_floor(p->bytes, at);
+}
+
+static struct split *split_of(struct build *b)
+{
+    return b->split == TRAIN ? &b->d.train : &b->d.val;
+}
+
+static int put_text(struct build *b, const char *bytes, size_t len, struct why *why)
+{
+    split_of(b)->bytes += len;
+    b->open |= len > 0;
+    if (b->split == VAL)
+        yardstick_add(&b->val, bytes, len, false);
+    return encoder_text(b->encoder, b->split, bytes, len, why);
+}
+
+static int put_end(struct build *b, struct why *why)
+{
+    split_of(b)->documents++;
+    b->open = false;
+    if (b->split == VAL)
+        yardstick_add(&b->val, "", 0, true);
+    return encoder_eos(b->encoder, b->split, why);
+}
+
+static int encode_piece(struct build *b, const struct text_piece *p, struct why *why)
+{
+    size_t head = 0;
+    int    code;
+
+    if (b->target >= b->pos && b->target - b->pos < p->len)
+        b->cut = choose_cut(b, p);
+    if (b->split == TRAIN && b->pos + p->len > b->cut) {
+        head = (size_t)(b->cut - b->pos);
+        if ((code = put_text(b, p->bytes, head, why)) || (b->open && (code = put_end(b, why))))
+            return code;
+        b->split = VAL;
+    }
+    if ((code = put_text(b, p->bytes + head, p->len - head, why)))
+        return code;
+    return p->last ? put_end(b, why) : 0;
+}
+
+static int finish_shard(struct shard_writer **w, uint64_t *n, struct why *why)
+{
+    int code = *w ? shard_finish(*w, n, why) : 0;
+
+    *w = NULL;
+    return code;
+}
+
+static int encode_text(struct build *b, struct why *why)
+{
+    static const char *const names[] = {"train.tok.zst", "val.tok.zst"};
+
+    char path[PATH_MAX];
+    int  code, width = b->d.vocab > 1 << 16 ? 4 : 2;
+
+    b->cut = UINT64_MAX;
+    for (int i = TRAIN; i <= VAL; i++) {
+        path_join(path, sizeof path, b->dir, names[i]);
+        if ((code = shard_create(&b->to[i], path, width, why)))
+            return code;
+    }
+    if (!yardstick_open(&b->val))
+        return no_memory(why);
+    if ((code = encoder_open(&b->encoder, b->d.tokenizer, b->to, why))
+        || (code = each_piece(b, "encoding", encode_piece, why))
+        || (code = encoder_flush(b->encoder, why))
+        || (code = finish_shard(&b->to[TRAIN], &b->d.train.tokens, why))
+        || (code = finish_shard(&b->to[VAL], &b->d.val.tokens, why)))
+        return code;
+    if (b->pos != b->total)
+        return fail(why, FAIL_INPUT, "%s: the text changed while it was read; try again",
+                    b->o->inputs[0]);
+    if (!b->d.train.bytes || !b->d.val.bytes)
+        return too_short(b, "one character of text", why);
+    return 0;
+}
+
+/* ---- the whole ---- */
+
+static void tell_measuring(void *user, double done)
+{
+    tell(user, "measuring", done);
+}
+
+static int measure(struct build *b, struct why *why)
+{
+    b->d.floor_bpb = yardstick_floor(&b->val);
+    b->d.zstd_bpb = yardstick_zstd(&b->val, tell_measuring, b);
+    return b->d.zstd_bpb < 0 ? no_memory(why) : stopped(b, why);
+}
+
+static int run(struct build *b, struct why *why)
+{
+    int code;
+
+    if ((code = take_inputs(b, why)) || (code = read_text(b, why))
+        || (code = make_tokenizer(b, why)) || (code = encode_text(b, why))
+        || (code = measure(b, why)))
+        return code;
+    if (b->spool[0])
+        unlink(b->spool);
+    return dataset_describe(&b->d, b->dir, why);
+}
+
+static void release(struct build *b)
+{
+    uint64_t   n;
+    struct why unread;
+
+    finish_shard(&b->to[TRAIN], &n, &unread);
+    finish_shard(&b->to[VAL], &n, &unread);
+    encoder_close(b->encoder);
+    yardstick_close(&b->val);
+    order2_close(&b->order2);
+    sample_free(&b->sample);
+    tokenizer_free(b->d.tokenizer);
+    free(b->inputs);
+    free(b);
+}
+
+int dataset_build(const char *dir, const struct dataset_options *o, struct why *why)
+{
+    struct build *b = calloc(1, sizeof *b);
+    int           code;
+
+    if (!b)
+        return no_memory(why);
+    b->o = o;
+    if ((code = check_vocab(o, why)))
+        ;
+    else if (path_exists(dir))
+        code = fail(why, FAIL_USAGE, "%s: exists already; remove it or choose another name", dir);
+    else if (!(code = dir_begin(dir, b->dir, sizeof b->dir, why))) {
+        code = run(b, why);
+        if (!code)
+            code = dir_commit(b->dir, dir, why);
+        if (code)
+            dir_abandon(b->dir);
+    }
+    release(b);
+    return code;
+}

@@ -1,0 +1,258 @@
+#include "data/dataset.h"
+
+#include "data/file.h"
+
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSON_MAX = 1 << 16, MODEL_MAX = 64 << 20, FILES = 3, VERSION = 1 };
+
+static const char        advice[] = "rebuild it with: weft data build";
+static const char *const file_names[FILES] = {
+    "tokenizer.model", "train.tok.zst", "val.tok.zst",
+};
+
+/* dataset.json as jansson's own formats: packing and unpacking are one list of keys. */
+#define SPLIT  "{s:I, s:I, s:I}"
+#define STRICT "{s:I, s:I, s:I!}"
+
+static void to_hex(char text[17], uint64_t hash)
+{
+    snprintf(text, 17, "%016llx", (unsigned long long)hash);
+}
+
+int dataset_describe(const struct dataset *d, const char *dir, struct why *why)
+{
+    char     path[PATH_MAX], print[17], hash[FILES][17];
+    uint64_t h, size;
+
+    to_hex(print, tokenizer_fingerprint(d->tokenizer));
+    for (int i = 0; i < FILES; i++) {
+        int code = file_hash(path_join(path, sizeof path, dir, file_names[i]), &h, &size, why);
+
+        if (code)
+            return code;
+        to_hex(hash[i], h);
+    }
+    json_t *j = json_pack(
+        "{s:i, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
+        "s:{s:s, s:s, s:s}}",
+        "version", VERSION,
+        "tokenizer", "kind", tokenizer_kind(d->tokenizer), "vocab", d->vocab,
+        "fingerprint", print,
+        "train", "tokens", (json_int_t)d->train.tokens, "bytes", (json_int_t)d->train.bytes,
+        "documents", (json_int_t)d->train.documents,
+        "val", "tokens", (json_int_t)d->val.tokens, "bytes", (json_int_t)d->val.bytes,
+        "documents", (json_int_t)d->val.documents,
+        "invalid_bytes", (json_int_t)d->invalid,
+        "zstd19_bpb", d->zstd_bpb, "order2_bpb", d->order2_bpb,
+        "floor_bpb", d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(),
+        "files", file_names[0], hash[0], file_names[1], hash[1], file_names[2], hash[2]);
+    char *text = j ? json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
+    int   code;
+
+    path_join(path, sizeof path, dir, "dataset.json");
+    if (!text)
+        code = fail(why, FAIL_WRITE, "%s: out of memory", path);
+    else {
+        size_t len = strlen(text);
+
+        text[len] = '\n';
+        code = file_write(path, text, len + 1, why);
+    }
+    free(text);
+    json_decref(j);
+    return code;
+}
+
+/* What dataset.json says beside what goes into struct dataset. */
+struct claims {
+    char     kind[16];
+    uint64_t fingerprint, hash[FILES];
+};
+
+static bool take_hex(uint64_t *hash, const char *text)
+{
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+        return false;
+    *hash = strtoull(text, NULL, 16);
+    return true;
+}
+
+static bool take_split(struct split *s, const json_int_t n[3])
+{
+    *s = (struct split){(uint64_t)n[0], (uint64_t)n[1], (uint64_t)n[2]};
+    return n[0] > 0 && n[1] > 0 && n[2] > 0 && n[2] <= n[0];
+}
+
+/* All values out of the parsed object; NULL, or what is wrong. */
+static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
+                               json_error_t *err)
+{
+    const char *kind, *print, *hash[FILES];
+    json_int_t  version, vocab, train[3], val[3], invalid;
+    json_t     *least;
+
+    if (json_unpack_ex(
+            j, err, 0,
+            "{s:I, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, s:o, "
+            "s:{s:s, s:s, s:s!}!}",
+            "version", &version,
+            "tokenizer", "kind", &kind, "vocab", &vocab, "fingerprint", &print,
+            "train", "tokens", &train[0], "bytes", &train[1], "documents", &train[2],
+            "val", "tokens", &val[0], "bytes", &val[1], "documents", &val[2],
+            "invalid_bytes", &invalid,
+            "zstd19_bpb", &d->zstd_bpb, "order2_bpb", &d->order2_bpb, "floor_bpb", &least,
+            "files", file_names[0], &hash[0], file_names[1], &hash[1], file_names[2], &hash[2]))
+        return err->text;
+    if (version != VERSION)
+        return "written by another version";
+    if (vocab < 2 || vocab > TOKENIZER_VOCAB_MAX || strlen(kind) >= sizeof c->kind)
+        return "an impossible tokenizer";
+    if (!take_split(&d->train, train) || !take_split(&d->val, val))
+        return "an impossible number of tokens, bytes or documents";
+    if (invalid < 0 || d->zstd_bpb < 0 || d->order2_bpb < 0)
+        return "a negative number";
+    if (!json_is_null(least) && !(json_is_real(least) && json_real_value(least) > 0))
+        return "floor_bpb is neither null nor above 0";
+    for (int i = 0; i < FILES; i++)
+        if (!take_hex(&c->hash[i], hash[i]))
+            return "a hash is not 16 hexadecimal digits";
+    if (!take_hex(&c->fingerprint, print))
+        return "the fingerprint is not 16 hexadecimal digits";
+    strcpy(c->kind, kind);
+    d->vocab = (int)vocab;
+    d->invalid = (uint64_t)invalid;
+    d->floor_bpb = json_is_null(least) ? 0 : json_real_value(least);
+    return NULL;
+}
+
+static int read_json(struct dataset *d, struct claims *c, struct why *why)
+{
+    char         path[PATH_MAX], *text;
+    size_t       len;
+    json_error_t err;
+    int          code;
+
+    path_join(path, sizeof path, d->dir, "dataset.json");
+    if ((code = file_read(path, JSON_MAX, &text, &len, why)))
+        return code;
+    json_t     *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &err);
+    const char *wrong = j ? take_values(d, c, j, &err) : err.text;
+
+    if (wrong)
+        code = fail(why, FAIL_INPUT, "%s: %s; %s", path, wrong, advice);
+    json_decref(j);
+    free(text);
+    return code;
+}
+
+static int load_tokenizer(struct dataset *d, const struct claims *c, struct why *why)
+{
+    char               path[PATH_MAX], *model;
+    size_t             len;
+    enum tokenizer_err err;
+    int                code;
+
+    path_join(path, sizeof path, d->dir, "tokenizer.model");
+    if ((code = file_read(path, MODEL_MAX, &model, &len, why)))
+        return code;
+    err = tokenizer_load(&d->tokenizer, model, len);
+    free(model);
+    if (err)
+        return fail(why, FAIL_INPUT, "%s: %s; %s", path, tokenizer_strerror(err), advice);
+    if (tokenizer_fingerprint(d->tokenizer) != c->fingerprint
+        || tokenizer_vocab(d->tokenizer) != d->vocab
+        || strcmp(tokenizer_kind(d->tokenizer), c->kind))
+        return fail(why, FAIL_INPUT, "%s: not the tokenizer of dataset.json; %s", path, advice);
+    return 0;
+}
+
+static int open_shard(struct dataset *d, int i, uint64_t tokens, struct why *why)
+{
+    char path[PATH_MAX];
+    int  code, width = d->vocab > 1 << 16 ? 4 : 2;
+
+    path_join(path, sizeof path, d->dir, file_names[1 + i]);
+    if ((code = shard_open(&d->shard[i], path, width, why)))
+        return code;
+    if (d->shard[i].n != tokens)
+        return fail(why, FAIL_INPUT, "%s: %llu tokens, but dataset.json says %llu; %s", path,
+                    (unsigned long long)d->shard[i].n, (unsigned long long)tokens, advice);
+    d->shard[i].vocab = (uint32_t)d->vocab;
+    return 0;
+}
+
+static int open_claims(struct dataset *d, struct claims *c, const char *dir, struct why *why)
+{
+    int code;
+
+    *d = (struct dataset){.shard = {{.fd = -1}, {.fd = -1}}};
+    if (strlen(dir) >= sizeof d->dir)
+        return fail(why, FAIL_INPUT, "%s: too long a path", dir);
+    strcpy(d->dir, dir);
+    if (!(code = read_json(d, c, why)) && !(code = load_tokenizer(d, c, why))
+        && !(code = open_shard(d, 0, d->train.tokens, why)))
+        code = open_shard(d, 1, d->val.tokens, why);
+    if (code)
+        dataset_close(d);
+    return code;
+}
+
+int dataset_open(struct dataset *d, const char *dir, struct why *why)
+{
+    struct claims c;
+
+    return open_claims(d, &c, dir, why);
+}
+
+void dataset_close(struct dataset *d)
+{
+    tokenizer_free(d->tokenizer);
+    shard_close(&d->shard[0]);
+    shard_close(&d->shard[1]);
+    *d = (struct dataset){.shard = {{.fd = -1}, {.fd = -1}}};
+}
+
+static int check_frames(const struct shard *s, struct why *why)
+{
+    uint32_t *ids = malloc(SHARD_FRAME * sizeof *ids), n;
+    int       code = ids ? 0 : fail(why, FAIL_INPUT, "%s: out of memory", s->path);
+
+    for (uint64_t i = 0; i < s->frames && !code; i++)
+        code = shard_frame(s, i, ids, &n, why);
+    free(ids);
+    return code;
+}
+
+int dataset_verify(const char *dir, struct why *why)
+{
+    struct dataset d;
+    struct claims  c;
+    int            code = open_claims(&d, &c, dir, why);
+
+    for (int i = 0; i < FILES && !code; i++) {
+        char     path[PATH_MAX];
+        uint64_t hash, size;
+
+        code = file_hash(path_join(path, sizeof path, dir, file_names[i]), &hash, &size, why);
+        if (!code && hash != c.hash[i])
+            code = fail(why, FAIL_INPUT, "%s: its hash is not the one in dataset.json; %s", path,
+                        advice);
+    }
+    for (int i = 0; i < 2 && !code; i++)
+        code = check_frames(&d.shard[i], why);
+    dataset_close(&d);
+    return code;
+}
+
+bool dataset_is(const char *dir)
+{
+    char path[PATH_MAX];
+
+    return path_exists(path_join(path, sizeof path, dir, "dataset.json"));
+}

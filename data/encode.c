@@ -1,0 +1,138 @@
+#include "data/encode.h"
+
+#include "data/sample.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLICE = 1 << 14, BATCH = 1 << 21, SLICES = 1 << 13 };
+
+struct slice {
+    int    split;
+    size_t at, len;                 // in the batch's text
+    long   n;                       // ids it became, at the same place in the batch's ids
+    bool   eos;                     // a document ends after it
+};
+
+struct batch {
+    int          n;                 // slices
+    size_t       used;              // bytes of text
+    struct slice slice[SLICES];
+    char         text[BATCH];
+    uint32_t     ids[BATCH];        // an id stands for one byte or more
+};
+
+struct encoder {
+    const struct tokenizer *tokenizer;
+    struct shard_writer    *to[2];
+    struct batch           *now;    // being filled
+    struct batch           *before; // encoded, not yet appended
+    struct batch            batch[2];
+};
+
+int encoder_open(struct encoder **out, const struct tokenizer *t,
+                 struct shard_writer *const to[2], struct why *why)
+{
+    struct encoder *e = malloc(sizeof *e);
+
+    *out = e;
+    if (!e)
+        return fail(why, FAIL_INPUT, "out of memory for encoding");
+    e->tokenizer = t;
+    e->to[0] = to[0];
+    e->to[1] = to[1];
+    e->now = &e->batch[0];
+    e->before = &e->batch[1];
+    e->now->n = e->before->n = 0;
+    e->now->used = 0;
+    return 0;
+}
+
+void encoder_close(struct encoder *e)
+{
+    free(e);
+}
+
+static int append(struct encoder *e, const struct batch *b, struct why *why)
+{
+    uint32_t eos = (uint32_t)tokenizer_eos(e->tokenizer);
+    int      code = 0;
+
+    for (int i = 0; i < b->n && !code; i++) {
+        const struct slice *s = &b->slice[i];
+
+        if (s->n < 0 || (size_t)s->n > s->len)
+            code = fail(why, FAIL_INPUT, "out of memory while encoding");
+        else
+            code = shard_append(e->to[s->split], b->ids + s->at, (uint64_t)s->n, why);
+        if (!code && s->eos)
+            code = shard_append(e->to[s->split], &eos, 1, why);
+    }
+    return code;
+}
+
+/* Encode the batch at hand while one thread appends (and compresses) the one before. */
+static int turn(struct encoder *e, struct why *why)
+{
+    struct batch *b = e->now;
+    int           code = 0;
+
+    #pragma omp parallel for schedule(dynamic)
+    for (int i = -1; i < b->n; i++) {
+        struct slice *s = &b->slice[i < 0 ? 0 : i];
+
+        if (i < 0)
+            code = append(e, e->before, why);
+        else
+            s->n = tokenizer_encode(e->tokenizer, b->text + s->at, s->len, b->ids + s->at,
+                                    s->len);
+    }
+    e->now = e->before;
+    e->before = b;
+    e->now->n = 0;
+    e->now->used = 0;
+    return code;
+}
+
+int encoder_flush(struct encoder *e, struct why *why)
+{
+    int code = turn(e, why);
+
+    return code ? code : turn(e, why);
+}
+
+static int add(struct encoder *e, const struct slice *s, const char *bytes, struct why *why)
+{
+    struct batch *b = e->now;
+    int           code;
+
+    if (b->n == SLICES || b->used + s->len > BATCH) {
+        if ((code = turn(e, why)))
+            return code;
+        b = e->now;
+    }
+    memcpy(b->text + b->used, bytes, s->len);
+    b->slice[b->n] = *s;
+    b->slice[b->n++].at = b->used;
+    b->used += s->len;
+    return 0;
+}
+
+int encoder_text(struct encoder *e, int split, const char *bytes, size_t len, struct why *why)
+{
+    for (size_t at = 0, n; at < len; at += n) {
+        n = text_slice(bytes + at, len - at, SLICE);
+
+        int code = add(e, &(struct slice){.split = split, .len = n}, bytes + at, why);
+
+        if (code)
+            return code;
+    }
+    return 0;
+}
+
+int encoder_eos(struct encoder *e, int split, struct why *why)
+{
+    return add(e, &(struct slice){.split = split, .eos = true}, "", why);
+}

@@ -1,0 +1,28 @@
+/* Text to token shards on all threads.
+ *
+ * Text is gathered into batches of slices; the slices of a batch are encoded side by side and
+ * appended in order, so the shards do not depend on the number of threads.
+ */
+#ifndef WEFT_ENCODE_H
+#define WEFT_ENCODE_H
+
+#include "data/shard.h"
+#include "tokenizer/tokenizer.h"
+
+#include <stddef.h>
+
+struct encoder;
+
+/* Neither is owned. FAIL_INPUT: out of memory. */
+int  encoder_open(struct encoder **e, const struct tokenizer *t,
+                  struct shard_writer *const to[2], struct why *why);
+
+/* More text of the document that goes to shard `split`, or its end. */
+int  encoder_text(struct encoder *e, int split, const char *bytes, size_t len, struct why *why);
+int  encoder_eos(struct encoder *e, int split, struct why *why);
+
+/* Encode and append all that was given so far. */
+int  encoder_flush(struct encoder *e, struct why *why);
+void encoder_close(struct encoder *e);      // NULL is fine; does not flush
+
+#endif

@@ -1,0 +1,243 @@
+#include "data/loader.h"
+
+#include "data/rng.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Who owns the back buffer and what is in it. The caller moves EMPTY and READY to WANTED, the
+ * thread WANTED to READY; while it is WANTED the buffer, the cache and code are the thread's. */
+enum state { EMPTY, WANTED, READY, QUIT };
+
+struct loader {
+    const struct shard *shard;
+    uint64_t seed, windows, shifts;     // windows per epoch; offsets an epoch draws from
+    int      B, T;
+
+    uint64_t  slots;                    // frame f is kept in slot f % slots
+    uint64_t *held;                     // (slots) the frame in it + 1, 0 for none
+    uint32_t *cache;                    // (slots, SHARD_FRAME)
+
+    int32_t *batch[2];                  // (2, B, T): tokens, targets
+    int      back;                      // the one being prepared
+
+    pthread_t       thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t  changed;            // the state
+    enum state      state;
+    uint64_t        k;                  // the batch in the back buffer
+    int             code;               // how preparing it ended
+    struct why      why;
+};
+
+/* The frame's ids, decompressed into its slot unless they are there. */
+static int frame_ids(struct loader *l, uint64_t frame, const uint32_t **ids)
+{
+    uint64_t  slot = frame % l->slots;
+    uint32_t *room = l->cache + slot * SHARD_FRAME, n;
+    int       code;
+
+    *ids = room;
+    if (l->held[slot] == frame + 1)
+        return 0;
+    l->held[slot] = 0;
+    if ((code = shard_frame(l->shard, frame, room, &n, &l->why)))
+        return code;
+    l->held[slot] = frame + 1;
+    return 0;
+}
+
+/* T + 1 ids from `start`: tokens get all but the last, targets all but the first. */
+static int copy_window(struct loader *l, uint64_t start, int32_t *tokens, int32_t *targets)
+{
+    uint64_t need = (uint64_t)l->T + 1, done = 0;
+    int      code;
+
+    while (done < need) {
+        uint64_t        at = (start + done) % SHARD_FRAME, left = need - done;
+        uint64_t        n = SHARD_FRAME - at < left ? SHARD_FRAME - at : left;
+        const uint32_t *ids;
+
+        if ((code = frame_ids(l, (start + done) / SHARD_FRAME, &ids)))
+            return code;
+        for (uint64_t i = 0; i < n; i++, done++) {
+            if (done + 1 < need)
+                tokens[done] = (int32_t)ids[at + i];
+            if (done)
+                targets[done - 1] = (int32_t)ids[at + i];
+        }
+    }
+    return 0;
+}
+
+/* Where window i of the run starts in the shard. */
+static uint64_t window_start(const struct loader *l, uint64_t i)
+{
+    uint64_t   epoch = i / l->windows;
+    struct rng shift = rng_open(l->seed, RNG_OFFSET, epoch);
+    struct rng order = rng_open(l->seed, RNG_SHUFFLE, epoch);
+    uint64_t   place = rng_permute(&order, i % l->windows, l->windows);
+
+    return rng_below(&shift, l->shifts) + place * (uint64_t)l->T;
+}
+
+static int prepare(struct loader *l, uint64_t k)
+{
+    size_t   T = (size_t)l->T, size = (size_t)l->B * T;
+    int32_t *tokens = l->batch[l->back], *targets = tokens + size;
+
+    for (size_t b = 0; b < (size_t)l->B; b++) {
+        uint64_t start = window_start(l, k * (uint64_t)l->B + b);
+        int      code = copy_window(l, start, tokens + b * T, targets + b * T);
+
+        if (code)
+            return code;
+    }
+    return 0;
+}
+
+static void *work(void *user)
+{
+    struct loader *l = user;
+
+    pthread_mutex_lock(&l->mutex);
+    for (;;) {
+        while (l->state != WANTED && l->state != QUIT)
+            pthread_cond_wait(&l->changed, &l->mutex);
+        if (l->state == QUIT)
+            break;
+        pthread_mutex_unlock(&l->mutex);
+        l->code = prepare(l, l->k);
+        pthread_mutex_lock(&l->mutex);
+        l->state = READY;
+        pthread_cond_broadcast(&l->changed);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+static void set_state(struct loader *l, enum state state)
+{
+    l->state = state;
+    pthread_cond_broadcast(&l->changed);
+}
+
+static void await(struct loader *l)
+{
+    while (l->state == WANTED)
+        pthread_cond_wait(&l->changed, &l->mutex);
+}
+
+int loader_batch(struct loader *l, uint64_t k, const int32_t **tokens, const int32_t **targets,
+                 struct why *why)
+{
+    int code;
+
+    pthread_mutex_lock(&l->mutex);
+    await(l);
+    if (l->state != READY || l->k != k) {
+        l->k = k;
+        set_state(l, WANTED);
+        await(l);
+    }
+    if ((code = l->code)) {
+        *why = l->why;
+        set_state(l, EMPTY);
+    } else {
+        *tokens = l->batch[l->back];
+        *targets = *tokens + (size_t)l->B * (size_t)l->T;
+        l->back = !l->back;
+        l->k = k + 1;
+        set_state(l, WANTED);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return code;
+}
+
+/* The thread takes no signals: they are the main thread's. */
+static int start_thread(struct loader *l)
+{
+    sigset_t all, old;
+    int      err;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    err = pthread_create(&l->thread, NULL, work, l);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return err;
+}
+
+static void release(struct loader *l)
+{
+    free(l->held);
+    free(l->cache);
+    free(l->batch[0]);
+    free(l->batch[1]);
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->mutex);
+    free(l);
+}
+
+static int allocate(struct loader *l)
+{
+    uint64_t most = LOADER_CACHE / (SHARD_FRAME * sizeof *l->cache);
+    size_t   size = 2 * (size_t)l->B * (size_t)l->T;
+
+    l->slots = l->shard->frames < most ? l->shard->frames : most;
+    l->held = calloc(l->slots, sizeof *l->held);
+    l->cache = malloc(l->slots * SHARD_FRAME * sizeof *l->cache);
+    for (int i = 0; i < 2; i++)
+        l->batch[i] = malloc(size * sizeof(int32_t));
+    return l->held && l->cache && l->batch[0] && l->batch[1];
+}
+
+int loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B, int T,
+                struct why *why)
+{
+    uint64_t t = (uint64_t)T;
+
+    *out = NULL;
+    if (s->n <= t)
+        return fail(why, FAIL_INPUT, "%s: %llu tokens, but a window of context %d needs %d; "
+                    "give more text or a smaller context", s->path,
+                    (unsigned long long)s->n, T, T + 1);
+
+    struct loader *l = calloc(1, sizeof *l);
+
+    if (!l)
+        return fail(why, FAIL_INPUT, "out of memory for batches");
+    l->shard = s;
+    l->seed = seed;
+    l->B = B;
+    l->T = T;
+    // offset + windows T + 1 <= n for every offset < shifts; shifts = T but for the shortest
+    l->windows = s->n < 2 * t ? 1 : (s->n - t) / t;
+    l->shifts = s->n - l->windows * t < t ? s->n - l->windows * t : t;
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    if (!allocate(l) || start_thread(l)) {
+        release(l);
+        return fail(why, FAIL_INPUT, "out of memory for batches of %d x %d tokens", B, T);
+    }
+    *out = l;
+    return 0;
+}
+
+uint64_t loader_windows(const struct loader *l)
+{
+    return l->windows;
+}
+
+void loader_close(struct loader *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->mutex);
+    await(l);
+    set_state(l, QUIT);
+    pthread_mutex_unlock(&l->mutex);
+    pthread_join(l->thread, NULL);
+    release(l);
+}

@@ -1,0 +1,373 @@
+#include "data/shard.h"
+
+#include "data/file.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zstd.h>
+
+enum {
+    LEVEL      = 3,                     // level 6 is 6 % smaller and half as fast
+    CHECKSUM   = 1 << 2,                // in the frame header's descriptor, its byte 4
+    ENTRY      = 8,                     // of the seek table
+    HEAD       = 8, FOOT = 9,           // around its entries
+    MAX_FRAMES = 0x8000000,             // the seekable format's own limit
+    MAX_RAW    = SHARD_FRAME * 4,       // a frame's ids, four bytes each
+    MAX_PACKED = ZSTD_COMPRESSBOUND(MAX_RAW),
+};
+
+static const uint32_t skippable = 0x184D2A5E, seekable = 0x8F92EAB1;
+
+static void put32(unsigned char *p, uint32_t x)
+{
+    for (int i = 0; i < 4; i++)
+        p[i] = (unsigned char)(x >> 8 * i);
+}
+
+static uint32_t get32(const unsigned char *p)
+{
+    return p[0] | p[1] << 8 | p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* ---- writing ---- */
+
+struct shard_writer {
+    char          *path;
+    FILE          *file;
+    ZSTD_CCtx     *zstd;
+    int            token_bytes;
+    int            failed;              // the first failure's code
+    uint64_t       n;                   // tokens appended
+    uint32_t       fill;                // of them in raw
+    uint32_t       frames, room;        // entries in the table, and allocated
+    unsigned char *table;               // (room, ENTRY)
+    unsigned char  raw[MAX_RAW], packed[MAX_PACKED];
+};
+
+static void writer_free(struct shard_writer *w)
+{
+    if (w->file)
+        fclose(w->file);
+    ZSTD_freeCCtx(w->zstd);
+    free(w->table);
+    free(w->path);
+    free(w);
+}
+
+int shard_create(struct shard_writer **out, const char *path, int token_bytes,
+                 struct why *why)
+{
+    struct shard_writer *w = calloc(1, sizeof *w);
+
+    *out = NULL;
+    if (!w || !(w->path = strdup(path)) || !(w->zstd = ZSTD_createCCtx())) {
+        if (w)
+            writer_free(w);
+        return fail(why, FAIL_WRITE, "%s: out of memory", path);
+    }
+    w->token_bytes = token_bytes;
+    ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, LEVEL);
+    ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_checksumFlag, 1);
+    w->file = fopen(path, "wbe");
+    if (!w->file) {
+        writer_free(w);
+        return fail_write(why, path);
+    }
+    *out = w;
+    return 0;
+}
+
+static int table_room(struct shard_writer *w, struct why *why)
+{
+    if (w->frames < w->room)
+        return 0;
+
+    uint32_t       room = w->room ? 2 * w->room : 64;
+    unsigned char *table = NULL;
+
+    if (w->frames < MAX_FRAMES)
+        table = realloc(w->table, (size_t)room * ENTRY);
+    if (!table)
+        return fail(why, FAIL_WRITE, "%s: too many tokens for one shard", w->path);
+    w->table = table;
+    w->room = room;
+    return 0;
+}
+
+static int put_bytes(struct shard_writer *w, const void *bytes, size_t len, struct why *why)
+{
+    if (len && fwrite(bytes, 1, len, w->file) != len)
+        return fail_write(why, w->path);
+    return 0;
+}
+
+static int put_frame(struct shard_writer *w, struct why *why)
+{
+    uint32_t raw = w->fill * (uint32_t)w->token_bytes;
+    size_t   len = ZSTD_compress2(w->zstd, w->packed, sizeof w->packed, w->raw, raw);
+    int      code;
+
+    if (ZSTD_isError(len))
+        return fail(why, FAIL_WRITE, "%s: %s", w->path, ZSTD_getErrorName(len));
+    if ((code = table_room(w, why)) || (code = put_bytes(w, w->packed, len, why)))
+        return code;
+    put32(w->table + (size_t)w->frames * ENTRY, (uint32_t)len);
+    put32(w->table + (size_t)w->frames * ENTRY + 4, raw);
+    w->frames++;
+    w->fill = 0;
+    return 0;
+}
+
+static int append(struct shard_writer *w, const uint32_t *ids, uint64_t n, struct why *why)
+{
+    int width = w->token_bytes, code;
+
+    for (uint64_t i = 0; i < n; i++) {
+        unsigned char *p = w->raw + w->fill * (size_t)width;
+
+        if (width == 2 && ids[i] > UINT16_MAX)
+            return fail(why, FAIL_INPUT, "%s: id %u does not fit 16 bits", w->path, ids[i]);
+        for (int k = 0; k < width; k++)
+            p[k] = (unsigned char)(ids[i] >> 8 * k);
+        w->n++;
+        if (++w->fill == SHARD_FRAME && (code = put_frame(w, why)))
+            return code;
+    }
+    return 0;
+}
+
+int shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n, struct why *why)
+{
+    if (!w->failed)
+        w->failed = append(w, ids, n, why);
+    return w->failed;
+}
+
+static int put_table(struct shard_writer *w, struct why *why)
+{
+    size_t        len = (size_t)w->frames * ENTRY;
+    unsigned char head[HEAD], foot[FOOT] = {0};
+    int           code;
+
+    put32(head, skippable);
+    put32(head + 4, (uint32_t)len + FOOT);
+    put32(foot, w->frames);
+    put32(foot + 5, seekable);
+    if ((code = put_bytes(w, head, HEAD, why)) || (code = put_bytes(w, w->table, len, why)))
+        return code;
+    return put_bytes(w, foot, FOOT, why);
+}
+
+int shard_finish(struct shard_writer *w, uint64_t *n, struct why *why)
+{
+    int code = w->failed;
+
+    *n = w->n;
+    if (!code && w->fill)
+        code = put_frame(w, why);
+    if (!code)
+        code = put_table(w, why);
+    if (!code && (fflush(w->file) || fsync(fileno(w->file))))
+        code = fail_write(why, w->path);
+    writer_free(w);
+    return code;
+}
+
+/* ---- reading ---- */
+
+static int broken(const struct shard *s, struct why *why, const char *what)
+{
+    return fail(why, FAIL_INPUT, "%s: %s; rebuild it with: weft data build", s->path, what);
+}
+
+/* All of len bytes at an offset: 1, or 0 when the file ends before or cannot be read. */
+static int read_at(const struct shard *s, void *buf, size_t len, uint64_t at)
+{
+    for (size_t got = 0; got < len;) {
+        ssize_t r = pread(s->fd, (char *)buf + got, len - got, (off_t)(at + got));
+
+        if (r == 0 || (r < 0 && errno != EINTR))
+            return 0;
+        if (r > 0)
+            got += (size_t)r;
+    }
+    return 1;
+}
+
+/* How many tokens frame i holds. */
+static uint32_t frame_tokens(const struct shard *s, uint64_t i)
+{
+    return i + 1 < s->frames ? SHARD_FRAME : (uint32_t)(s->n - i * SHARD_FRAME);
+}
+
+/* Turn the table's sizes into offsets. Frames must be full but the last, and end where the
+ * table starts: at `end`. */
+static int take_entries(struct shard *s, const unsigned char *table, uint64_t end,
+                        struct why *why)
+{
+    uint32_t full = SHARD_FRAME * (uint32_t)s->token_bytes;
+
+    for (uint64_t i = 0; i < s->frames; i++) {
+        uint32_t packed = get32(table + i * ENTRY), raw = get32(table + i * ENTRY + 4);
+        int      last = i + 1 == s->frames;
+
+        if (raw > full || raw % (uint32_t)s->token_bytes || (last ? !raw : raw < full))
+            return broken(s, why, "the seek table gives a frame an impossible length");
+        if (!packed || packed > MAX_PACKED)
+            return broken(s, why, "the seek table gives a frame an impossible size");
+        s->offset[i + 1] = s->offset[i] + packed;
+        s->n += raw / (uint32_t)s->token_bytes;
+    }
+    if (s->offset[s->frames] != end)
+        return broken(s, why, "the frames and the seek table do not fill the file");
+    return 0;
+}
+
+static int read_table(struct shard *s, uint64_t size, struct why *why)
+{
+    unsigned char head[HEAD], foot[FOOT];
+
+    if (size < HEAD + FOOT || !read_at(s, foot, FOOT, size - FOOT)
+        || get32(foot + 5) != seekable)
+        return broken(s, why, "no seek table at its end: cut short, or not a token shard");
+    s->frames = get32(foot);
+
+    uint64_t len = s->frames * ENTRY, whole = len + HEAD + FOOT;
+
+    if (foot[4] || s->frames > MAX_FRAMES || whole > size)
+        return broken(s, why, "the seek table is damaged");
+    if (!read_at(s, head, HEAD, size - whole) || get32(head) != skippable
+        || get32(head + 4) != len + FOOT)
+        return broken(s, why, "the seek table is damaged");
+
+    unsigned char *table = malloc(len + 1);
+    int            code;
+
+    s->offset = calloc(s->frames + 1, sizeof *s->offset);
+    if (!table || !s->offset)
+        code = fail(why, FAIL_INPUT, "%s: out of memory for its seek table", s->path);
+    else if (!read_at(s, table, len, size - whole + HEAD))
+        code = broken(s, why, "the seek table cannot be read");
+    else
+        code = take_entries(s, table, size - whole, why);
+    free(table);
+    return code;
+}
+
+int shard_open(struct shard *s, const char *path, int token_bytes, struct why *why)
+{
+    uint64_t size;
+    int      code;
+
+    *s = (struct shard){.path = strdup(path), .fd = -1, .token_bytes = token_bytes};
+    if (!s->path)
+        return fail(why, FAIL_INPUT, "%s: out of memory", path);
+    if (!(code = file_open(path, &s->fd, &size, why)))
+        code = read_table(s, size, why);
+    if (code)
+        shard_close(s);
+    return code;
+}
+
+void shard_close(struct shard *s)
+{
+    if (s->path && s->fd >= 0)
+        close(s->fd);
+    free(s->path);
+    free(s->offset);
+    *s = (struct shard){.fd = -1};
+}
+
+/* What one thread needs to decompress; it lives as long as the thread. */
+struct unpacker {
+    ZSTD_DCtx    *zstd;
+    unsigned char packed[MAX_PACKED], raw[MAX_RAW];
+};
+
+static pthread_key_t  unpacker_key;
+static pthread_once_t unpacker_once = PTHREAD_ONCE_INIT;
+
+static void unpacker_free(void *p)
+{
+    ZSTD_freeDCtx(((struct unpacker *)p)->zstd);
+    free(p);
+}
+
+static void unpacker_start(void)
+{
+    if (pthread_key_create(&unpacker_key, unpacker_free))
+        abort();                        // 1024 keys taken: not by this program
+}
+
+static struct unpacker *unpacker_get(void)
+{
+    pthread_once(&unpacker_once, unpacker_start);
+
+    struct unpacker *u = pthread_getspecific(unpacker_key);
+
+    if (u)
+        return u;
+    u = malloc(sizeof *u);
+    if (!u)
+        return NULL;
+    u->zstd = ZSTD_createDCtx();
+    if (!u->zstd || pthread_setspecific(unpacker_key, u)) {
+        unpacker_free(u);
+        return NULL;
+    }
+    return u;
+}
+
+/* Widen n little-endian ids of `width` bytes; returns the largest. */
+static uint32_t widen(uint32_t *ids, const unsigned char *raw, uint32_t n, int width)
+{
+    uint32_t max = 0;
+
+    if (width == 2)
+        for (uint32_t i = 0; i < n; i++)
+            ids[i] = raw[2 * i] | (uint32_t)raw[2 * i + 1] << 8;
+    else
+        for (uint32_t i = 0; i < n; i++)
+            ids[i] = get32(raw + 4 * (size_t)i);
+    for (uint32_t i = 0; i < n; i++)
+        max = ids[i] > max ? ids[i] : max;
+    return max;
+}
+
+/* The frame's own header must agree with the table before zstd unpacks it. */
+static const char *unpack(struct unpacker *u, size_t packed, size_t raw)
+{
+    if (ZSTD_findFrameCompressedSize(u->packed, packed) != packed)
+        return "is damaged";
+    if (ZSTD_getFrameContentSize(u->packed, packed) != raw || !(u->packed[4] & CHECKSUM))
+        return "is not the one in the seek table";
+    if (ZSTD_decompressDCtx(u->zstd, u->raw, raw, u->packed, packed) != raw)
+        return "is damaged";
+    return NULL;
+}
+
+int shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n,
+                struct why *why)
+{
+    struct unpacker *u = unpacker_get();
+    size_t           packed = s->offset[i + 1] - s->offset[i];
+    const char      *wrong;
+
+    *n = frame_tokens(s, i);
+    if (!u)
+        return fail(why, FAIL_INPUT, "%s: out of memory", s->path);
+    if (!read_at(s, u->packed, packed, s->offset[i]))
+        wrong = "cannot be read";
+    else
+        wrong = unpack(u, packed, *n * (size_t)s->token_bytes);
+    if (!wrong && widen(ids, u->raw, *n, s->token_bytes) >= s->vocab && s->vocab)
+        wrong = "holds ids outside the vocabulary";
+    if (wrong)
+        return fail(why, FAIL_INPUT, "%s: frame %llu %s; rebuild it with: weft data build",
+                    s->path, (unsigned long long)i, wrong);
+    return 0;
+}

@@ -1,0 +1,49 @@
+#include "data/spool.h"
+
+#include "data/file.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The next bytes of stdin: how many, 0 at its end, or -1 with errno; EINTR after any signal,
+ * which read alone would sleep through. */
+static ssize_t next_bytes(char *buf, size_t cap)
+{
+    struct pollfd in = {STDIN_FILENO, POLLIN, 0};
+
+    return poll(&in, 1, -1) < 0 ? -1 : read(STDIN_FILENO, buf, cap);
+}
+
+static int copy(FILE *f, const char *path, const volatile int *stop, struct why *why)
+{
+    char     buf[1 << 16];
+    uint64_t all = 0;
+    ssize_t  n;
+
+    while ((n = next_bytes(buf, sizeof buf))) {
+        if (stop && *stop)
+            return fail(why, FAIL_INPUT, "interrupted; nothing was written");
+        if (n < 0 && errno != EINTR)
+            return fail(why, FAIL_INPUT, "stdin: %s", strerror(errno));
+        if (n > 0 && fwrite(buf, 1, (size_t)n, f) != (size_t)n)
+            return fail_write(why, path);
+        all += n > 0 ? (uint64_t)n : 0;
+    }
+    return all ? 0 : fail(why, FAIL_INPUT, "stdin: no text in it");
+}
+
+int spool_stdin(const char *path, const volatile int *stop, struct why *why)
+{
+    FILE *f = fopen(path, "wbe");
+    int   code;
+
+    if (!f)
+        return fail_write(why, path);
+    code = copy(f, path, stop, why);
+    if (fclose(f) && !code)
+        code = fail_write(why, path);
+    return code;
+}
