@@ -92,8 +92,12 @@ $O/train/configs.inc: $(wildcard train/configs/*.cfg)
 
 # ---- tests -------------------------------------------------------------------------------------
 
-# Every program, then the numerical ones again in double precision.
-DOUBLE := test_golden test_mixers test_numeric
+# Every program, then the numerical ones again in double precision. Threads that wait do not spin:
+# the suites are many short parallel regions.
+QUIET    := OMP_WAIT_POLICY=passive
+FAMILIES := $(filter test_scalar test_linear test_vector test_delta test_scan test_rela test_srope,\
+              $(TESTS:tests/%.c=%))
+DOUBLE := test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
 
 test: deps
 	@$(MAKE) --no-print-directory MODE=$(MODE) run-tests
@@ -101,11 +105,11 @@ test: deps
 	@echo "all tests passed"
 
 run-tests: $O/bin/weft $(TESTX)
-	@for t in $(TESTX); do WEFT=$O/bin/weft $$t || exit 1; done
-	@for t in $(wildcard tests/*.sh); do WEFT=$O/bin/weft sh $$t || exit 1; done
+	@for t in $(TESTX); do $(QUIET) WEFT=$O/bin/weft $$t || exit 1; done
+	@for t in $(wildcard tests/*.sh); do echo "$$t"; WEFT=$O/bin/weft sh $$t || exit 1; done
 
 run-double: $(DOUBLE:%=$O/tests/%)
-	@for t in $^; do $$t || exit 1; done
+	@for t in $^; do $(QUIET) $$t || exit 1; done
 
 check: deps
 	@ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \

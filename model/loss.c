@@ -41,7 +41,7 @@ static inline real exp_row(real *x, real max, int V)
     return sum;
 }
 
-static float row_nats(real *x, int32_t target, int V, real scale)
+static real row_nats(real *x, int32_t target, int V, real scale)
 {
     real max, at, sum;
 
@@ -58,17 +58,17 @@ static float row_nats(real *x, int32_t target, int V, real scale)
             x[j] *= scale / sum;
         x[target] -= scale;
     }
-    return (float)(log(sum) - at);
+    return (real)log(sum) - at;
 }
 
-void cross_entropy(real *logits, const int32_t *targets, float *nats, long rows, int V, real scale)
+void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V, real scale)
 {
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < rows; i++)
         nats[i] = row_nats(logits + (size_t)i * V, targets[i], V, scale);
 }
 
-void loss_run(const real *x, const real *w, const int32_t *targets, float *nats, real *dx, real *dw,
+void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx, real *dw,
               real scale, real *scratch, long n, int C, int V)
 {
     long rows = slice_rows(n, V);

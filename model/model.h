@@ -69,7 +69,7 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
 /* Nats of every target into nats (B, T); 0 where targets < 0. No gradients. B and T may be
  * smaller than the pass was opened for. */
 void model_score(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
-                 const int32_t *targets, int window, float *nats);
+                 const int32_t *targets, int window, real *nats);
 
 /* ---- streaming ------------------------------------------------------------------------------ */
 

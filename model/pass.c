@@ -14,7 +14,7 @@ struct acts {
     size_t kept_bytes;
     void  *scratch;             // of any block
     real  *x, *n, *dx;          // (B, T, C) stream, normalised stream, gradient
-    float *nats;                // (B, T)
+    real *nats;                // (B, T)
     real  *logits;              // a slice
     real  *partial;
 };
@@ -193,7 +193,7 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
 }
 
 void model_score(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
-                 const int32_t *targets, int window, float *nats)
+                 const int32_t *targets, int window, real *nats)
 {
     struct acts a;
 
