@@ -1,65 +1,64 @@
-/* What every verb shares: its flags, its last words, and the terminal. */
+/* What every verb shares: its flags and its last words (and, from term.h, the terminal).
+ *
+ *     --name value   --name=value   -n 5   -n5      '-' and '_' are the same in names
+ *     key=value      --key value                    a setting, where the verb takes them
+ *     --                                            what follows is neither
+ */
 #ifndef WEFT_CLI_H
 #define WEFT_CLI_H
 
 #include "data/fail.h"
+#include "infer/term.h"
 #include "model/config.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { CLI_WORDS = 16 };
+
+/* The values of a flag that may be given several times. */
+struct words {
+    const char *word[CLI_WORDS];
+    int         n;
+};
+
 /* A flag of a verb. Exactly one target is set. */
 struct flag {
-    const char  *name;              // "top-k"; given as --top-k 40 or --top-k=40
-    char         letter;            // 'n' for -n, or 0
-    const char  *value;             // how --help names its value, "N"; NULL: a switch
-    const char  *about;
-    const char **text;
-    int         *number;
-    long        *count;
-    uint64_t    *seed;
-    double      *real;
-    bool        *on;                // a switch
-    double       min, max;          // of numbers, when max > min
+    const char   *name;             // "top-k"
+    char          letter;           // 'n' for -n, or 0
+    const char   *value;            // how --help names its value, "N"; NULL: a switch
+    const char   *about;            // its line in --help; NULL: not listed
+    const char  **text;
+    int          *number;
+    long         *count;            // also takes 12k, 3M, 1e9
+    uint64_t     *seed;
+    double       *real;             // also takes 12k, 3M, 1e15
+    bool         *on;               // a switch
+    double        min, max;         // of numbers, when max > min
+    struct words *words;
 };
 
-/* A verb's command line: flags, settings (key=value or --key value) and the rest. */
+/* A verb's command line: flags, settings and the rest. */
 struct cli {
     const char        *verb;        // "train"
-    const char        *help;        // the screen that --help prints: example first
-    const struct flag *flags;       // ends with a NULL name
-    struct config     *config;      // (optional) settings are taken into it; see cli_settings
-    bool               settings;    // settings are allowed
+    const char        *help;        // how --help begins: usage, an example, a few words
+    const struct flag *flags;       // ends with a NULL name; --help lists them after `help`
+    bool               settings;    // settings are allowed; --help names them last
     const char       **args;        // out: what is neither flag nor setting
     int                n_args;
-    const char       **set;         // out: "key", "value" pairs in the order given
-    int                n_set;
+    const char       **set;         // out: set[2 i] is a key's name, set[2 i + 1] its value
+    int                n_set;       // out: number of pairs, in the order given
 };
 
-/* Parse argv (argv[0] is the verb). --help prints to stdout and exits 0; anything unknown, or a
- * value that does not parse, dies with exit 2 and the nearest name. Settings are only collected:
- * the verb applies them in its order (defaults < size < preset < file < command line). */
+/* Parse argv (argv[0] is the verb). --help and -h print to stdout and exit 0; anything unknown,
+ * or a value that does not parse, dies with exit 2 and the nearest name. Settings are only
+ * collected: the verb applies them in its order (defaults < size < preset < file < command
+ * line). args and set point into argv and are valid until the next cli_parse. */
 void cli_parse(struct cli *c, int argc, char **argv);
 
 /* Print "weft VERB: line" on stderr and exit with code. */
 void cli_die(const struct cli *c, int code, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
 void cli_fail(const struct cli *c, int code, const struct why *why) __attribute__((noreturn));
-
-/* ---- the terminal ---- */
-
-bool   term_live(void);                     // stderr is a terminal: one rewritten line
-int    term_width(void);                    // columns of stderr, 80 when unknown
-bool   term_color(void);                    // stderr is a terminal and NO_COLOR is not set
-double wall_seconds(void);                  // monotonic
-void   format_count(char *buf, size_t cap, double n);       // 12.3M
-void   format_bytes(char *buf, size_t cap, double n);       // 1.2 GiB
-void   format_time(char *buf, size_t cap, double seconds);  // 3m20s
-bool   parse_time(const char *text, double *seconds);       // 90, 90s, 3m, 1h30m
-bool   parse_count(const char *text, double *n);            // 5000, 12k, 3M, 1e15
-
-/* Set from SIGINT and SIGTERM once catch_interrupts was called; a second signal kills. */
-extern volatile int interrupted;
-void catch_interrupts(void);
 
 #endif

@@ -1,0 +1,283 @@
+/* weft infer: stream text from a checkpoint. */
+#include "infer/cli.h"
+#include "infer/verbs.h"
+#include "infer/writer.h"
+#include "model/checkpoint.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PROMPT_MAX = 64 << 20 };     // bytes taken from stdin
+
+static const char help[] =
+    "weft infer RUN [-p PROMPT]: stream text from a trained model\n"
+    "\n"
+    "  weft infer runs/book -p \"Once upon a time\"\n"
+    "  weft infer runs/book -p \"The door\" -n 100 --temp 0.6 --seed 7 --samples 3\n"
+    "  echo \"The door\" | weft infer runs/book --no-echo\n"
+    "\n"
+    "RUN is a run directory, which means its latest checkpoint, or a checkpoint directory.\n"
+    "Without -p the prompt is stdin's text; one newline at its end is dropped.\n";
+
+struct infer {
+    struct cli            cli;
+    struct writer_options o;
+    struct words          stop;
+    const char           *prompt;
+    int                   threads;
+    bool                  interactive, no_echo;
+
+    struct model      model;
+    struct tokenizer *tokenizer;
+    struct writer     writer;
+    bool              full;         // some layer attends to all tokens it holds
+    bool              said;         // that the oldest are dropped
+};
+
+/* ---- set-up ---- */
+
+static uint64_t random_seed(void)
+{
+    uint32_t seed;
+
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+        seed = (uint32_t)time(NULL) ^ (uint32_t)getpid() << 16;
+    return seed;
+}
+
+static void parse(struct infer *f, int argc, char **argv)
+{
+    const struct flag flags[] = {
+        {"prompt", 'p', "TEXT", "what the text begins with", .text = &f->prompt},
+        {"n-predict", 'n', "N", "tokens to write; -1: until the text ends (256)",
+         .number = &f->o.n, .min = -1, .max = 1e9},
+        {"temp", 0, "X", "temperature; 0: always the most likely token (0.8)",
+         .real = &f->o.sampler.temp, .max = 100},
+        {"top-k", 0, "N", "choose among the N most likely; 0: all (40)",
+         .number = &f->o.sampler.top_k, .max = 1e9},
+        {"top-p", 0, "X", "among the best that make up this share; 1: all (0.95)",
+         .real = &f->o.sampler.top_p, .max = 1},
+        {"min-p", 0, "X", "among those with this share of the best; 0: all (0.05)",
+         .real = &f->o.sampler.min_p, .max = 1},
+        {"repeat-penalty", 0, "X", "make recent tokens less likely; 1: not (1)",
+         .real = &f->o.sampler.repeat_penalty, .min = 0.01, .max = 100},
+        {"repeat-last-n", 0, "N", "how many tokens are recent (64)",
+         .number = &f->o.sampler.repeat_last_n, .max = 1e6},
+        {"seed", 's', "N", "the same seed gives the same text", .seed = &f->o.sampler.seed},
+        {"stop", 0, "TEXT", "end before this text; may be repeated", .words = &f->stop},
+        {"ignore-eos", 0, NULL, "never end the text", .on = &f->o.ignore_eos},
+        {"no-echo", 0, NULL, "leave out the prompt", .on = &f->no_echo},
+        {"samples", 0, "K", "write K texts, decoded together (1)",
+         .number = &f->o.K, .min = 1, .max = 1024},
+        {"interactive", 'i', NULL, "go on with each line you type, until Ctrl-D",
+         .on = &f->interactive},
+        {"threads", 0, "N", "threads (all cores)",
+         .number = &f->threads, .min = 1, .max = 1024},
+        {0},
+    };
+
+    f->o = (struct writer_options){.K = 1, .n = 256, .out = stdout};
+    sampler_defaults(&f->o.sampler);
+    f->o.sampler.seed = random_seed();
+    f->cli = (struct cli){.verb = "infer", .help = help, .flags = flags};
+    cli_parse(&f->cli, argc, argv);
+    f->cli.flags = NULL;
+}
+
+static void check(const struct infer *f)
+{
+    if (f->cli.n_args == 0)
+        cli_die(&f->cli, FAIL_USAGE, "which run? weft infer RUN -p PROMPT");
+    if (f->cli.n_args > 1)
+        cli_die(&f->cli, FAIL_USAGE, "'%s' is one argument too many; a prompt is given as "
+                "-p \"...\"", f->cli.args[1]);
+    if (f->interactive && f->o.K > 1)
+        cli_die(&f->cli, FAIL_USAGE, "-i writes one text; leave out --samples");
+    for (int i = 0; i < f->stop.n; i++)
+        if (!*f->stop.word[i])
+            cli_die(&f->cli, FAIL_USAGE, "--stop: the text is empty");
+}
+
+/* Does a layer attend to every token there is, so that it was trained for `context` of them? */
+static bool full_attention(const struct model *m)
+{
+    for (int i = 0; i < m->cfg.layers; i++) {
+        const struct mixer *x = m->layer[i].mixer;
+
+        if (strcmp(x->name, "softmax") && strcmp(x->name, "rela"))
+            continue;
+        for (int k = 0; x->opts && x->opts[k].name; k++)
+            if (!strcmp(x->opts[k].name, "window") && m->layer[i].opt[k] == 0)
+                return true;
+    }
+    return false;
+}
+
+static void load(struct infer *f)
+{
+    struct why why;
+    int err = checkpoint_load(f->cli.args[0], &f->model, &f->tokenizer, NULL, 0, &why);
+
+    f->o.stop = f->stop.word;
+    f->o.n_stop = f->stop.n;
+    f->o.terminal = isatty(STDOUT_FILENO);
+    if (!err)
+        err = writer_open(&f->writer, &f->model, f->tokenizer, &f->o, &why);
+    if (err)
+        cli_fail(&f->cli, err, &why);
+    f->full = full_attention(&f->model);
+}
+
+static void unload(struct infer *f)
+{
+    writer_close(&f->writer);
+    tokenizer_free(f->tokenizer);
+    model_close(&f->model);
+}
+
+/* ---- the prompt ---- */
+
+/* All of stdin but one newline at its end; malloc'ed. */
+static char *read_stdin(const struct infer *f, size_t *len)
+{
+    char   part[4096], *text = NULL;
+    size_t n = 0, got;
+    FILE  *all = open_memstream(&text, len);
+
+    while (all && n <= PROMPT_MAX && (got = fread(part, 1, sizeof part, stdin)) > 0)
+        n += fwrite(part, 1, got, all);
+    if (ferror(stdin))
+        cli_die(&f->cli, FAIL_INPUT, "stdin: %s", strerror(errno));
+    if (!all || fclose(all) || n > PROMPT_MAX)
+        cli_die(&f->cli, FAIL_INPUT, "stdin: the prompt is longer than %d MiB",
+                PROMPT_MAX >> 20);
+    *len -= n && text[n - 1] == '\n';
+    return text;
+}
+
+/* The prompt's text; malloc'ed. */
+static char *prompt_text(const struct infer *f, size_t *len)
+{
+    if (!f->prompt && !f->interactive && !isatty(STDIN_FILENO))
+        return read_stdin(f, len);
+    char *text = strdup(f->prompt ? f->prompt : "");
+
+    if (!text)
+        cli_die(&f->cli, FAIL_INPUT, "no memory for the prompt");
+    *len = strlen(text);
+    return text;
+}
+
+/* ---- writing ---- */
+
+/* A reader that has seen enough (head -1) is no failure. */
+static void check_output(const struct infer *f)
+{
+    if (f->writer.error == EPIPE)
+        exit(0);
+    if (f->writer.error)
+        cli_die(&f->cli, FAIL_WRITE, "cannot write the text: %s", strerror(f->writer.error));
+}
+
+static void say_dropped(struct infer *f)
+{
+    int context = f->model.cfg.context;
+
+    if (f->said || !f->full || f->writer.session.pos[0] <= context)
+        return;
+    f->said = true;
+    fprintf(stderr, "past the %d tokens the model was trained on: the oldest are dropped\n",
+            context);
+}
+
+/* Feed a text and write what follows. */
+static void answer(struct infer *f, const char *text, size_t len)
+{
+    struct why why;
+    int err = writer_feed(&f->writer, text, len, &why);
+
+    if (err)
+        cli_fail(&f->cli, err, &why);
+    say_dropped(f);
+    catch_interrupts();
+    writer_run(&f->writer);
+    check_output(f);
+    say_dropped(f);
+}
+
+static void begin(struct infer *f)
+{
+    size_t len;
+    char  *text = prompt_text(f, &len);
+
+    if (!f->no_echo)
+        writer_echo(&f->writer, text, len);
+    check_output(f);
+    if (!f->interactive || f->prompt)
+        answer(f, text, len);
+    free(text);
+}
+
+/* Ctrl-C ends an answer, and while a line is read, the program. */
+static void converse(struct infer *f)
+{
+    bool   marked = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    char  *line = NULL;
+    size_t cap = 0;
+
+    for (;;) {
+        ssize_t len;
+
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        if (marked)
+            fputs("> ", stderr);
+        len = getline(&line, &cap, stdin);
+        if (len < 0)
+            break;
+        answer(f, line, (size_t)len);
+    }
+    if (marked)
+        fputc('\n', stderr);
+    free(line);
+    interrupted = 0;
+}
+
+/* ---- the verb ---- */
+
+static void report(const struct infer *f)
+{
+    const struct writer *w = &f->writer;
+    char prompt[16], text[16], state[16];
+
+    format_count(prompt, sizeof prompt, (double)w->prompt_tokens / (w->prompt_seconds + 1e-9));
+    format_count(text, sizeof text, (double)w->tokens / (w->seconds + 1e-9));
+    format_bytes(state, sizeof state, (double)model_state_bytes(&f->model));
+    fprintf(stderr, "tokens: prompt %ld, %s/s; text %ld, %s/s; state %s%s\n",
+            w->prompt_tokens, prompt, w->tokens, text, state, f->o.K > 1 ? " each" : "");
+}
+
+int infer_main(int argc, char **argv)
+{
+    struct infer f = {0};
+
+    parse(&f, argc, argv);
+    check(&f);
+    if (f.threads)
+        omp_set_num_threads(f.threads);
+    load(&f);
+    signal(SIGPIPE, SIG_IGN);
+    fprintf(stderr, "seed %llu\n", (unsigned long long)f.o.sampler.seed);
+    begin(&f);
+    if (f.interactive)
+        converse(&f);
+    report(&f);
+    unload(&f);
+    return interrupted ? 130 : 0;
+}

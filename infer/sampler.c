@@ -1,0 +1,227 @@
+#include "infer/sampler.h"
+
+#include "data/rng.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+struct candidate {
+    double  weight;             // of the draw
+    real    logit;
+    int32_t id;
+};
+
+struct sampler {
+    struct sampler_options o;
+    struct rng        rng;
+    int               vocab;
+    int32_t           banned;       // -1: none
+    int32_t          *recent;       // (repeat_last_n) a ring
+    int               n_recent, at; // filled, next to be replaced
+    int              *times;        // (vocab) how often in recent
+    struct candidate *c;            // (vocab)
+};
+
+void sampler_defaults(struct sampler_options *o)
+{
+    *o = (struct sampler_options){
+        .temp = 0.8,
+        .top_k = 40,
+        .top_p = 0.95,
+        .min_p = 0.05,
+        .repeat_penalty = 1,
+        .repeat_last_n = 64,
+    };
+}
+
+struct sampler *sampler_open(const struct sampler_options *o, int vocab, uint64_t stream)
+{
+    struct sampler *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return NULL;
+    s->o = *o;
+    s->rng = rng_open(o->seed, RNG_SAMPLE, stream);
+    s->vocab = vocab;
+    s->banned = -1;
+    s->recent = calloc((size_t)o->repeat_last_n + 1, sizeof *s->recent);
+    s->times = calloc((size_t)vocab, sizeof *s->times);
+    s->c = calloc((size_t)vocab, sizeof *s->c);
+    if (s->recent && s->times && s->c)
+        return s;
+    sampler_close(s);
+    return NULL;
+}
+
+void sampler_close(struct sampler *s)
+{
+    if (!s)
+        return;
+    free(s->recent);
+    free(s->times);
+    free(s->c);
+    free(s);
+}
+
+void sampler_ban(struct sampler *s, int32_t token)
+{
+    s->banned = token;
+}
+
+void sampler_accept(struct sampler *s, int32_t token)
+{
+    int size = s->o.repeat_last_n;
+
+    if (size == 0)
+        return;
+    if (s->n_recent == size)
+        s->times[s->recent[s->at]]--;
+    else
+        s->n_recent++;
+    s->recent[s->at] = token;
+    s->times[token]++;
+    s->at = (s->at + 1) % size;
+}
+
+/* The logit of id after ban and penalty; never NaN or +infinity. */
+static real logit_of(const struct sampler *s, const real *logits, int32_t id)
+{
+    real x = logits[id], penalty = (real)s->o.repeat_penalty;
+
+    if (isnan(x) || id == s->banned)
+        return -(real)INFINITY;
+    if (s->times[id])
+        x = x > 0 ? x / penalty : x * penalty;
+    return x < (real)1e30 ? x : (real)1e30;
+}
+
+/* Does a rank before b? */
+static bool before(const struct candidate *a, const struct candidate *b)
+{
+    return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
+}
+
+static int by_rank(const void *a, const void *b)
+{
+    return before(a, b) ? -1 : 1;
+}
+
+/* Move c[i] down a heap of n whose root ranks last. */
+static void sift(struct candidate *c, int n, int i)
+{
+    struct candidate moved = c[i];
+
+    for (int child; (child = 2 * i + 1) < n; i = child) {
+        if (child + 1 < n && before(&c[child], &c[child + 1]))
+            child++;
+        if (!before(&moved, &c[child]))
+            break;
+        c[i] = c[child];
+    }
+    c[i] = moved;
+}
+
+/* The k best (0: all) into s->c, in no particular order; returns how many. */
+static int top_k(struct sampler *s, const real *logits)
+{
+    int k = s->o.top_k > 0 && s->o.top_k < s->vocab ? s->o.top_k : s->vocab;
+
+    for (int32_t id = 0; id < k; id++)
+        s->c[id] = (struct candidate){0, logit_of(s, logits, id), id};
+    if (k == s->vocab)
+        return k;
+    for (int i = k / 2 - 1; i >= 0; i--)
+        sift(s->c, k, i);
+    for (int32_t id = k; id < s->vocab; id++) {
+        real x = logit_of(s, logits, id);
+
+        if (x > s->c[0].logit) {
+            s->c[0] = (struct candidate){0, x, id};
+            sift(s->c, k, 0);
+        }
+    }
+    return k;
+}
+
+/* Keep those of at least `share` of the most likely one's probability; returns how many. */
+static int min_p(struct candidate *c, int n, double best, double share)
+{
+    double least = best + log(share);
+    int    kept = 0;
+
+    for (int i = 0; i < n; i++)
+        if (c[i].logit >= least)
+            c[kept++] = c[i];
+    return kept;
+}
+
+/* Keep the most likely ones whose probabilities, out of total, reach p; returns how many. */
+static int top_p(struct candidate *c, int n, double best, double total, double p)
+{
+    double sum = 0;
+    int    kept = 0;
+
+    qsort(c, (size_t)n, sizeof *c, by_rank);
+    while (kept < n && (kept == 0 || sum < p * total))
+        sum += exp(c[kept++].logit - best);
+    return kept;
+}
+
+static int32_t draw(struct sampler *s, int n, double best)
+{
+    double  total = 0, left;
+    int32_t id = 0;
+
+    for (int i = 0; i < n; i++)
+        total += s->c[i].weight = exp((s->c[i].logit - best) / s->o.temp);
+    left = rng_uniform(&s->rng) * total;
+    for (int i = 0; i < n && left >= 0; i++)
+        if (s->c[i].weight > 0) {
+            id = s->c[i].id;
+            left -= s->c[i].weight;
+        }
+    return id;
+}
+
+static int32_t most_likely(const struct sampler *s, const real *logits)
+{
+    real    best = -(real)INFINITY;
+    int32_t found = 0;
+
+    for (int32_t id = 0; id < s->vocab; id++) {
+        real x = logit_of(s, logits, id);
+
+        if (x > best)
+            best = x, found = id;
+    }
+    return found;
+}
+
+/* min-p and top-p both keep a prefix of the ranking, so that min-p may go first: then only what
+ * it leaves is sorted. top-p's total is that of all candidates. */
+static int32_t choose(struct sampler *s, const real *logits)
+{
+    int    n = top_k(s, logits);
+    double best = -INFINITY, total = 0;
+
+    for (int i = 0; i < n; i++)
+        best = fmax(best, s->c[i].logit);
+    if (best == -INFINITY)
+        return 0;
+    for (int i = 0; s->o.top_p < 1 && i < n; i++)
+        total += exp(s->c[i].logit - best);
+    if (s->o.min_p > 0)
+        n = min_p(s->c, n, best, s->o.min_p);
+    if (s->o.top_p < 1)
+        n = top_p(s->c, n, best, total, s->o.top_p);
+    return draw(s, n, best);
+}
+
+int32_t sampler_pick(struct sampler *s, const real *logits)
+{
+    int32_t id = s->o.temp > 0 ? choose(s, logits) : most_likely(s, logits);
+
+    sampler_accept(s, id);
+    return id;
+}

@@ -1,0 +1,354 @@
+/* weft score: how well a run predicts a text or a dataset's validation split. */
+#include "data/dataset.h"
+#include "data/text.h"
+#include "infer/cli.h"
+#include "infer/score.h"
+#include "infer/verbs.h"
+#include "model/checkpoint.h"
+#include "tokenizer/utf8.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SCORE_TOKENS = 4096 };       // about as many at once
+
+static const char help[] =
+    "weft score RUN FILE|DATASET: how well a model predicts a text\n"
+    "\n"
+    "  weft score runs/book chapter.txt\n"
+    "  weft score runs/book runs/book/data --json\n"
+    "\n"
+    "Prints nats per token, perplexity, bits per byte of the text with its standard error, and\n"
+    "nats by position in the window. A dataset directory means its validation split.\n";
+
+struct scorer {
+    struct cli cli;
+    bool   per_token, json;
+    int    threads;
+
+    struct model      model;
+    struct tokenizer *tokenizer;
+    struct pass       pass;
+    int               B;
+
+    // the tokens: a dataset's, or encoded from text
+    bool                is_dataset;
+    struct dataset      dataset;
+    struct shard_cursor cursor;
+    struct text        *text;
+    uint32_t           *ids;            // (TEXT_PIECE + 1) of the current piece
+    long                n, at;
+    uint64_t            before;         // input consumed before that piece
+    uint64_t            bytes;          // of the documents read so far
+
+    struct spread spread;               // nats and bytes of each window
+    uint64_t      scored;
+    double        start, shown;         // wall seconds
+};
+
+/* ---- tokens ---- */
+
+/* Encode the next piece of text; returns 0 at the end, -1 on failure. */
+static int encode_piece(struct scorer *s, struct why *why)
+{
+    struct text_piece piece;
+
+    s->before = text_consumed(s->text);
+    if (text_next(s->text, &piece, why))
+        return -1;
+    if (!piece.bytes)
+        return 0;
+    s->n = tokenizer_encode(s->tokenizer, piece.bytes, piece.len, s->ids, TEXT_PIECE);
+    if (s->n < 0 || s->n > TEXT_PIECE) {
+        fail(why, FAIL_INPUT, "no memory to tokenize %zu bytes", piece.len);
+        return -1;
+    }
+    if (piece.last)
+        s->ids[s->n++] = (uint32_t)tokenizer_eos(s->tokenizer);
+    s->bytes += piece.len;
+    s->at = 0;
+    return 1;
+}
+
+/* score_next over text. */
+static long text_tokens(void *user, uint32_t *ids, long n, struct why *why)
+{
+    struct scorer *s = user;
+
+    while (s->at == s->n) {
+        int more = encode_piece(s, why);
+
+        if (more <= 0)
+            return more;
+    }
+    if (n > s->n - s->at)
+        n = s->n - s->at;
+    memcpy(ids, s->ids + s->at, (size_t)n * sizeof *ids);
+    s->at += n;
+    return n;
+}
+
+static void open_dataset(struct scorer *s, const char *path, struct why *why)
+{
+    int err = dataset_open(&s->dataset, path, why);
+
+    if (err)
+        cli_fail(&s->cli, err, why);
+    if (tokenizer_fingerprint(s->dataset.tokenizer) != tokenizer_fingerprint(s->tokenizer))
+        cli_die(&s->cli, FAIL_INPUT, "%s: tokenized for another model than %s; score the text "
+                "it was built from instead", path, s->cli.args[0]);
+    s->is_dataset = true;
+    s->cursor.shard = &s->dataset.shard[1];
+    s->bytes = s->dataset.val.bytes;
+}
+
+static void open_input(struct scorer *s, const char *path)
+{
+    struct why why;
+
+    if (dataset_is(path)) {
+        open_dataset(s, path, &why);
+        return;
+    }
+    int err = text_open(&s->text, &path, 1, NULL, &why);
+
+    if (err)
+        cli_fail(&s->cli, err, &why);
+    s->ids = malloc((TEXT_PIECE + 1) * sizeof *s->ids);
+    if (!s->ids)
+        cli_die(&s->cli, FAIL_INPUT, "no memory for the text");
+}
+
+/* ---- every window ---- */
+
+/* The share of the input that was scored, 0 when unknown. */
+static double share(const struct scorer *s)
+{
+    if (s->is_dataset)
+        return (double)s->scored / (double)s->dataset.val.tokens;
+    double before = (double)s->before, total = (double)text_total(s->text);
+    double piece = ((double)text_consumed(s->text) - before) * (double)s->at / (double)s->n;
+
+    return total > 0 ? (before + piece) / total : 0;
+}
+
+/* From the third second on: one rewritten line, or, off a terminal, a line each half minute. */
+static void progress(struct scorer *s)
+{
+    double now = wall_seconds(), every = term_live() ? 0.2 : 30, done = share(s);
+    char   count[16], left[16];
+
+    if (now - s->start < 2 || now - s->shown < every)
+        return;
+    s->shown = now;
+    format_count(count, sizeof count, (double)s->scored);
+    fprintf(stderr, "%sscored %s tokens", term_live() ? "\r\033[K" : "", count);
+    if (done > 0) {
+        format_time(left, sizeof left, (now - s->start) * (1 - done) / done);
+        fprintf(stderr, ", %.0f%%, %s left", 100 * done, left);
+    }
+    if (!term_live())
+        fputc('\n', stderr);
+}
+
+static void put_json_text(const char *text, size_t len)
+{
+    for (size_t i = 0, n; i < len; i += n) {
+        int           width = utf8_length(text + i, len - i);
+        unsigned char c = (unsigned char)text[i];
+
+        n = width ? (size_t)width : 1;
+        if (!width)
+            fputs("\\ufffd", stdout);
+        else if (c == '"' || c == '\\')
+            printf("\\%c", c);
+        else if (c < 0x20 || c == 0x7f)
+            printf("\\u%04x", c);
+        else
+            fwrite(text + i, 1, n, stdout);
+    }
+}
+
+static bool all_utf8(const char *text, size_t len)
+{
+    size_t i = 0;
+    int    n;
+
+    while (i < len && (n = utf8_length(text + i, len - i)) > 0)
+        i += (size_t)n;
+    return i == len;
+}
+
+/* {"id":5,"text":"the","nats":1.25}; a piece that is not whole characters also has "bytes". */
+static void print_token(const char *piece, size_t len, uint32_t id, real nats)
+{
+    printf("{\"id\":%u,\"text\":\"", id);
+    put_json_text(piece, len);
+    putchar('"');
+    if (!all_utf8(piece, len)) {
+        fputs(",\"bytes\":[", stdout);
+        for (size_t i = 0; i < len; i++)
+            printf("%s%u", i ? "," : "", (unsigned char)piece[i]);
+        putchar(']');
+    }
+    printf(",\"nats\":%.6g}\n", (double)nats);
+}
+
+/* score_each. */
+static void window(void *user, const uint32_t *ids, const real *nats, long n)
+{
+    struct scorer *s = user;
+    double sum = 0, bytes = 0;
+
+    for (long t = 0; t < n; t++) {
+        size_t      len;
+        const char *piece = tokenizer_piece(s->tokenizer, ids[t], &len);
+
+        sum += (double)nats[t];
+        bytes += (double)len;
+        if (s->per_token)
+            print_token(piece, len, ids[t], nats[t]);
+    }
+    spread_add(&s->spread, sum, bytes);
+    s->scored += (uint64_t)n;
+    progress(s);
+}
+
+/* ---- the result ---- */
+
+struct figures {
+    double nats, perplexity, bpb, error;    // error: NaN when there is one window only
+};
+
+static struct figures figures(const struct scorer *s, const struct score *r)
+{
+    double nats = r->nats / (double)r->tokens;
+
+    return (struct figures){
+        .nats = nats,
+        .perplexity = exp(nats),
+        .bpb = r->nats / M_LN2 / (double)s->bytes,
+        .error = spread_error(&s->spread) / M_LN2,
+    };
+}
+
+static void print_json(const struct scorer *s, const struct score *r)
+{
+    struct figures f = figures(s, r);
+    char error[32] = "null";
+
+    if (isfinite(f.error))
+        snprintf(error, sizeof error, "%.6g", f.error);
+    printf("{\"nats\":%.9g,\"perplexity\":%.9g,\"bpb\":%.9g,\"tokens\":%llu,\"bytes\":%llu,"
+           "\"stderr\":%s}\n", f.nats, f.perplexity, f.bpb, (unsigned long long)r->tokens,
+           (unsigned long long)s->bytes, error);
+}
+
+static void print_table(const struct scorer *s, const struct score *r, FILE *to)
+{
+    struct figures f = figures(s, r);
+    int context = s->model.cfg.context;
+
+    fprintf(to, "nats/token   %.4f\nperplexity   %.2f\nbits/byte    %.4f", f.nats,
+            f.perplexity, f.bpb);
+    if (isfinite(f.error))
+        fprintf(to, " +- %.4f", f.error);
+    fprintf(to, "\ntokens       %llu\nbytes        %llu\n\n%-12s %10s  nats/token\n",
+            (unsigned long long)r->tokens, (unsigned long long)s->bytes, "position", "tokens");
+    for (int i = 0; i < SCORE_BUCKETS && r->bucket_tokens[i]; i++) {
+        int  from = 1 << i, last = 2 * from - 1 < context ? 2 * from - 1 : context;
+        char range[32];
+
+        snprintf(range, sizeof range, last > from ? "%d-%d" : "%d", from, last);
+        fprintf(to, "%-12s %10llu  %.4f\n", range, (unsigned long long)r->bucket_tokens[i],
+                r->bucket_nats[i] / (double)r->bucket_tokens[i]);
+    }
+}
+
+/* ---- the verb ---- */
+
+static void parse(struct scorer *s, int argc, char **argv)
+{
+    const struct flag flags[] = {
+        {"per-token", 0, NULL, "every token as a JSON line; the rest goes to stderr",
+         .on = &s->per_token},
+        {"json", 0, NULL, "one JSON line instead of the table", .on = &s->json},
+        {"threads", 0, "N", "threads (all cores)",
+         .number = &s->threads, .min = 1, .max = 1024},
+        {0},
+    };
+
+    s->cli = (struct cli){.verb = "score", .help = help, .flags = flags};
+    cli_parse(&s->cli, argc, argv);
+    s->cli.flags = NULL;
+    if (s->cli.n_args != 2)
+        cli_die(&s->cli, FAIL_USAGE, "give a run and a text: weft score RUN FILE|DATASET");
+    if (s->threads)
+        omp_set_num_threads(s->threads);
+}
+
+static void load(struct scorer *s)
+{
+    struct why why;
+    int err = checkpoint_load(s->cli.args[0], &s->model, &s->tokenizer, NULL, 0, &why);
+
+    if (err)
+        cli_fail(&s->cli, err, &why);
+    s->B = SCORE_TOKENS / s->model.cfg.context;
+    s->B = s->B < 1 ? 1 : s->B;
+    err = pass_open(&s->pass, &s->model, s->B, s->model.cfg.context, false, &why);
+    if (err)
+        cli_fail(&s->cli, err, &why);
+}
+
+static void unload(struct scorer *s)
+{
+    if (s->is_dataset)
+        dataset_close(&s->dataset);
+    else
+        text_close(s->text);
+    free(s->ids);
+    pass_close(&s->pass);
+    tokenizer_free(s->tokenizer);
+    model_close(&s->model);
+}
+
+static void run(struct scorer *s, struct score *result)
+{
+    struct why why;
+    int eos = tokenizer_eos(s->tokenizer);
+
+    s->start = wall_seconds();
+    int err = score_run(&s->model, &s->pass, s->B, eos,
+                        s->is_dataset ? shard_cursor_next : text_tokens,
+                        s->is_dataset ? (void *)&s->cursor : s, 0, window, s, result, &why);
+
+    if (s->shown > 0 && term_live())
+        fputs("\r\033[K", stderr);
+    if (err)
+        cli_fail(&s->cli, err, &why);
+    if (s->bytes == 0)
+        cli_die(&s->cli, FAIL_INPUT, "%s: there is no text in it to score", s->cli.args[1]);
+}
+
+int score_main(int argc, char **argv)
+{
+    static struct scorer s;
+    struct score result;
+
+    s = (struct scorer){0};
+    parse(&s, argc, argv);
+    load(&s);
+    open_input(&s, s.cli.args[1]);
+    run(&s, &result);
+    if (s.json)
+        print_json(&s, &result);
+    else
+        print_table(&s, &result, s.per_token ? stderr : stdout);
+    if (fflush(stdout))
+        cli_die(&s.cli, FAIL_WRITE, "cannot write the result");
+    unload(&s);
+    return 0;
+}

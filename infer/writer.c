@@ -1,0 +1,182 @@
+#include "infer/writer.h"
+
+#include "infer/stream.h"
+#include "infer/term.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct text_out {
+    struct sampler *sampler;
+    struct stream  *stream;
+    FILE           *file;           // o.out, or memory when there are several
+    char           *bytes;          // that memory
+    size_t          len;
+    bool            done;
+};
+
+/* ---- opening and closing ---- */
+
+static bool text_out_open(struct writer *w, int k)
+{
+    struct text_out *t = &w->text[k];
+    int eos = tokenizer_eos(w->tokenizer);
+
+    t->file = w->o.K > 1 ? open_memstream(&t->bytes, &t->len) : w->o.out;
+    t->sampler = sampler_open(&w->o.sampler, tokenizer_vocab(w->tokenizer), (uint64_t)k);
+    if (!t->file || !t->sampler)
+        return false;
+    t->stream = stream_open(t->file, w->o.terminal, w->o.stop, w->o.n_stop);
+    sampler_ban(t->sampler, w->o.ignore_eos ? eos : -1);
+    w->next[k] = eos;
+    return t->stream != NULL;
+}
+
+int writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
+                const struct writer_options *o, struct why *why)
+{
+    *w = (struct writer){.o = *o, .model = m, .tokenizer = t};
+    w->text = calloc((size_t)o->K, sizeof *w->text);
+    w->next = calloc((size_t)o->K, sizeof *w->next);
+    int err = session_open(&w->session, m, o->K, why);
+
+    for (int k = 0; k < o->K && !err; k++)
+        if (!w->text || !w->next || !text_out_open(w, k))
+            err = fail(why, FAIL_INPUT, "no memory for %d texts; ask for fewer", o->K);
+    if (err)
+        writer_close(w);
+    return err;
+}
+
+void writer_close(struct writer *w)
+{
+    for (int k = 0; w->text && k < w->o.K; k++) {
+        stream_close(w->text[k].stream);
+        sampler_close(w->text[k].sampler);
+        if (w->o.K > 1 && w->text[k].file)
+            fclose(w->text[k].file);
+        free(w->text[k].bytes);
+    }
+    free(w->text);
+    free(w->next);
+    session_close(&w->session);
+    *w = (struct writer){0};
+}
+
+/* ---- the prompt ---- */
+
+static void check_output(struct writer *w)
+{
+    if (ferror(w->o.out) && !w->error)
+        w->error = errno ? errno : EIO;
+}
+
+void writer_echo(struct writer *w, const char *bytes, size_t len)
+{
+    for (int k = 0; k < w->o.K; k++)
+        stream_echo(w->text[k].stream, bytes, len);
+    check_output(w);
+}
+
+int writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why)
+{
+    uint32_t *ids = malloc((len + 2) * sizeof *ids);
+    double    start = wall_seconds();
+    long      n = 0, more;
+
+    if (ids && w->next[0] >= 0)
+        ids[n++] = (uint32_t)w->next[0];
+    more = ids ? tokenizer_encode(w->tokenizer, bytes, len, ids + n, len + 1) : -1;
+    if (more < 0 || more > (long)len + 1) {
+        free(ids);
+        return fail(why, FAIL_INPUT, "no memory for a prompt of %zu bytes", len);
+    }
+    for (long i = n; i < n + more; i++)
+        for (int k = 0; k < w->o.K; k++)
+            sampler_accept(w->text[k].sampler, (int32_t)ids[i]);
+    session_prompt(&w->session, (const int32_t *)ids, n + more);
+    w->next[0] = -1;
+    w->prompt_tokens += n + more;
+    w->prompt_seconds += wall_seconds() - start;
+    free(ids);
+    return 0;
+}
+
+/* ---- writing ---- */
+
+static void end_text(struct writer *w, struct text_out *t)
+{
+    stream_end(t->stream);
+    if (!stream_at_line_start(t->stream))
+        stream_echo(t->stream, "\n", 1);
+    t->done = true;
+    check_output(w);
+}
+
+/* Several texts: put out those whose turn it is. */
+static void print_ready(struct writer *w)
+{
+    for (; w->printed < w->o.K && w->text[w->printed].done; w->printed++) {
+        const struct text_out *t = &w->text[w->printed];
+
+        fprintf(w->o.out, "--- sample %d of %d ---\n", w->printed + 1, w->o.K);
+        fwrite(t->bytes, 1, t->len, w->o.out);
+        fflush(w->o.out);
+        check_output(w);
+    }
+}
+
+/* Choose the next token of text k from its logits; false when the text ends with it. */
+static bool pick(struct writer *w, int k)
+{
+    const real *logits = w->session.logits + (size_t)k * (size_t)w->model->cfg.vocab;
+    size_t      len;
+
+    w->next[k] = sampler_pick(w->text[k].sampler, logits);
+    w->tokens++;
+    if (w->next[k] == tokenizer_eos(w->tokenizer) && !w->o.ignore_eos)
+        return false;
+    const char *piece = tokenizer_piece(w->tokenizer, (uint32_t)w->next[k], &len);
+    bool        stopped = stream_push(w->text[k].stream, piece, len);
+
+    check_output(w);
+    return !stopped;
+}
+
+/* One token of every text that goes on; an ended one is fed EOS. Returns how many go on. */
+static int pick_all(struct writer *w)
+{
+    int left = 0;
+
+    for (int k = 0; k < w->o.K; k++) {
+        if (w->text[k].done)
+            w->next[k] = tokenizer_eos(w->tokenizer);
+        else if (pick(w, k))
+            left++;
+        else
+            end_text(w, &w->text[k]);
+    }
+    if (w->o.K > 1)
+        print_ready(w);
+    return left;
+}
+
+void writer_run(struct writer *w)
+{
+    double start = wall_seconds();
+
+    for (int k = 0; k < w->o.K; k++)
+        w->text[k].done = false;
+    for (int i = 0; (w->o.n < 0 || i < w->o.n) && !interrupted && !w->error; i++) {
+        if (i)
+            session_extend(&w->session, w->next);
+        if (pick_all(w) == 0)
+            break;
+    }
+    w->seconds += wall_seconds() - start;
+    for (int k = 0; k < w->o.K; k++)
+        if (!w->text[k].done)
+            end_text(w, &w->text[k]);
+    if (w->o.K > 1)
+        print_ready(w);
+}

@@ -1,0 +1,61 @@
+/* K texts written together by one model: a session, and for each text a sampler and a stream.
+ *
+ *     feed -> session_prompt;  write -> { sampler_pick -> stream_push -> session_extend } ...
+ *
+ * One text goes out as its tokens come. Several go out in order, each when it is complete,
+ * under a line "--- sample 1 of K ---".
+ */
+#ifndef WEFT_WRITER_H
+#define WEFT_WRITER_H
+
+#include "infer/sampler.h"
+#include "infer/session.h"
+#include "tokenizer/tokenizer.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct writer_options {
+    struct sampler_options sampler;
+    int                    K;
+    int                    n;               // tokens of a text at most; -1: until it ends
+    bool                   ignore_eos;
+    const char *const     *stop;            // (n_stop) texts end before these
+    int                    n_stop;
+    FILE                  *out;
+    bool                   terminal;        // out is one
+};
+
+struct text_out;                            // one of the texts
+
+struct writer {
+    struct writer_options   o;
+    const struct model     *model;          // not owned
+    const struct tokenizer *tokenizer;      // not owned
+    struct session          session;
+    struct text_out        *text;           // (K)
+    int32_t                *next;           // (K) chosen and not yet fed; -1: none
+    int                     printed;        // of several texts
+    int                     error;          // errno of the write that failed, or 0
+    long                    prompt_tokens, tokens;
+    double                  prompt_seconds, seconds;
+};
+
+/* FAIL_INPUT when memory is short; then nothing needs closing. model, tokenizer and stop must
+ * outlive the writer. */
+int  writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
+                 const struct writer_options *o, struct why *why);
+void writer_close(struct writer *w);                // a zeroed one is fine
+
+/* Write bytes as the beginning of every text; they are not fed. */
+void writer_echo(struct writer *w, const char *bytes, size_t len);
+
+/* Feed a prompt. Documents begin after an EOS in training, so the first input is EOS; later
+ * ones follow the last token written. FAIL_INPUT: no memory for it. */
+int writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why);
+
+/* Write until the end of every text, n tokens, an interrupt or a failed write (see error). May
+ * be repeated, after another feed, when K is 1. */
+void writer_run(struct writer *w);
+
+#endif
