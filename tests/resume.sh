@@ -1,0 +1,117 @@
+#!/bin/sh
+# A run killed with kill -9 at any moment and resumed is the uninterrupted run: the same loss at
+# every step and the same final weights and moments, bit for bit, for 1 and for 2 threads.
+# Also what else only a real process shows: SIGTERM, the lock, refusals, damaged checkpoints.
+
+set -eu
+weft=${WEFT:-build/release/bin/weft}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export OMP_PROC_BIND=false OMP_WAIT_POLICY=passive      # the machine may be busy
+
+die() {
+    echo "resume.sh: $*" >&2
+    exit 1
+}
+
+# A text with something to learn, the same every time.
+awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w, " "); x = 7
+    for (i = 0; i < 12000; i++) { x = (x * 1103 + 12345) % 65536
+        printf "%s%s", w[x % 13 + 1], i % 9 == 8 ? ".\n" : " " } }' > "$tmp/text.txt"
+
+settings="layers=2 width=32 heads=2 context=64 batch=4 accumulate=2 steps=120 tokenizer=bytes \
+eval_every=24 checkpoint_every=11 sample_every=60 keep=2 mixers=softmax(window=32) window_p=0.5 \
+window_short=8"
+
+train() {
+    "$weft" train "$@" >> "$tmp/out" 2>&1
+}
+
+# What must not depend on interruptions: everything in the log but speeds, times and memory.
+losses() {
+    sed -n '2,$s/"tok_s.*"skipped"/"skipped"/; 2,$s/, "rss".*//p' "$1/log.jsonl"
+}
+
+lines() {
+    wc -l 2> "$tmp/null" < "$1/log.jsonl" || echo 0
+}
+
+# Start `weft train ARGS` and send it a signal once the log of RUN has N lines; status is what it
+# ended with.
+stop_at() {
+    signal=$1 run=$2 n=$3
+    shift 3
+    "$weft" train "$@" >> "$tmp/out" 2>&1 &
+    pid=$!
+    while [ "$(lines "$run")" -lt "$n" ] && kill -0 $pid 2> "$tmp/null"; do
+        sleep 0.01
+    done
+    kill -"$signal" $pid 2> "$tmp/null" || true
+    status=0
+    wait $pid 2> "$tmp/null" || status=$?
+}
+
+same_run() {
+    losses "$1" > "$tmp/a"
+    losses "$2" > "$tmp/b"
+    [ "$(wc -l < "$tmp/a")" -eq 120 ] || die "$1 has not 120 steps in its log"
+    cmp "$tmp/a" "$tmp/b" || die "$3: losses differ"
+    for f in model.safetensors trainer.safetensors config.json; do
+        cmp "$1/latest/$f" "$2/latest/$f" || die "$3: $f differs"
+    done
+}
+
+for threads in 1 2; do
+    whole=$tmp/whole-$threads cut=$tmp/cut-$threads
+    train "$tmp/text.txt" --out "$whole" $settings threads=$threads || die "training failed"
+
+    # Killed while it prepares, before the first checkpoint, and between and during later ones.
+    "$weft" train "$tmp/text.txt" --out "$cut" $settings threads=$threads >> "$tmp/out" 2>&1 &
+    pid=$!
+    while [ ! -e "$cut/config.cfg" ]; do sleep 0.01; done
+    kill -9 $pid
+    wait $pid 2> "$tmp/null" || true
+    kills=0
+    for n in 5 20 24 50 67 68 100; do
+        stop_at 9 "$cut" $n --resume "$cut"
+        [ $status -ne 137 ] || kills=$((kills + 1))
+    done
+    [ $kills -ge 4 ] || die "only $kills of 7 kills came in time: the run is too short to test"
+    train --resume "$cut" || die "resuming failed"
+    same_run "$whole" "$cut" "kill -9 with $threads threads"
+done
+cmp "$tmp/whole-1/latest/model.safetensors" "$tmp/whole-2/latest/model.safetensors" ||
+    die "1 and 2 threads give different weights"
+
+# SIGTERM finishes the step, saves, prints the line that resumes, and exits 130.
+run=$tmp/term
+stop_at TERM "$run" 30 "$tmp/text.txt" --out "$run" $settings threads=2
+[ $status -eq 130 ] || die "SIGTERM: exit $status instead of 130"
+tail -n 1 "$tmp/out" | grep -q -- "weft train --resume $run" || die "SIGTERM: no line to resume"
+train --resume "$run" || die "resuming after SIGTERM failed"
+same_run "$whole" "$run" "SIGTERM"
+
+# A finished run says so; an existing one is not overwritten; only one process trains in it.
+train --resume "$run" || die "a finished run does not exit 0"
+tail -n 3 "$tmp/out" | grep -q "is finished" || die "a finished run does not say so"
+! train "$tmp/text.txt" --out "$run" $settings || die "an existing run was accepted"
+tail -n 1 "$tmp/out" | grep -q -- "weft train --resume $run" || die "refused without a way on"
+"$weft" train --resume "$run" --steps 100000 >> "$tmp/null" 2>&1 &
+pid=$!
+while [ "$(lines "$run")" -lt 125 ]; do sleep 0.01; done
+status=0
+train --resume "$run" || status=$?
+kill -9 $pid
+wait $pid 2> "$tmp/null" || true
+[ $status -eq 5 ] || die "two trainers in one run: exit $status instead of 5"
+
+# A damaged newest checkpoint is set aside, and the one before it takes over.
+cp -r "$whole" "$tmp/damaged"
+run=$tmp/damaged
+newest=$(readlink "$run/latest")
+printf x >> "$run/$newest/model.safetensors"
+train --resume "$run" || die "a damaged checkpoint: exit $?"
+grep -q "set it aside as damaged-$newest" "$tmp/out" || die "a damaged checkpoint was not told of"
+same_run "$whole" "$run" "a damaged checkpoint"
+
+echo "resume.sh: ok"

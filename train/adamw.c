@@ -1,0 +1,142 @@
+#include "train/adamw.h"
+
+#include <tgmath.h>
+
+/* The parameters' array is cut into blocks at fixed places, whatever the number of
+ * threads; GROUP partial sums are held at a time. */
+enum { BLOCK = 1 << 14, GROUP = 1024, LANES = 8 };
+
+/* What is the same for all elements of a step. */
+struct factors {
+    real b1, b2, scale;         // scale: of the gradient, from clipping
+    real m, v;                  // 1 / (1 - b1ⁿ), 1 / (1 - b2ⁿ)
+    real lr, eps, keep;         // keep: 1 - lr decay
+};
+
+/* The last parameter that starts at or before element `at`. */
+static int param_at(const struct model *model, size_t at)
+{
+    int lo = 0, hi = model->n_param - 1;
+
+    while (lo < hi) {
+        int mid = (lo + hi + 1) / 2;
+
+        if (model->param[mid].at <= at)
+            lo = mid;
+        else
+            hi = mid - 1;
+    }
+    return lo;
+}
+
+/* Is there a parameter i that starts before `end`? */
+static bool has(const struct model *model, int i, size_t end)
+{
+    return i < model->n_param && model->param[i].at < end;
+}
+
+/* The part of parameter i inside [*from, *to); false when it is empty or a buffer's. */
+static bool trained_part(const struct model_param *p, size_t *from, size_t *to)
+{
+    size_t end = p->at + param_size(&p->is);
+
+    if (p->is.buffer)
+        return false;
+    if (*from < p->at)
+        *from = p->at;
+    if (*to > end)
+        *to = end;
+    return *from < *to;
+}
+
+/* Sum of squares in LANES interleaved sums, added up in order. */
+static double squares(const real *g, size_t n)
+{
+    double lane[LANES] = {0}, sum = 0;
+    size_t i = 0;
+
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            lane[j] += (double)g[i + j] * g[i + j];
+    for (; i < n; i++)
+        lane[i % LANES] += (double)g[i] * g[i];
+    for (int j = 0; j < LANES; j++)
+        sum += lane[j];
+    return sum;
+}
+
+static double block_squares(const struct model *model, const real *g, size_t block)
+{
+    size_t start = block * BLOCK, end = start + BLOCK;
+    double sum = 0;
+
+    for (int i = param_at(model, start); has(model, i, end); i++) {
+        size_t from = start, to = end;
+
+        if (trained_part(&model->param[i], &from, &to))
+            sum += squares(g + from, to - from);
+    }
+    return sum;
+}
+
+double adamw_norm(const struct model *model, const real *g)
+{
+    size_t blocks = (model->n + BLOCK - 1) / BLOCK;
+    double sum = 0, part[GROUP];
+
+    for (size_t first = 0; first < blocks; first += GROUP) {
+        size_t count = blocks - first < GROUP ? blocks - first : GROUP;
+
+        #pragma omp parallel for
+        for (size_t i = 0; i < count; i++)
+            part[i] = block_squares(model, g, first + i);
+        for (size_t i = 0; i < count; i++)
+            sum += part[i];
+    }
+    return sqrt(sum);
+}
+
+static void update(const struct factors *f, real keep, size_t n, real *restrict w,
+                   real *restrict g, real *restrict m, real *restrict v)
+{
+    const struct factors c = *f;
+
+    for (size_t i = 0; i < n; i++) {
+        real x = g[i] * c.scale;
+
+        g[i] = 0;
+        m[i] = c.b1 * m[i] + (1 - c.b1) * x;
+        v[i] = c.b2 * v[i] + (1 - c.b2) * x * x;
+        w[i] = w[i] * keep - c.lr * (m[i] * c.m) / (sqrt(v[i] * c.v) + c.eps);
+    }
+}
+
+static void block_update(const struct factors *f, struct model *model, size_t block,
+                         real *g, real *m, real *v)
+{
+    size_t start = block * BLOCK, end = start + BLOCK;
+
+    for (int i = param_at(model, start); has(model, i, end); i++) {
+        size_t from = start, to = end;
+
+        if (trained_part(&model->param[i], &from, &to))
+            update(f, model->param[i].is.decay ? f->keep : 1, to - from, model->w + from,
+                   g + from, m + from, v + from);
+    }
+}
+
+void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, real *v,
+                double norm, double lr, long n)
+{
+    size_t         blocks = (model->n + BLOCK - 1) / BLOCK;
+    struct factors f = {
+        .b1 = o->beta1, .b2 = o->beta2, .eps = o->eps,
+        .lr = lr, .keep = 1 - lr * o->decay,
+        .scale = o->clip > 0 && norm > o->clip ? o->clip / norm : 1,
+        .m = 1 / (1 - pow(o->beta1, (double)n)), .v = 1 / (1 - pow(o->beta2, (double)n)),
+    };
+
+    #pragma omp parallel for
+    for (size_t i = 0; i < blocks; i++)
+        block_update(&f, model, i, g, m, v);
+}

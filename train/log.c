@@ -1,0 +1,186 @@
+#include "train/log.h"
+
+#include "data/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char head_key[] = "{\"settings\": ", step_key[] = "{\"step\": ";
+
+static int fail_log(const struct log *l, struct why *why)
+{
+    return fail(why, FAIL_WRITE, "%s: %s; what was saved before is intact", l->path,
+                strerror(errno));
+}
+
+/* ---- opening ---- */
+
+/* Is it a whole line that a log of this step holds there? */
+static bool belongs(const char *line, ssize_t len, bool first, long step)
+{
+    const char *key = first ? head_key : step_key;
+    size_t      n = strlen(key);
+
+    return line[len - 1] == '\n' && !strncmp(line, key, n) &&
+           (first || atol(line + n) <= step);
+}
+
+/* The bytes before the first line that does not belong. */
+static int find_cut(const struct log *l, long step, off_t *cut, struct why *why)
+{
+    FILE   *f = fopen(l->path, "r");
+    char   *line = NULL;
+    size_t  cap = 0;
+    ssize_t n;
+
+    *cut = 0;
+    if (!f)
+        return fail_log(l, why);
+    while ((n = getline(&line, &cap, f)) > 0 && belongs(line, n, *cut == 0, step))
+        *cut += n;
+    free(line);
+    fclose(f);
+    return 0;
+}
+
+int log_open(struct log *l, const char *run, long step, bool *begun, struct why *why)
+{
+    off_t cut;
+
+    path_join(l->path, sizeof l->path, run, "log.jsonl");
+    l->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    l->fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (l->fd < 0)
+        return fail_log(l, why);
+    int code = find_cut(l, step, &cut, why);
+
+    *begun = cut > 0;
+    if (!code && ftruncate(l->fd, cut))
+        code = fail_log(l, why);
+    return code;
+}
+
+void log_close(struct log *l)
+{
+    if (l->fd >= 0)
+        close(l->fd);
+    if (l->statm >= 0)
+        close(l->statm);
+    l->fd = l->statm = -1;
+}
+
+/* ---- the first line ---- */
+
+/* The processor's name, as the system tells it. */
+static void cpu_name(char *buf, size_t cap)
+{
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    char  line[512], *colon;
+
+    snprintf(buf, cap, "unknown");
+    while (f && fgets(line, sizeof line, f))
+        if (!strncmp(line, "model name", 10) && (colon = strchr(line, ':'))) {
+            colon[strcspn(colon, "\n")] = 0;
+            snprintf(buf, cap, "%s", colon + 1 + strspn(colon + 1, " "));
+            break;
+        }
+    if (f)
+        fclose(f);
+}
+
+static int put(struct log *l, const char *text, size_t len, struct why *why)
+{
+    ssize_t n;
+
+    do
+        n = write(l->fd, text, len);
+    while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)len)
+        return 0;
+    if (n >= 0)
+        errno = ENOSPC;
+    return fail_log(l, why);
+}
+
+int log_head(struct log *l, const struct trainer *t, double peak, struct why *why)
+{
+    char    cpu[256], *text;
+    json_t *j;
+    int     code;
+
+    cpu_name(cpu, sizeof cpu);
+    j = json_pack("{s:o, s:{s:s, s:i}, s:{s:s, s:i, s:f}, s:I}",
+                  "settings", config_to_json(&t->cfg, -1),
+                  "build", "compiler", __VERSION__, "real_bits", (int)sizeof(real) * 8,
+                  "machine", "cpu", cpu, "threads", omp_get_max_threads(),
+                             "sgemm_gflops", peak,
+                  "parameters", (json_int_t)model_count(&t->model));
+    text = j ? json_dumps(j, JSON_REAL_PRECISION(15)) : NULL;
+    if (text) {
+        size_t len = strlen(text);
+
+        text[len] = '\n';       // in the place of the NUL
+        code = put(l, text, len + 1, why);
+    } else {
+        code = fail(why, FAIL_WRITE, "%s: out of memory", l->path);
+    }
+    free(text);
+    json_decref(j);
+    return code;
+}
+
+/* ---- the others ---- */
+
+size_t log_rss(const struct log *l)
+{
+    char    text[128];
+    long    size, pages = 0;
+    ssize_t n = l->statm < 0 ? -1 : pread(l->statm, text, sizeof text - 1, 0);
+
+    if (n > 0) {
+        text[n] = 0;
+        if (sscanf(text, "%ld %ld", &size, &pages) != 2)
+            pages = 0;
+    }
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* A JSON number that reads back to the same bits, or null. */
+static void json_text(char *buf, size_t cap, double x)
+{
+    snprintf(buf, cap, isfinite(x) ? "%.17g" : "null", x);
+}
+
+int log_step(struct log *l, const struct log_line *line, struct why *why)
+{
+    const struct tally *y = line->tally;
+    const struct step  *s = line->step;
+    char text[1024], loss[32], val[32], bpb[32], norm[32];
+    int  n;
+
+    json_text(loss, sizeof loss, s->loss);
+    json_text(norm, sizeof norm, s->norm);
+    json_text(val, sizeof val, line->val_loss);
+    json_text(bpb, sizeof bpb, line->val_bpb);
+    n = snprintf(text, sizeof text,
+                 "{\"step\": %ld, \"tokens\": %llu, \"flops\": %.17g, \"loss\": %s, "
+                 "\"val_loss\": %s, \"val_bpb\": %s, \"lr\": %.9g, \"grad_norm\": %s, "
+                 "\"window\": %d, \"tok_s\": %.1f, \"mfu\": %.4f, \"ms\": %.3f, "
+                 "\"skipped\": %ld, \"rss\": %zu}\n",
+                 y->step, (unsigned long long)y->tokens, y->flops, loss, val, bpb, s->lr,
+                 norm, s->window, line->tok_s, line->mfu, s->seconds * 1e3, y->skipped,
+                 log_rss(l));
+    return put(l, text, (size_t)n, why);
+}
+
+int log_sync(struct log *l, struct why *why)
+{
+    return fdatasync(l->fd) ? fail_log(l, why) : 0;
+}

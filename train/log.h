@@ -1,0 +1,38 @@
+/* RUN/log.jsonl: a first line {"settings", "build", "machine", "parameters"}, then one
+ * line per optimiser step, each in one write. */
+#ifndef WEFT_LOG_H
+#define WEFT_LOG_H
+
+#include "train/trainer.h"
+
+struct log {
+    char path[1100];
+    int  fd;
+    int  statm;         // /proc/self/statm, or -1
+};
+
+/* What the steps' lines need besides the step. */
+struct log_line {
+    const struct tally *tally;
+    const struct step  *step;
+    double val_loss, val_bpb;       // NAN: not validated
+    double tok_s, mfu;
+};
+
+/* Open the log of a run that stands at this step: lines of later steps, and a torn last
+ * line, are cut off. True in *begun when the first line is there. FAIL_WRITE. */
+int  log_open(struct log *l, const char *run, long step, bool *begun, struct why *why);
+void log_close(struct log *l);
+
+/* The first line. peak: GFLOP/s of this machine. */
+int log_head(struct log *l, const struct trainer *t, double peak, struct why *why);
+
+/* A step's line; allocates nothing. */
+int log_step(struct log *l, const struct log_line *line, struct why *why);
+
+/* Make what was written durable, before the checkpoint that follows it. */
+int log_sync(struct log *l, struct why *why);
+
+size_t log_rss(const struct log *l);    // bytes of memory this process holds now
+
+#endif

@@ -1,0 +1,139 @@
+#include "train/loop.h"
+
+#include "infer/term.h"
+#include "train/sample.h"
+#include "train/save.h"
+
+#include <math.h>
+
+static bool last(const struct loop *l)
+{
+    return l->trainer->tally.step >= l->trainer->cfg.steps;
+}
+
+static bool due(const struct loop *l, long every)
+{
+    return last(l) || l->trainer->tally.step % every == 0;
+}
+
+static int validate(struct loop *l, struct why *why)
+{
+    struct tally *y = &l->trainer->tally;
+    int code = validation_run(l->validation, l->trainer, &l->val_loss, &l->val_bpb, why);
+
+    if (code)
+        return code;
+    y->val_loss = l->val_loss;
+    if (isfinite(y->val_loss) && !(y->best_loss <= y->val_loss)) {
+        y->best_loss = y->val_loss;
+        y->best_step = y->step;
+    }
+    progress_validation(l->progress, y->step, l->val_loss, l->val_bpb);
+    return 0;
+}
+
+static int write_line(struct loop *l, const struct step *s, bool validated,
+                      struct why *why)
+{
+    struct log_line line = {
+        .tally = &l->trainer->tally,
+        .step = s,
+        .val_loss = validated ? l->val_loss : NAN,
+        .val_bpb = validated ? l->val_bpb : NAN,
+        .tok_s = (double)trainer_step_tokens(&l->trainer->cfg) / s->seconds,
+        .mfu = l->peak > 0 ? s->flops / s->seconds / l->peak : 0,
+    };
+
+    progress_step(l->progress, &line);
+    return log_step(l->log, &line, why);
+}
+
+static int sample(struct loop *l, struct why *why)
+{
+    const struct trainer *t = l->trainer;
+    char   text[SAMPLE_BYTES];
+    size_t len;
+    int    code;
+
+    code = sample_text(&t->model, l->data->tokenizer, t->cfg.seed, text, &len, why);
+    if (!code)
+        progress_sample(l->progress, t->tally.step, text, len);
+    return code;
+}
+
+static int save(struct loop *l, struct why *why)
+{
+    const struct trainer *t = l->trainer;
+    int code = 0;
+
+    if (l->saved == t->tally.step)
+        return 0;
+    code = log_sync(l->log, why);
+    if (!code)
+        code = save_write(l->run->dir, t, l->data->tokenizer, l->fingerprint, why);
+    if (!code)
+        l->saved = t->tally.step;
+    return code;
+}
+
+/* Say that a step was skipped, and stop when too many were. */
+static int check_divergence(struct loop *l, const struct step *s, struct why *why)
+{
+    const struct tally *y = &l->trainer->tally;
+    char saved[1100] = "there is no checkpoint";
+
+    if (!s->skipped)
+        return 0;
+    progress_say(l->progress,
+                 "step %ld: %s is not finite, no update (%ld skipped so far)", y->step,
+                 isfinite(s->loss) ? "the gradient" : "the loss", y->skipped);
+    if (y->in_a_row < TRAINER_PATIENCE)
+        return 0;
+    if (l->saved >= 0)
+        snprintf(saved, sizeof saved, "the last good checkpoint is %s/ckpt-%08ld",
+                 l->run->dir, l->saved);
+    return fail(why, FAIL_DIVERGED,
+                "diverged: no finite loss and gradient for %d steps; %s; start "
+                "a new run with a lower lr (it was %g)",
+                TRAINER_PATIENCE, saved, l->trainer->cfg.lr);
+}
+
+static int step(struct loop *l, struct why *why)
+{
+    const struct config *c = &l->trainer->cfg;
+    struct step s;
+    bool        validated;
+    int         code = trainer_step(l->trainer, &s, why);
+
+    if (code)
+        return code;
+    validated = due(l, c->eval_every);
+    if (validated)
+        code = validate(l, why);
+    if (!code)
+        code = write_line(l, &s, validated, why);
+    if (!code)
+        code = check_divergence(l, &s, why);
+    if (!code && l->trainer->tally.step % c->sample_every == 0)
+        code = sample(l, why);
+    return code;
+}
+
+int loop_run(struct loop *l, struct why *why)
+{
+    struct tally *y = &l->trainer->tally;
+    double        before = y->seconds, start = wall_seconds();
+    int           code = 0;
+
+    l->val_loss = l->val_bpb = NAN;
+    while (!code && !last(l) && !interrupted) {
+        code = step(l, why);
+        y->seconds = before + wall_seconds() - start;
+        if (!code && due(l, l->trainer->cfg.checkpoint_every))
+            code = save(l, why);
+    }
+    if (!code && !last(l) && y->step > 0)
+        code = save(l, why);
+    progress_clear(l->progress);
+    return code || last(l) ? code : LOOP_INTERRUPTED;
+}

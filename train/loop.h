@@ -1,0 +1,29 @@
+/* The training loop: steps, and between them validation, log, samples and checkpoints. */
+#ifndef WEFT_LOOP_H
+#define WEFT_LOOP_H
+
+#include "train/progress.h"
+#include "train/run.h"
+#include "train/validate.h"
+
+enum { LOOP_INTERRUPTED = 130 };
+
+struct loop {
+    const struct run     *run;
+    const struct dataset *data;
+    uint64_t              fingerprint;      // of the data, see save_fingerprint
+    struct trainer       *trainer;
+    struct validation    *validation;
+    struct log           *log;
+    struct progress      *progress;
+    double                peak;             // FLOP/s of this machine
+    long                  saved;            // step of the newest checkpoint, -1: none
+    double                val_loss, val_bpb;        // out: last validation
+};
+
+/* Train to the run's last step, which is validated and saved. Returns 0; LOOP_INTERRUPTED
+ * after SIGINT or SIGTERM, with the step finished and saved; FAIL_DIVERGED; FAIL_WRITE;
+ * FAIL_INPUT. */
+int loop_run(struct loop *l, struct why *why);
+
+#endif

@@ -1,0 +1,172 @@
+#include "train/plan.h"
+
+#include "infer/term.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const double most_evals = 20, eval_share = 0.05, save_seconds = 60, samples = 5;
+
+/* ---- memory ---- */
+
+double plan_memory(const struct model *m, const struct config *c)
+{
+    double weights = (double)m->n * sizeof(real);
+
+    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, true) + LOADER_CACHE;
+}
+
+double plan_memory_limit(void)
+{
+    double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), group;
+    FILE  *f = fopen("/sys/fs/cgroup/memory.max", "r");
+
+    if (f && fscanf(f, "%lf", &group) == 1 && group > 0 && group < limit)
+        limit = group;
+    if (f)
+        fclose(f);
+    return limit;
+}
+
+int plan_check_memory(const struct model *m, const struct config *c, struct why *why)
+{
+    double need = plan_memory(m, c), have = plan_memory_limit();
+    double weights = 4.0 * (double)m->n * sizeof(real);
+    char   a[32], b[32];
+
+    if (need <= have)
+        return 0;
+    format_bytes(a, sizeof a, need);
+    format_bytes(b, sizeof b, have);
+    if (weights > have / 2)
+        return fail(why, FAIL_INPUT,
+                    "training needs %s and this machine has %s; reduce width=%d "
+                    "or layers=%d, or take a smaller --size",
+                    a, b, c->width, c->layers);
+    return fail(why, FAIL_INPUT,
+                "training needs %s and this machine has %s; reduce batch=%d (and "
+                "raise accumulate=%d by as much), or context=%d",
+                a, b, c->batch, c->accumulate, c->context);
+}
+
+/* ---- time ---- */
+
+/* A pass of training is three passes forward; decoding reads the weights once a token. */
+static void estimate_rest(const struct trainer *t, uint64_t val_tokens, struct cost *cost)
+{
+    double weights = (double)t->model.n * sizeof(float);
+
+    cost->eval =
+        cost->step / 3 * (double)val_tokens / (double)trainer_step_tokens(&t->cfg);
+    cost->save = 0.1 + 3 * weights / 3e8;
+    cost->sample = 60 * (3e-4 + weights / 4e9);
+}
+
+int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct cost *cost,
+                 struct why *why)
+{
+    int         passes = t->cfg.accumulate, n = 0, code = 0;
+    long        steps = t->cfg.steps;
+    double      start = wall_seconds(), sum = 0, first = 0;
+    struct step s;
+
+    t->cfg.accumulate = 1;
+    t->cfg.steps = 1000;
+    while (!code &&
+           (n == 0 || (wall_seconds() - start < limit && n < 12 && !interrupted))) {
+        code = trainer_step(t, &s, why);
+        if (n++ == 0)
+            first = s.seconds;          // it also touches the memory for the first time
+        else
+            sum += s.seconds;
+    }
+    t->cfg.accumulate = passes;
+    t->cfg.steps = steps;
+    trainer_reset(t);
+    cost->step = passes * (n > 1 ? sum / (n - 1) : first);
+    estimate_rest(t, val_tokens, cost);
+    return code;
+}
+
+static long at_least_1(double n)
+{
+    return n > 1 ? (long)ceil(fmin(n, 1e12)) : 1;
+}
+
+void plan_intervals(struct config *c, const struct cost *cost, uint64_t val_tokens)
+{
+    double steps = (double)c->steps, tokens = (double)trainer_step_tokens(c);
+    double eval = (double)val_tokens / 3 / tokens;
+    double evals = fmin(most_evals, fmax(1, eval_share * steps / fmax(eval, 1e-9)));
+    double minute = fmax(1, save_seconds / cost->step);
+    bool   chosen = c->eval_every == 0;
+
+    if (chosen)
+        c->eval_every = at_least_1(steps / evals);
+    if (c->checkpoint_every == 0) {
+        double between = (double)c->eval_every / minute;
+
+        if (between > 1) {
+            long parts = at_least_1(between);
+
+            c->checkpoint_every = (c->eval_every + parts - 1) / parts;
+            if (chosen)
+                c->eval_every = parts * c->checkpoint_every;
+        } else {
+            c->checkpoint_every = c->eval_every * (long)fmin(1 / between, 1e6);
+        }
+    }
+    if (c->sample_every == 0)
+        c->sample_every =
+            c->eval_every * at_least_1(floor(steps / samples / (double)c->eval_every));
+}
+
+/* Times that something of this interval happens; the end always counts. */
+static double times(const struct config *c, long every)
+{
+    return ceil((double)c->steps / (double)every);
+}
+
+double plan_seconds(const struct config *c, const struct cost *cost)
+{
+    return (double)c->steps * cost->step + times(c, c->eval_every) * cost->eval +
+           times(c, c->checkpoint_every) * cost->save +
+           times(c, c->sample_every) * cost->sample;
+}
+
+static long steps_for(const struct trainer *t, double seconds, const struct cost *cost,
+                      uint64_t val_tokens)
+{
+    double steps = seconds / cost->step;
+
+    for (int i = 0; i < 8; i++) {
+        struct config c = t->cfg;
+
+        c.steps = at_least_1(floor(steps));
+        plan_intervals(&c, cost, val_tokens);
+        steps = (double)c.steps * seconds / plan_seconds(&c, cost);
+    }
+    return at_least_1(floor(steps));
+}
+
+long plan_steps(const struct trainer *t, enum budget kind, double amount,
+                const struct cost *cost, uint64_t val_tokens)
+{
+    const struct config *c = &t->cfg;
+    double narrow = c->window_p * (1 - c->window_anneal);
+    double flops;
+
+    switch (kind) {
+    case BUDGET_FOR:
+        return steps_for(t, amount, cost, val_tokens);
+    case BUDGET_TOKENS:
+        return at_least_1(amount / (double)trainer_step_tokens(c));
+    case BUDGET_FLOPS:
+        flops = narrow * trainer_step_flops(t, c->window_short) +
+                (1 - narrow) * trainer_step_flops(t, 0);
+        return at_least_1(floor(amount / flops));
+    default:
+        return c->steps;
+    }
+}

@@ -1,0 +1,78 @@
+#include "train/presets.h"
+
+#include <string.h>
+
+static const struct preset {
+    const char *name, *text;
+} presets[] = {
+#include "train/configs.inc"
+    {NULL, NULL},
+};
+
+static const char *const sizes[] = {"nano", "mini", "small", "base"};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+const char *preset_find(const char *name)
+{
+    size_t len = strlen(name);
+
+    if (len > 4 && !strcmp(name + len - 4, ".cfg"))
+        len -= 4;
+    for (const struct preset *p = presets; p->name; p++)
+        if (strlen(p->name) == len && !strncmp(p->name, name, len))
+            return p->text;
+    return NULL;
+}
+
+static int apply_size(struct config *c, const char *size, struct why *why)
+{
+    const char *near = nearest_name(size, sizes, N_SIZES);
+
+    for (int i = 0; i < N_SIZES; i++)
+        if (!strcmp(size, sizes[i]))
+            return config_parse(c, preset_find(size), size, preset_find, why);
+    return fail(why, FAIL_USAGE, "--size %s: %s%s%stake one of nano, mini, small, base",
+                size, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
+}
+
+/* Commas part architectures in `weft compare`; inside parentheses they part options. */
+static bool lists_several(const char *arch)
+{
+    int depth = 0;
+
+    for (; *arch; arch++) {
+        depth += (*arch == '(') - (*arch == ')');
+        if (*arch == ',' && depth == 0)
+            return true;
+    }
+    return false;
+}
+
+static int apply_arch(struct config *c, const char *arch, struct why *why)
+{
+    const char *text = preset_find(arch);
+
+    if (text)
+        return config_parse(c, text, arch, preset_find, why);
+    if (lists_several(arch))
+        return fail(why, FAIL_USAGE,
+                    "--arch %s: one architecture at a time; layers of different "
+                    "mixers are joined by /, as in softmax(window=32)/softmax",
+                    arch);
+    return config_set(c, "mixers", arch, why);
+}
+
+int presets_apply(struct config *c, const struct sources *s, struct why *why)
+{
+    int code;
+
+    config_defaults(c);
+    code = apply_size(c, s->size ? s->size : "nano", why);
+    if (!code && s->arch)
+        code = apply_arch(c, s->arch, why);
+    if (!code && s->file)
+        code = config_parse_file(c, s->file, preset_find, why);
+    for (int i = 0; !code && i < s->n_set; i++)
+        code = config_set(c, s->set[2 * i], s->set[2 * i + 1], why);
+    return code;
+}

@@ -1,0 +1,284 @@
+#include "train/progress.h"
+
+#include "infer/stream.h"
+#include "infer/term.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LINE = 512, BAR_MIN = 7, BAR_MAX = 32 };
+
+static const double redraw = 0.1, plain_every = 5, smoothing = 0.05;
+
+/* ---- putting bytes on stderr ---- */
+
+static void put(const char *text, size_t len)
+{
+    ssize_t n = write(STDERR_FILENO, text, len);
+
+    (void)n;                    // a closed stderr must not stop training
+}
+
+void progress_clear(struct progress *p)
+{
+    static const char wipe[] = "\r\033[K";
+
+    if (p->drawn)
+        put(wipe, sizeof wipe - 1);
+    p->drawn = false;
+}
+
+void progress_say(struct progress *p, const char *format, ...)
+{
+    char    line[LINE + 1024];
+    va_list args;
+
+    va_start(args, format);
+    int n = vsnprintf(line, sizeof line - 1, format, args);
+    va_end(args);
+    if (n < 0)
+        return;
+    if ((size_t)n > sizeof line - 2)
+        n = sizeof line - 2;
+    line[n++] = '\n';
+    progress_clear(p);
+    put(line, (size_t)n);
+}
+
+static void draw(struct progress *p, const char *text)
+{
+    char line[LINE + 8];
+    int  n = snprintf(line, sizeof line, "\r%s\033[K", text);
+
+    put(line, (size_t)n);
+    p->drawn = true;
+}
+
+/* ---- the line ---- */
+
+/* Parts in the order shown; the lowest rank goes first when they do not fit. */
+struct part {
+    int  rank;
+    char text[48];
+};
+
+enum { STEP, LOSS, VAL, ZSTD, FLOOR, SPEED, PEAK, LEFT, PARTS };
+
+static double left_seconds(const struct progress *p, double now)
+{
+    long done = p->step - p->first;
+
+    return done > 0 ? (now - p->start) / (double)done * (double)(p->steps - p->step)
+                    : NAN;
+}
+
+static double peak_share(const struct progress *p)
+{
+    return p->peak > 0 && p->seconds > 0 ? p->flops / p->seconds / p->peak : NAN;
+}
+
+#define PART(i, ...) snprintf(part[i].text, sizeof part[i].text, __VA_ARGS__)
+
+static void fill_parts(const struct progress *p, double now, struct part *part)
+{
+    static const int rank[PARTS] = {9, 8, 7, 4, 3, 2, 1, 6};
+    double           left = left_seconds(p, now), share = peak_share(p);
+    char             word[32];
+
+    for (int i = 0; i < PARTS; i++)
+        part[i] = (struct part){.rank = rank[i]};
+    PART(STEP, "%ld/%ld", p->step, p->steps);
+    if (isfinite(p->loss))
+        PART(LOSS, "loss %.3f", p->loss);
+    if (isfinite(p->bpb)) {
+        PART(VAL, "val %.2f", p->bpb);
+        if (p->zstd > 0)
+            PART(ZSTD, "(zstd -19 %.2f)", p->zstd);
+        if (p->floor > 0)
+            PART(FLOOR, "(floor %.2f)", p->floor);
+    }
+    if (p->seconds > 0) {
+        format_count(word, sizeof word, p->tokens / p->seconds);
+        PART(SPEED, "%s tok/s", word);
+    }
+    if (isfinite(share))
+        PART(PEAK, "%.0f%% peak", 100 * share);
+    if (isfinite(left)) {
+        format_time(word, sizeof word, left);
+        PART(LEFT, "%s left", word);
+    }
+}
+
+static int parts_width(const struct part *part)
+{
+    int width = 0;
+
+    for (int i = 0; i < PARTS; i++)
+        width += part[i].text[0] ? (int)strlen(part[i].text) + 1 : 0;
+    return width;
+}
+
+/* Empty parts, lowest rank first, until width is enough. */
+static void fit_parts(struct part *part, int width)
+{
+    for (int rank = 1; rank < 9 && parts_width(part) > width; rank++)
+        for (int i = 0; i < PARTS; i++)
+            if (part[i].rank == rank)
+                part[i].text[0] = 0;
+}
+
+static size_t put_bar(char *buf, int width, double done)
+{
+    int inside = width - 2, full = (int)(done * inside);
+
+    buf[0] = '[';
+    for (int i = 0; i < inside; i++)
+        buf[1 + i] = i < full ? '=' : i == full ? '>' : ' ';
+    buf[width - 1] = ']';
+    return (size_t)width;
+}
+
+void progress_format(const struct progress *p, double now, int width, char *buf,
+                     size_t cap)
+{
+    struct part part[PARTS];
+    size_t      n = 0;
+    int         bar;
+
+    if (width > (int)cap)
+        width = (int)cap;
+    fill_parts(p, now, part);
+    fit_parts(part, width - 1 - BAR_MIN);
+    bar = width - 1 - parts_width(part);
+    if (bar >= BAR_MIN)
+        n = put_bar(buf, bar < BAR_MAX ? bar : BAR_MAX,
+                    (double)p->step / (double)p->steps);
+    buf[n] = 0;
+    for (int i = 0; i < PARTS; i++)
+        if (part[i].text[0] && n < cap)
+            n += (size_t)snprintf(buf + n, cap - n, "%s%s", n ? " " : "", part[i].text);
+    if (width > 0 && strlen(buf) >= (size_t)width)
+        buf[width - 1] = 0;
+}
+
+/* ---- events ---- */
+
+static double blend(double old, double x, double share)
+{
+    return isfinite(old) ? old + share * (x - old) : x;
+}
+
+void progress_open(struct progress *p, long steps, long first, const struct dataset *d,
+                   double peak)
+{
+    *p = (struct progress){
+        .live = term_live(), .steps = steps, .first = first, .step = first, .peak = peak,
+        .loss = NAN, .bpb = NAN, .seconds = NAN, .zstd = d->zstd_bpb,
+        .floor = d->floor_bpb, .start = wall_seconds(), .shown = wall_seconds(),
+    };
+}
+
+static void plain_step(const struct progress *p, double now)
+{
+    struct part part[PARTS];
+    char        line[LINE];
+    int         n = 0;
+
+    fill_parts(p, now, part);
+    part[VAL].text[0] = part[ZSTD].text[0] = part[FLOOR].text[0] = 0;
+    for (int i = 0; i < PARTS; i++)
+        if (part[i].text[0])
+            n += snprintf(line + n, sizeof line - (size_t)n, "%s%s", n ? "  " : "step ",
+                          part[i].text);
+    line[n++] = '\n';
+    put(line, (size_t)n);
+}
+
+void progress_step(struct progress *p, const struct log_line *line)
+{
+    const struct step *s = line->step;
+    double             now = wall_seconds();
+    char               text[LINE];
+
+    p->step = line->tally->step;
+    // the plain mean at first, until it is as smooth
+    double share = fmax(smoothing, 1 / (double)(p->step - p->first));
+
+    if (isfinite(s->loss))
+        p->loss = blend(p->loss, s->loss, share);
+    p->seconds = blend(p->seconds, s->seconds, share);
+    p->tokens = line->tok_s * s->seconds;
+    p->flops = s->flops;
+    if (now - p->shown < (p->live ? redraw : plain_every))
+        return;
+    p->shown = now;
+    if (p->live) {
+        progress_format(p, now, term_width(), text, sizeof text);
+        draw(p, text);
+    } else {
+        plain_step(p, now);
+    }
+}
+
+void progress_validation(struct progress *p, long step, double loss, double bpb)
+{
+    char beside[80] = "";
+    int  n = 0;
+
+    p->bpb = bpb;
+    if (p->live || !isfinite(loss))
+        return;
+    if (p->zstd > 0)
+        n = snprintf(beside, sizeof beside, "; zstd -19 %.3f", p->zstd);
+    if (p->floor > 0)
+        snprintf(beside + n, sizeof beside - (size_t)n, "; floor %.3f", p->floor);
+    progress_say(p,
+                 "step %ld/%ld  validation %.3f bits/byte (%.4f nats/token, "
+                 "perplexity %.2f%s)",
+                 step, p->steps, bpb, loss, exp(loss), beside);
+}
+
+/* The sample with every line indented. */
+void progress_sample(struct progress *p, long step, const char *text, size_t len)
+{
+    struct stream *out;
+
+    progress_say(p, "sample at step %ld:", step);
+    out = stream_open(stderr, true, NULL, 0);
+    if (!out)
+        return;
+    while (len) {
+        const char *end = memchr(text, '\n', len);
+        size_t      n = end ? (size_t)(end - text) + 1 : len;
+
+        stream_echo(out, "    ", 4);
+        stream_echo(out, text, n);
+        text += n;
+        len -= n;
+    }
+    stream_end(out);
+    if (!stream_at_line_start(out))
+        stream_echo(out, "\n", 1);
+    stream_close(out);
+}
+
+void progress_phase(void *user, const char *phase, double done)
+{
+    struct progress *p = user;
+    double           now = wall_seconds();
+    bool             new = strcmp(phase, p->phase) != 0;
+    char             line[128];
+
+    if (!new && (!p->live || now - p->shown < redraw))
+        return;
+    snprintf(p->phase, sizeof p->phase, "%s", phase);
+    p->shown = now;
+    snprintf(line, sizeof line, "%s %3.0f%%", phase, 100 * done);
+    if (p->live)
+        draw(p, line);
+    else
+        progress_say(p, "%s", phase);
+}

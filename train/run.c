@@ -1,0 +1,295 @@
+#include "train/run.h"
+
+#include "data/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CONFIG_MAX = 1 << 20 };
+
+static const char *const budget_names[] = {"steps", "for", "tokens", "flops"};
+
+/* ---- names ---- */
+
+static void cut_suffix(char *name, const char *suffix)
+{
+    size_t n = strlen(name), k = strlen(suffix);
+
+    if (n > k && !strcmp(name + n - k, suffix))
+        name[n - k] = 0;
+}
+
+void run_name(char *buf, size_t cap, const char *input)
+{
+    char        name[256], full[PATH_MAX];
+    const char *path = realpath(input, full) ? full : input, *slash = strrchr(path, '/');
+    char       *dot;
+
+    snprintf(name, sizeof name, "%.200s", slash ? slash + 1 : path);
+    if (!strcmp(input, "-"))
+        snprintf(name, sizeof name, "stdin");
+    if (!path_is_dir(path)) {
+        cut_suffix(name, ".zst");
+        dot = strrchr(name, '.');
+        if (dot && dot > name)
+            *dot = 0;
+    }
+    snprintf(buf, cap, "runs/%s", *name ? name : "run");
+}
+
+void run_quote(char *buf, size_t cap, const char *path)
+{
+    size_t n = 0;
+    bool   plain = *path && *path != '-' &&
+                 !path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_-./+,:@%")];
+
+    if (plain) {
+        snprintf(buf, cap, "%s", path);
+        return;
+    }
+    if (n + 1 < cap)
+        buf[n++] = '\'';
+    for (; *path && n + 6 < cap; path++)
+        if (*path == '\'')
+            n += (size_t)snprintf(buf + n, cap - n, "'\\''");
+        else
+            buf[n++] = *path;
+    snprintf(buf + n, cap - n, "'");
+}
+
+/* ---- inputs ---- */
+
+static int keep_input(struct run *r, const char *path, struct why *why)
+{
+    char **more = realloc(r->input, ((size_t)r->n_input + 1) * sizeof *more);
+
+    if (more)
+        r->input = more;
+    if (!more || !(more[r->n_input] = strdup(path)))
+        return fail(why, FAIL_INPUT, "out of memory for the list of inputs");
+    r->n_input++;
+    return 0;
+}
+
+int run_add_input(struct run *r, const char *path, struct why *why)
+{
+    char full[PATH_MAX];
+
+    if (!strcmp(path, "-"))
+        return keep_input(r, path, why);
+    if (!realpath(path, full))
+        return fail(why, FAIL_INPUT, "%s: %s; give text files, directories or a dataset",
+                    path, strerror(errno));
+    if (strchr(full, '\n'))
+        return fail(why, FAIL_INPUT,
+                    "%s: a path with a line break cannot be kept in config.cfg; "
+                    "rename it",
+                    path);
+    return keep_input(r, full, why);
+}
+
+/* ---- config.cfg ---- */
+
+int run_write_config(const struct run *r, struct why *why)
+{
+    char   path[PATH_MAX], *text = NULL;
+    size_t len = 0;
+    FILE  *f = open_memstream(&text, &len);
+    int    code;
+
+    if (!f)
+        return fail(why, FAIL_WRITE, "%s/config.cfg: %s", r->dir, strerror(errno));
+    config_print(&r->cfg, f);
+    for (int i = 0; i < r->n_input; i++)
+        fprintf(f, "input = %s\n", r->input[i]);
+    if (*r->field)
+        fprintf(f, "field = %s\n", r->field);
+    if (r->budget != BUDGET_STEPS)
+        fprintf(f, "budget = %s %.17g\n", budget_names[r->budget], r->amount);
+    code = fclose(f) ? fail(why, FAIL_WRITE, "%s/config.cfg: out of memory", r->dir)
+                     : file_write(path_join(path, sizeof path, r->dir, "config.cfg"),
+                                  text, len, why);
+    free(text);
+    return code;
+}
+
+/* The value of `name = value` when line is that, else NULL. */
+static char *value_of(char *line, const char *name)
+{
+    size_t n = strlen(name);
+
+    if (strncmp(line, name, n))
+        return NULL;
+    line += n + strspn(line + n, " ");
+    return *line == '=' ? line + 1 + strspn(line + 1, " ") : NULL;
+}
+
+static int read_budget(struct run *r, const char *value, struct why *why)
+{
+    for (int i = BUDGET_FOR; i <= BUDGET_FLOPS; i++) {
+        size_t n = strlen(budget_names[i]);
+
+        if (strncmp(value, budget_names[i], n) || value[n] != ' ')
+            continue;
+        r->budget = (enum budget)i;
+        r->amount = atof(value + n);
+        if (r->amount > 0)
+            return 0;
+    }
+    return fail(why, FAIL_INPUT,
+                "%s/config.cfg: budget '%s' is none of for, tokens, flops and a "
+                "number",
+                r->dir, value);
+}
+
+/* Take the line if it is one of the run's own. */
+static int read_own(struct run *r, char *line, bool *own, struct why *why)
+{
+    char *input = value_of(line, "input"), *field = value_of(line, "field");
+    char *budget = value_of(line, "budget");
+
+    *own = input || field || budget;
+    if (input)
+        return keep_input(r, input, why);
+    if (field)
+        snprintf(r->field, sizeof r->field, "%s", field);
+    return budget ? read_budget(r, budget, why) : 0;
+}
+
+/* Take the run's own lines out of text, leaving blanks; the rest is settings. */
+static int read_lines(struct run *r, char *text, struct why *why)
+{
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        bool   more = text[len] == '\n', own;
+
+        text[len] = 0;
+        int code = read_own(r, text, &own, why);
+
+        if (code)
+            return code;
+        if (own)
+            memset(text, ' ', len);
+        if (more)
+            text[len++] = '\n';
+        text += len;
+    }
+    return 0;
+}
+
+static int read_config(struct run *r, struct why *why)
+{
+    char   path[PATH_MAX], *text;
+    size_t len;
+    int    code;
+
+    path_join(path, sizeof path, r->dir, "config.cfg");
+    code = file_read(path, CONFIG_MAX, &text, &len, why);
+    if (code)
+        return code;
+    config_defaults(&r->cfg);
+    code = read_lines(r, text, why);
+    if (!code && config_parse(&r->cfg, text, path, NULL, why))
+        code = FAIL_INPUT;
+    if (!code && r->n_input == 0)
+        code = fail(why, FAIL_INPUT, "%s: no line `input = PATH`; not a run's", path);
+    free(text);
+    return code;
+}
+
+/* ---- directories ---- */
+
+/* Is there nothing in dir but a lock and what an interrupted write leaves? */
+static bool nearly_empty(const char *dir)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    bool           empty = d != NULL;
+
+    while (d && (e = readdir(d)))
+        if (e->d_name[0] != '.' && strcmp(e->d_name, "lock") &&
+            !path_is_temporary(e->d_name))
+            empty = false;
+    if (d)
+        closedir(d);
+    return empty;
+}
+
+static int refuse_existing(const char *dir, struct why *why)
+{
+    char config[PATH_MAX], word[1200];
+
+    if (!path_exists(dir))
+        return 0;
+    if (path_exists(path_join(config, sizeof config, dir, "config.cfg"))) {
+        run_quote(word, sizeof word, dir);
+        return fail(why, FAIL_USAGE,
+                    "%s is a run already; continue it with: weft train --resume "
+                    "%s, or name another with --out",
+                    dir, word);
+    }
+    if (!path_is_dir(dir) || !nearly_empty(dir))
+        return fail(why, FAIL_USAGE,
+                    "%s exists and is not a run; name another with --out", dir);
+    return 0;
+}
+
+int run_create(struct run *r, struct why *why)
+{
+    int code = refuse_existing(r->dir, why);
+
+    if (!code)
+        code = dir_make(r->dir, why);
+    if (!code)
+        code = dir_lock(r->dir, &r->lock, why);
+    if (!code)
+        code = refuse_existing(r->dir, why);
+    if (!code)
+        code = run_write_config(r, why);
+    return code;
+}
+
+int run_open(struct run *r, const char *dir, struct why *why)
+{
+    char config[PATH_MAX];
+    int  code;
+
+    *r = (struct run){.lock = -1};
+    snprintf(r->dir, sizeof r->dir, "%s", dir);
+    if (!path_is_dir(dir))
+        return fail(why, FAIL_INPUT, "%s: no such run", dir);
+    if (!path_exists(path_join(config, sizeof config, dir, "config.cfg")))
+        return fail(why, FAIL_INPUT, "%s: not a run, it has no config.cfg", dir);
+    code = dir_lock(dir, &r->lock, why);
+    if (!code) {
+        dir_sweep(dir);
+        code = read_config(r, why);
+    }
+    if (code)
+        run_close(r);
+    return code;
+}
+
+void run_discard(struct run *r)
+{
+    char data[PATH_MAX];
+
+    dir_remove(path_join(data, sizeof data, r->dir, "data"));
+    dir_remove(r->dir);
+}
+
+void run_close(struct run *r)
+{
+    for (int i = 0; i < r->n_input; i++)
+        free(r->input[i]);
+    free(r->input);
+    if (r->lock >= 0)
+        close(r->lock);
+    *r = (struct run){.lock = -1};
+}

@@ -1,0 +1,55 @@
+/* A run directory:
+ *
+ *     config.cfg      the settings, and as further lines `input = PATH` for each input,
+ *                     `field = NAME`, and `budget = for 180` while steps are unknown
+ *     data/           the tokenized input, when the input was text
+ *     log.jsonl
+ *     ckpt-<step>/    see train/save.h
+ *     latest          link to the newest of them
+ *     lock            held with flock while a process trains here
+ */
+#ifndef WEFT_RUN_H
+#define WEFT_RUN_H
+
+#include "model/config.h"
+
+enum budget { BUDGET_STEPS, BUDGET_FOR, BUDGET_TOKENS, BUDGET_FLOPS };
+
+struct run {
+    char          dir[1024];        // as the user named it
+    struct config cfg;
+    char        **input;            // absolute paths (or "-"), owned
+    int           n_input;
+    char          field[128];       // "": the reader's default
+    enum budget   budget;           // BUDGET_STEPS: cfg.steps holds
+    double        amount;           // seconds, tokens or FLOPs of the other kinds
+    int           lock;             // descriptor
+};
+
+/* runs/<name of the input without its extensions>. */
+void run_name(char *buf, size_t cap, const char *input);
+
+/* A path as a shell takes it: quoted where it must be. */
+void run_quote(char *buf, size_t cap, const char *path);
+
+/* Add an input, made absolute. FAIL_INPUT: there is none. */
+int run_add_input(struct run *r, const char *path, struct why *why);
+
+/* Make and lock dir and write config.cfg; dir, cfg, inputs, field and budget are set.
+ * FAIL_USAGE: dir is a run already, or something else that is not empty; the line says
+ * how to go on. */
+int run_create(struct run *r, struct why *why);
+
+/* Lock dir, remove what a killed process left half-written, and read config.cfg.
+ * FAIL_INPUT: not a run. FAIL_WRITE: in use. */
+int run_open(struct run *r, const char *dir, struct why *why);
+
+/* Replace config.cfg, atomically. FAIL_WRITE. */
+int run_write_config(const struct run *r, struct why *why);
+
+/* Remove a run that was created but never came to train. */
+void run_discard(struct run *r);
+
+void run_close(struct run *r);     // gives up the lock; a zeroed one with lock -1 is fine
+
+#endif

@@ -1,0 +1,379 @@
+#include "train/save.h"
+
+#include "data/file.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { TALLY_MAX = 1 << 16 };
+
+static const char *const moments[] = {"m", "v"};
+
+int save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
+{
+    char     path[PATH_MAX];
+    uint64_t size;
+
+    return file_hash(path_join(path, sizeof path, dataset, "dataset.json"), hash, &size,
+                     why);
+}
+
+static char *step_name(char *buf, size_t cap, long step)
+{
+    snprintf(buf, cap, "ckpt-%08ld", step);
+    return buf;
+}
+
+static char *step_path(char *buf, size_t cap, const char *run, long step)
+{
+    char name[32];
+
+    return path_join(buf, cap, run, step_name(name, sizeof name, step));
+}
+
+/* ---- trainer.json ---- */
+
+static json_t *number_or_null(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static int write_tally(const char *dir, const struct trainer *t, uint64_t data,
+                       struct why *why)
+{
+    const struct tally *y = &t->tally;
+    char    path[PATH_MAX], hash[17], seed[24], *text;
+    int     code;
+    json_t *j;
+
+    snprintf(hash, sizeof hash, "%016" PRIx64, data);
+    snprintf(seed, sizeof seed, "%" PRIu64, t->cfg.seed);
+    j = json_pack("{s:i, s:I, s:I, s:f, s:I, s:I, s:o, s:o, s:I, s:f, s:s, s:s}",
+                  "version", CHECKPOINT_VERSION, "step", (json_int_t)y->step,
+                  "tokens", (json_int_t)y->tokens, "flops", y->flops,
+                  "skipped", (json_int_t)y->skipped,
+                  "skipped_in_a_row", (json_int_t)y->in_a_row,
+                  "val_loss", number_or_null(y->val_loss),
+                  "best_val_loss", number_or_null(y->best_loss),
+                  "best_step", (json_int_t)y->best_step, "seconds", y->seconds,
+                  "seed", seed, "data", hash);
+    text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
+    path_join(path, sizeof path, dir, "trainer.json");
+    code = text ? file_write(path, text, strlen(text), why)
+                : fail(why, FAIL_WRITE, "%s: out of memory", path);
+    free(text);
+    json_decref(j);
+    return code;
+}
+
+/* A number, or NAN for null; anything else makes *ok false. */
+static double real_of(const json_t *j, bool *ok)
+{
+    if (!json_is_number(j) && !json_is_null(j))
+        *ok = false;
+    return json_is_number(j) ? json_number_value(j) : NAN;
+}
+
+/* What trainer.json holds; seed and data point into j. */
+static bool unpack_tally(json_t *j, struct tally *y, const char **seed, const char **data)
+{
+    json_int_t step, tokens, skipped, in_a_row, best_step;
+    json_t    *val, *best;
+    int        version;
+    bool       ok = !json_unpack_ex(j, NULL, JSON_STRICT,
+        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s}",
+        "version", &version, "step", &step, "tokens", &tokens, "flops", &y->flops,
+        "skipped", &skipped, "skipped_in_a_row", &in_a_row, "val_loss", &val,
+        "best_val_loss", &best, "best_step", &best_step, "seconds", &y->seconds,
+        "seed", seed, "data", data);
+
+    if (!ok || version != CHECKPOINT_VERSION || step < 0 || skipped < 0 || skipped > step)
+        return false;
+    y->step = (long)step;
+    y->tokens = (uint64_t)tokens;
+    y->skipped = (long)skipped;
+    y->in_a_row = (long)in_a_row;
+    y->best_step = (long)best_step;
+    y->val_loss = real_of(val, &ok);
+    y->best_loss = real_of(best, &ok);
+    return ok;
+}
+
+/* Read dir's trainer.json; seed (24 bytes) and data (17) may be NULL. */
+static int read_tally(const char *dir, struct tally *y, char *seed, char *data,
+                      struct why *why)
+{
+    char        path[PATH_MAX], *text;
+    const char *its_seed = "", *its_data = "";
+    size_t      len;
+    json_t     *j;
+    int         code;
+
+    path_join(path, sizeof path, dir, "trainer.json");
+    code = file_read(path, TALLY_MAX, &text, &len, why);
+    if (code)
+        return code;
+    j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    if (!unpack_tally(j, y, &its_seed, &its_data))
+        code = fail(why, FAIL_INPUT, "%s: damaged, or of another version of weft", path);
+    if (seed)
+        snprintf(seed, 24, "%s", its_seed);
+    if (data)
+        snprintf(data, 17, "%s", its_data);
+    json_decref(j);
+    free(text);
+    return code;
+}
+
+/* ---- listing and pruning ---- */
+
+static int newest_first(const void *a, const void *b)
+{
+    long x = *(const long *)a, y = *(const long *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* The step of an entry named ckpt-<digits>, or -1. */
+static long step_of(const char *name)
+{
+    char *end;
+
+    if (strncmp(name, "ckpt-", 5) || !strchr("0123456789", name[5]) || !name[5])
+        return -1;
+    long step = strtol(name + 5, &end, 10);
+
+    return *end ? -1 : step;
+}
+
+long save_list(const char *run, long **steps)
+{
+    DIR           *d = opendir(run);
+    struct dirent *e;
+    long           n = 0, cap = 0;
+
+    *steps = NULL;
+    while (d && (e = readdir(d)))
+        if (step_of(e->d_name) >= 0) {
+            if (n == cap) {
+                long *more =
+                    realloc(*steps, (size_t)(cap = 2 * cap + 16) * sizeof **steps);
+
+                if (!more) {
+                    free(*steps);
+                    *steps = NULL;
+                    closedir(d);
+                    return -1;
+                }
+                *steps = more;
+            }
+            (*steps)[n++] = step_of(e->d_name);
+        }
+    if (d)
+        closedir(d);
+    if (n)
+        qsort(*steps, (size_t)n, sizeof **steps, newest_first);
+    return n;
+}
+
+void save_choose(const double *val_loss, long n, int keep, bool *stay)
+{
+    long best = -1;
+
+    for (long i = 0; i < n; i++) {
+        stay[i] = i < keep;
+        if (isfinite(val_loss[i]) && (best < 0 || val_loss[i] < val_loss[best]))
+            best = i;
+    }
+    if (best >= 0)
+        stay[best] = true;
+}
+
+/* Remove a checkpoint under a temporary name, so that a kill leaves nothing that looks
+ * like one. */
+static void remove_step(const char *run, long step)
+{
+    char path[PATH_MAX], gone[PATH_MAX + 16];
+
+    step_path(path, sizeof path, run, step);
+    snprintf(gone, sizeof gone, "%s.tmp-%08x", path, (unsigned)step);
+    dir_remove(rename(path, gone) ? path : gone);
+}
+
+/* Best effort: what cannot be read is taken as never validated. */
+static void prune(const char *run, int keep)
+{
+    long   *step, n = save_list(run, &step);
+    double *loss = n > 0 ? malloc((size_t)n * (sizeof *loss + sizeof(bool))) : NULL;
+    bool   *stay = (bool *)(loss + (n > 0 ? n : 0));
+    char    path[PATH_MAX];
+
+    if (loss) {
+        for (long i = 0; i < n; i++) {
+            struct tally y = {.val_loss = NAN};
+            struct why   ignored;
+
+            step_path(path, sizeof path, run, step[i]);
+            loss[i] = read_tally(path, &y, NULL, NULL, &ignored) ? NAN : y.val_loss;
+        }
+        save_choose(loss, n, keep, stay);
+        for (long i = 0; i < n; i++)
+            if (!stay[i])
+                remove_step(run, step[i]);
+    }
+    free(loss);
+    free(step);
+}
+
+/* ---- writing ---- */
+
+static int write_files(const char *dir, const struct trainer *t,
+                       const struct tokenizer *k, uint64_t data, struct why *why)
+{
+    const real *values[] = {t->m, t->v};
+    char        path[PATH_MAX];
+    int         code = checkpoint_write(dir, &t->model, k, why);
+
+    path_join(path, sizeof path, dir, "trainer.safetensors");
+    if (!code)
+        code = checkpoint_write_like(path, &t->model, moments, values, 2, why);
+    if (!code)
+        code = write_tally(dir, t, data, why);
+    if (!code)
+        code = manifest_write(dir, why);
+    return code;
+}
+
+int save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
+               uint64_t data, struct why *why)
+{
+    char path[PATH_MAX], tmp[PATH_MAX], name[32];
+    int  code;
+
+    step_path(path, sizeof path, run, t->tally.step);
+    code = dir_begin(path, tmp, sizeof tmp, why);
+    if (code)
+        return code;
+    code = write_files(tmp, t, k, data, why);
+    if (!code)
+        code = dir_commit(tmp, path, why);
+    if (code) {
+        dir_abandon(tmp);
+        return code;
+    }
+    code = link_replace(run, "latest", step_name(name, sizeof name, t->tally.step), why);
+    if (!code)
+        prune(run, t->cfg.keep);
+    return code;
+}
+
+/* ---- reading ---- */
+
+/* Set a damaged checkpoint aside. */
+static void set_aside(const char *run, long step, const struct why *damage,
+                      struct why *note)
+{
+    char path[PATH_MAX], aside[PATH_MAX], name[40], word[32];
+
+    step_path(path, sizeof path, run, step);
+    snprintf(name, sizeof name, "damaged-%s", step_name(word, sizeof word, step));
+    dir_remove(path_join(aside, sizeof aside, run, name));
+    if (rename(path, aside))
+        return;
+    fail(note, FAIL_INPUT, "%.700s; set it aside as %s", damage->line, name);
+}
+
+int save_newest(const char *run, char *dir, size_t cap, struct why *note, struct why *why)
+{
+    long *step, n, i = 0;
+    char  name[32];
+    int   code = 0;
+
+    dir[0] = note->line[0] = 0;
+    n = save_list(run, &step);
+    if (n < 0)
+        return fail(why, FAIL_INPUT, "%s: out of memory", run);
+    for (; i < n && !dir[0]; i++)
+        if (manifest_check(step_path(dir, cap, run, step[i]), why)) {
+            dir[0] = 0;
+            set_aside(run, step[i], why, note);
+        }
+    if (n && !dir[0])
+        code = fail(why, FAIL_INPUT,
+                    "%s: every checkpoint is damaged (damaged-ckpt-*); start anew "
+                    "with another --out",
+                    run);
+    if (dir[0])
+        code = link_replace(run, "latest", step_name(name, sizeof name, step[i - 1]),
+                            why);
+    free(step);
+    return code;
+}
+
+/* Do the settings that shape the model agree? */
+static int check_shape(const char *dir, const struct config *a, const struct config *b,
+                       struct why *why)
+{
+    char x[600], y[600];
+
+    for (const struct key *k = config_keys; k->name; k++) {
+        if (k->part != KEY_MODEL)
+            continue;
+        config_format(a, k, x, sizeof x);
+        config_format(b, k, y, sizeof y);
+        if (strcmp(x, y))
+            return fail(why, FAIL_INPUT,
+                        "%s: %s is %s here and %s in the run's config.cfg; "
+                        "restore config.cfg",
+                        dir, k->name, x, y);
+    }
+    return 0;
+}
+
+int save_load_model(const char *dir, const struct config *cfg, const struct tokenizer *k,
+                    struct model *m, struct why *why)
+{
+    struct tokenizer *its;
+    int code = checkpoint_load(dir, m, &its, NULL, 0, why);
+
+    if (code)
+        return code;
+    code = check_shape(dir, &m->cfg, cfg, why);
+    if (!code && tokenizer_fingerprint(its) != tokenizer_fingerprint(k))
+        code = fail(why, FAIL_INPUT,
+                    "%s: its tokenizer is not the data's; restore the data this "
+                    "run was trained on",
+                    dir);
+    tokenizer_free(its);
+    if (code)
+        model_close(m);
+    return code;
+}
+
+int save_load_state(const char *dir, struct trainer *t, uint64_t data, struct why *why)
+{
+    char  path[PATH_MAX], seed[24], its_seed[24], hash[17], its_hash[17];
+    real *values[] = {t->m, t->v};
+    int   code = read_tally(dir, &t->tally, its_seed, its_hash, why);
+
+    if (code)
+        return code;
+    snprintf(hash, sizeof hash, "%016" PRIx64, data);
+    snprintf(seed, sizeof seed, "%" PRIu64, t->cfg.seed);
+    if (strcmp(hash, its_hash))
+        return fail(why, FAIL_INPUT,
+                    "%s: the data has changed since; restore the data this run "
+                    "was trained on, or start a new run",
+                    dir);
+    if (strcmp(seed, its_seed))
+        return fail(why, FAIL_INPUT, "%s: trained with seed %s, config.cfg says %s", dir,
+                    its_seed, seed);
+    path_join(path, sizeof path, dir, "trainer.safetensors");
+    return checkpoint_read_like(path, &t->model, moments, values, 2, why);
+}

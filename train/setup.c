@@ -1,0 +1,296 @@
+#include "train/setup.h"
+
+#include "data/file.h"
+#include "infer/term.h"
+#include "model/linear.h"
+#include "train/save.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double measure_seconds = 2;
+
+/* ---- data ---- */
+
+/* The directory of the tokenized data; *built: it is the run's own. */
+static int data_dir(const struct run *r, char *dir, size_t cap, bool *built,
+                    struct why *why)
+{
+    *built = true;
+    for (int i = 0; i < r->n_input; i++)
+        if (dataset_is(r->input[i])) {
+            if (r->n_input > 1)
+                return fail(why, FAIL_USAGE,
+                            "%s: a dataset must be the only input; build one of "
+                            "all texts with: weft data build",
+                            r->input[i]);
+            *built = false;
+        }
+    if (*built)
+        path_join(dir, cap, r->dir, "data");
+    else
+        snprintf(dir, cap, "%s", r->input[0]);
+    return 0;
+}
+
+/* Refuse what cannot fit whatever the vocabulary will be, before the time for tokenizing
+ * is spent. */
+static int check_early(const struct config *cfg, struct why *why)
+{
+    struct config c = *cfg;
+    struct model  m;
+    int           code;
+
+    if (c.vocab == 0)
+        c.vocab = 257;
+    code = model_open(&m, &c, why);
+    if (!code)
+        code = plan_check_memory(&m, &c, why);
+    model_close(&m);
+    return code;
+}
+
+static int build_data(struct setup *s, const char *dir, struct why *why)
+{
+    const struct run      *r = &s->run;
+    struct dataset_options o = {
+        .inputs = (const char *const *)r->input, .n_inputs = r->n_input,
+        .field = *r->field ? r->field : NULL, .tokenizer = r->cfg.tokenizer,
+        .vocab = r->cfg.vocab, .val_fraction = r->cfg.val_fraction, .lock_fd = r->lock,
+        .progress = progress_phase, .user = &s->progress, .stop = &interrupted,
+    };
+    int code;
+
+    s->progress.live = term_live();
+    code = dataset_build(dir, &o, why);
+    progress_clear(&s->progress);
+    return code && interrupted ? LOOP_INTERRUPTED : code;
+}
+
+/* Is there a window of `context` tokens and the token after it? */
+static int check_window(const struct dataset *d, int context, struct why *why)
+{
+    int fits = 1;
+
+    if (d->train.tokens > (uint64_t)context)
+        return 0;
+    while (2 * (uint64_t)fits < d->train.tokens)
+        fits *= 2;
+    if (d->train.tokens < 3)
+        return fail(why, FAIL_INPUT,
+                    "the text gives %llu tokens to train on; give more text",
+                    (unsigned long long)d->train.tokens);
+    return fail(why, FAIL_INPUT,
+                "the text gives %llu tokens to train on, fewer than one window "
+                "of context=%d; context=%d fits, or give more text",
+                (unsigned long long)d->train.tokens, context, fits);
+}
+
+/* Take over what the data decides. */
+static int settle_vocab(struct config *c, const struct dataset *d, bool built,
+                        struct why *why)
+{
+    if (!built && c->vocab && c->vocab != d->vocab)
+        return fail(why, FAIL_USAGE,
+                    "vocab=%d, but the dataset %s has %d; leave vocab out, or "
+                    "build another dataset",
+                    c->vocab, d->dir, d->vocab);
+    c->vocab = d->vocab;
+    snprintf(c->tokenizer, sizeof c->tokenizer, "%s", tokenizer_kind(d->tokenizer));
+    return 0;
+}
+
+static int open_data(struct setup *s, struct why *why)
+{
+    char dir[PATH_MAX];
+    bool built;
+    int  code = data_dir(&s->run, dir, sizeof dir, &built, why);
+
+    if (!code && built && !dataset_is(dir)) {
+        code = check_early(&s->run.cfg, why);
+        if (!code)
+            code = build_data(s, dir, why);
+    }
+    if (!code)
+        code = dataset_open(&s->data, dir, why);
+    if (!code)
+        code = settle_vocab(&s->run.cfg, &s->data, built, why);
+    if (!code)
+        code = check_window(&s->data, s->run.cfg.context, why);
+    if (!code)
+        code = save_fingerprint(dir, &s->fingerprint, why);
+    if (!code)
+        code = validation_open(&s->validation, &s->data, why);
+    return code;
+}
+
+/* ---- model ---- */
+
+static int open_trainer(struct setup *s, struct why *why)
+{
+    const struct config *c = &s->run.cfg;
+    struct model m;
+    struct why   note;
+    char         dir[PATH_MAX];
+    int          code = save_newest(s->run.dir, dir, sizeof dir, &note, why);
+
+    if (code)
+        return code;
+    if (note.line[0])
+        progress_say(&s->progress, "%s", note.line);
+    code = *dir ? save_load_model(dir, c, s->data.tokenizer, &m, why)
+                : model_open(&m, c, why);
+    if (code)
+        return code;
+    code = plan_check_memory(&m, c, why);
+    if (code) {
+        model_close(&m);
+        return code;
+    }
+    code = trainer_open(&s->trainer, c, &m, &s->data.shard[0], why);
+    if (code)
+        return code;
+    if (!*dir) {
+        trainer_reset(&s->trainer);
+        return 0;
+    }
+    code = save_load_state(dir, &s->trainer, s->fingerprint, why);
+    s->saved = s->trainer.tally.step;
+    return code;
+}
+
+/* ---- plan ---- */
+
+bool setup_finished(const struct setup *s)
+{
+    return s->run.budget == BUDGET_STEPS && s->trainer.tally.step >= s->run.cfg.steps;
+}
+
+static int measure(struct setup *s, struct why *why)
+{
+    const struct tally *y = &s->trainer.tally;
+    struct run *r = &s->run;
+    double      start = wall_seconds(), limit = measure_seconds;
+    int         code;
+
+    if (y->step > 0) {
+        s->cost = (struct cost){.step = y->seconds / (double)y->step};
+        return 0;
+    }
+    if (r->budget == BUDGET_FOR && limit > r->amount / 10)
+        limit = r->amount / 10;
+    code = plan_measure(&s->trainer, s->validation.n, limit, &s->cost, why);
+    if (code || r->budget == BUDGET_STEPS)
+        return code;
+    if (r->budget == BUDGET_FOR)
+        r->amount -= wall_seconds() - start;
+    r->cfg.steps =
+        plan_steps(&s->trainer, r->budget, r->amount, &s->cost, s->validation.n);
+    r->budget = BUDGET_STEPS;
+    return 0;
+}
+
+static int settle_plan(struct setup *s, struct why *why)
+{
+    int code = measure(s, why);
+
+    if (code || interrupted)
+        return code ? code : LOOP_INTERRUPTED;
+    plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
+    s->trainer.cfg = s->run.cfg;
+    return run_write_config(&s->run, why);
+}
+
+/* ---- words ---- */
+
+static void tell_data(struct setup *s)
+{
+    const struct dataset *d = &s->data;
+    char   bytes[32], tokens[32], line[256];
+    size_t n = 0;
+
+    format_bytes(bytes, sizeof bytes, (double)(d->train.bytes + d->val.bytes));
+    format_count(tokens, sizeof tokens, (double)(d->train.tokens + d->val.tokens));
+    progress_say(&s->progress, "text: %s, %s tokens of a vocabulary of %d (%s)", bytes,
+                 tokens, d->vocab, tokenizer_kind(d->tokenizer));
+    if (d->invalid)
+        progress_say(&s->progress,
+                     "text: %llu bytes are not UTF-8; they are kept as they are",
+                     (unsigned long long)d->invalid);
+    if (d->zstd_bpb > 0)
+        n += (size_t)snprintf(line + n, sizeof line - n, " zstd -19 %.3f,", d->zstd_bpb);
+    if (d->order2_bpb > 0)
+        n += (size_t)snprintf(line + n, sizeof line - n, " order-2 entropy %.3f,",
+                              d->order2_bpb);
+    if (d->floor_bpb > 0)
+        n += (size_t)snprintf(line + n, sizeof line - n, " no model below %.3f,",
+                              d->floor_bpb);
+    if (n)
+        progress_say(&s->progress, "to beat, in bits per byte:%.*s", (int)n - 1, line);
+    if (s->validation.n == 0)
+        progress_say(&s->progress, "there is no text to validate on");
+}
+
+static void tell_model(struct setup *s)
+{
+    const struct config *c = &s->run.cfg;
+    const struct model  *m = &s->trainer.model;
+    char count[32], memory[32], flops[32];
+
+    format_count(count, sizeof count, (double)model_count(m));
+    format_bytes(memory, sizeof memory, plan_memory(m, c));
+    format_count(flops, sizeof flops, 3 * model_flops(m, c->context, 0) / c->context);
+    progress_say(&s->progress,
+                 "model: %s, %d layer%s of width %d, context %d: %s parameters", c->mixers,
+                 c->layers, c->layers == 1 ? "" : "s", c->width, c->context, count);
+    progress_say(&s->progress,
+                 "memory %s; %s FLOPs a token; this machine does %.1f GFLOP/s on "
+                 "%d threads",
+                 memory, flops, s->peak / 1e9, c->threads);
+}
+
+static void tell_plan(struct setup *s)
+{
+    const struct config *c = &s->run.cfg;
+    long   left = c->steps - s->trainer.tally.step;
+    double tokens = (double)trainer_step_tokens(c), all = tokens * (double)c->steps;
+    double share = (double)left / (double)c->steps;
+    char   time[32], each[32];
+
+    format_time(time, sizeof time, share * plan_seconds(c, &s->cost));
+    format_count(each, sizeof each, tokens);
+    if (s->trainer.tally.step > 0)
+        progress_say(&s->progress, "continuing %s at step %ld", s->run.dir,
+                     s->trainer.tally.step);
+    progress_say(&s->progress, "%ld steps of %s tokens (%.3g times the text), about %s",
+                 left, each, all * share / (double)s->data.train.tokens, time);
+}
+
+/* ---- all of it ---- */
+
+int setup_open(struct setup *s, struct why *why)
+{
+    int code = open_data(s, why);
+
+    if (!code)
+        code = open_trainer(s, why);
+    if (code || setup_finished(s))
+        return code;
+    s->peak = 1e9 * linear_peak_gflops(3);
+    tell_data(s);
+    tell_model(s);
+    code = settle_plan(s, why);
+    if (!code)
+        tell_plan(s);
+    return code;
+}
+
+void setup_close(struct setup *s)
+{
+    validation_close(&s->validation);
+    trainer_close(&s->trainer);
+    dataset_close(&s->data);
+    run_close(&s->run);
+}

@@ -1,0 +1,30 @@
+/* From a run's settings and input to a trainer that is ready for its next step. */
+#ifndef WEFT_SETUP_H
+#define WEFT_SETUP_H
+
+#include "train/loop.h"
+#include "train/plan.h"
+
+/* Everything that a training process holds. */
+struct setup {
+    struct run        run;
+    struct dataset    data;
+    uint64_t          fingerprint;      // of data
+    struct trainer    trainer;
+    struct validation validation;
+    struct progress   progress;
+    double            peak;             // FLOP/s of this machine
+    long              saved;            // step of the newest checkpoint, -1: none
+    struct cost       cost;
+};
+
+/* The run is created or opened: tokenize its input unless that is done, load its newest
+ * checkpoint or initialise, and settle the settings that were left open (vocab, steps,
+ * intervals), which are written to config.cfg. Tells on stderr what will be trained.
+ * Returns a fail code, or LOOP_INTERRUPTED. */
+int  setup_open(struct setup *s, struct why *why);
+void setup_close(struct setup *s);
+
+bool setup_finished(const struct setup *s);     // nothing is left to train
+
+#endif

@@ -1,0 +1,119 @@
+#include "train/trainer.h"
+
+#include "infer/term.h"
+#include "model/arena.h"
+#include "train/schedule.h"
+
+#include <math.h>
+#include <string.h>
+
+int trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
+                 const struct shard *shard, struct why *why)
+{
+    size_t bytes = model->n * sizeof(real);
+    int    code;
+
+    *t = (struct trainer){.cfg = *cfg, .model = *model};
+    *model = (struct model){0};
+    t->adamw = (struct adamw){cfg->beta1, cfg->beta2, 1e-8, cfg->weight_decay, cfg->clip};
+    t->tally.best_loss = t->tally.val_loss = NAN;
+    t->m = pages_alloc(bytes);
+    t->v = pages_alloc(bytes);
+    code = pass_open(&t->pass, &t->model, cfg->batch, cfg->context, true, why);
+    if (!code && !(t->m && t->v))
+        code = fail(why, FAIL_INPUT, "out of memory for the moments of %zu parameters; "
+                    "reduce width, layers or vocab", t->model.n);
+    if (!code)
+        code = loader_open(&t->loader, shard, cfg->seed, cfg->batch, cfg->context, why);
+    if (code)
+        trainer_close(t);
+    return code;
+}
+
+void trainer_close(struct trainer *t)
+{
+    size_t bytes = t->model.n * sizeof(real);
+
+    if (t->loader)
+        loader_close(t->loader);
+    pass_close(&t->pass);
+    if (t->m)
+        pages_free(t->m, bytes);
+    if (t->v)
+        pages_free(t->v, bytes);
+    model_close(&t->model);
+    *t = (struct trainer){0};
+}
+
+void trainer_reset(struct trainer *t)
+{
+    size_t bytes = t->model.n * sizeof(real);
+
+    model_init(&t->model, t->cfg.seed);
+    memset(t->m, 0, bytes);
+    memset(t->v, 0, bytes);
+    memset(t->pass.dw, 0, bytes);
+    t->tally = (struct tally){.best_loss = NAN, .val_loss = NAN};
+}
+
+uint64_t trainer_step_tokens(const struct config *c)
+{
+    return (uint64_t)c->batch * (uint64_t)c->context * (uint64_t)c->accumulate;
+}
+
+double trainer_step_flops(const struct trainer *t, int window)
+{
+    return 3.0 * t->cfg.batch * t->cfg.accumulate *
+           model_flops(&t->model, t->cfg.context, window);
+}
+
+/* Mean loss over the step's micro-batches; gradients are left in the pass. */
+static int gradients(struct trainer *t, int window, double *loss, struct why *why)
+{
+    const int32_t *tokens, *targets;
+    int            n = t->cfg.accumulate;
+    uint64_t       first = (uint64_t)t->tally.step * (uint64_t)n;
+
+    *loss = 0;
+    for (int i = 0; i < n; i++) {
+        int code = loader_batch(t->loader, first + (uint64_t)i, &tokens, &targets, why);
+
+        if (code)
+            return code;
+        *loss += model_step(&t->model, &t->pass, tokens, targets, window, 1.0 / n) / n;
+    }
+    return 0;
+}
+
+static void count(struct tally *y, const struct config *c, const struct step *s)
+{
+    y->step++;
+    y->skipped += s->skipped;
+    y->in_a_row = s->skipped ? y->in_a_row + 1 : 0;
+    y->tokens += trainer_step_tokens(c);
+    y->flops += s->flops;
+    y->val_loss = NAN;
+}
+
+int trainer_step(struct trainer *t, struct step *s, struct why *why)
+{
+    double start = wall_seconds();
+    long   update = t->tally.step - t->tally.skipped + 1;
+    int    code;
+
+    s->window = schedule_window(&t->cfg, t->tally.step);
+    s->lr = schedule_lr(&t->cfg, t->tally.step);
+    s->flops = trainer_step_flops(t, s->window);
+    code = gradients(t, s->window, &s->loss, why);
+    if (code)
+        return code;
+    s->norm = adamw_norm(&t->model, t->pass.dw);
+    s->skipped = !isfinite(s->loss) || !isfinite(s->norm);
+    if (s->skipped)
+        memset(t->pass.dw, 0, t->model.n * sizeof(real));
+    else
+        adamw_step(&t->adamw, &t->model, t->pass.dw, t->m, t->v, s->norm, s->lr, update);
+    count(&t->tally, &t->cfg, s);
+    s->seconds = wall_seconds() - start;
+    return 0;
+}

@@ -1,0 +1,59 @@
+/* A model in training: weights, gradients, moments, batches, and how far it has come. One
+ * call is one optimiser step. Everything a step needs follows from the settings and the
+ * tally, so a trainer restored from a checkpoint goes on bit for bit. */
+#ifndef WEFT_TRAINER_H
+#define WEFT_TRAINER_H
+
+#include "data/loader.h"
+#include "model/model.h"
+#include "train/adamw.h"
+
+enum { TRAINER_PATIENCE = 20 };     // skipped steps in a row that mean divergence
+
+/* How far a run has come; saved in trainer.json. */
+struct tally {
+    long     step;                  // steps done, skipped ones included
+    long     skipped, in_a_row;     // steps without an update, in all and just now
+    uint64_t tokens;
+    double   flops;
+    double   val_loss;              // of this step, NAN when it was not validated
+    double   best_loss;             // lowest so far, NAN when there is none, and its step
+    long     best_step;
+    double   seconds;               // spent training and validating
+};
+
+struct trainer {
+    struct config  cfg;
+    struct model   model;
+    struct pass    pass;
+    real          *m, *v;           // moments, in the model's layout
+    struct loader *loader;
+    struct adamw   adamw;
+    struct tally   tally;
+};
+
+/* What one step did. */
+struct step {
+    double loss, norm, lr, flops, seconds;
+    int    window;                  // drawn for it, 0: none
+    bool   skipped;                 // loss or norm was not finite
+};
+
+/* Take over an opened model (also on failure) and get the memory and the loader for cfg,
+ * whose steps may still change. The shard must outlive the trainer. FAIL_INPUT. On
+ * failure nothing needs closing. */
+int  trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
+                  const struct shard *shard, struct why *why);
+void trainer_close(struct trainer *t);      // a zeroed one is fine
+
+/* Initial weights, no moments, no gradients, step 0. */
+void trainer_reset(struct trainer *t);
+
+/* One optimiser step. Allocates nothing. FAIL_INPUT when the data cannot be read. */
+int trainer_step(struct trainer *t, struct step *s, struct why *why);
+
+/* Useful FLOPs and tokens of a step. */
+double   trainer_step_flops(const struct trainer *t, int window);
+uint64_t trainer_step_tokens(const struct config *c);
+
+#endif

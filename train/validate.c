@@ -1,0 +1,92 @@
+#include "train/validate.h"
+
+#include "infer/score.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The first tokens of a shard. */
+static int read_tokens(struct validation *v, const struct shard *s, struct why *why)
+{
+    uint32_t frame[SHARD_FRAME], n;
+
+    for (uint64_t i = 0, at = 0; at < v->n; i++, at += n) {
+        int code = shard_frame(s, i, frame, &n, why);
+
+        if (code)
+            return code;
+        if (n > v->n - at)
+            n = (uint32_t)(v->n - at);
+        memcpy(v->ids + at, frame, n * sizeof *frame);
+    }
+    return 0;
+}
+
+static uint64_t spelled_bytes(const struct tokenizer *k, const uint32_t *ids, uint64_t n)
+{
+    uint64_t bytes = 0;
+    size_t   len;
+
+    for (uint64_t i = 0; i < n; i++) {
+        tokenizer_piece(k, ids[i], &len);
+        bytes += len;
+    }
+    return bytes;
+}
+
+int validation_open(struct validation *v, const struct dataset *d, struct why *why)
+{
+    const struct shard *s = &d->shard[1];
+    int code;
+
+    *v = (struct validation){.eos = tokenizer_eos(d->tokenizer)};
+    v->n = s->n < VALIDATE_TOKENS ? s->n : VALIDATE_TOKENS;
+    if (v->n == 0)
+        return 0;
+    v->ids = malloc(v->n * sizeof *v->ids);
+    code = v->ids ? read_tokens(v, s, why) : fail(why, FAIL_INPUT, "out of memory");
+    if (code)
+        validation_close(v);
+    else
+        v->bytes = spelled_bytes(d->tokenizer, v->ids, v->n);
+    return code;
+}
+
+void validation_close(struct validation *v)
+{
+    free(v->ids);
+    *v = (struct validation){0};
+}
+
+static long next_tokens(void *user, uint32_t *ids, long n, struct why *why)
+{
+    struct validation *v = user;
+    uint64_t           left = v->n - v->at;
+
+    (void)why;
+    if ((uint64_t)n > left)
+        n = (long)left;
+    memcpy(ids, v->ids + v->at, (size_t)n * sizeof *ids);
+    v->at += (uint64_t)n;
+    return n;
+}
+
+int validation_run(struct validation *v, struct trainer *t, double *loss, double *bpb,
+                   struct why *why)
+{
+    struct score s;
+    int          code;
+
+    *loss = *bpb = NAN;
+    if (v->n == 0)
+        return 0;
+    v->at = 0;
+    code = score_run(&t->model, &t->pass, t->cfg.batch, v->eos, next_tokens, v, 0, NULL,
+                     NULL, &s, why);
+    if (code)
+        return code;
+    *loss = s.nats / (double)s.tokens;
+    *bpb = v->bytes ? s.nats / log(2) / (double)v->bytes : NAN;
+    return 0;
+}

@@ -1,0 +1,25 @@
+/* Periodic validation: the same first part of the validation split every time. */
+#ifndef WEFT_VALIDATE_H
+#define WEFT_VALIDATE_H
+
+#include "data/dataset.h"
+#include "train/trainer.h"
+
+enum { VALIDATE_TOKENS = 1 << 16 };
+
+struct validation {
+    uint32_t *ids;              // owned; NULL when there is no validation text
+    uint64_t  n, at;            // tokens in all; next to be scored
+    uint64_t  bytes;            // of the text that these tokens spell
+    int       eos;
+};
+
+int  validation_open(struct validation *v, const struct dataset *d, struct why *why);
+void validation_close(struct validation *v);        // a zeroed one is fine
+
+/* Mean nats per token and bits per byte of text, in the trainer's pass memory. NAN,
+ * without failing, when there is no validation text. */
+int validation_run(struct validation *v, struct trainer *t, double *loss, double *bpb,
+                   struct why *why);
+
+#endif
