@@ -16,13 +16,16 @@
 
 static inline real vexp(real x) { return exp(x); }
 static inline real vtanh(real x) { return tanh(x); }
+static inline real vlog1p(real x) { return log1p(x); }
+static inline real vexpm1(real x) { return expm1(x); }
+static inline real verf(real x) { return erf(x); }
 
 #else
 
 /* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r by its Taylor polynomial of degree 7. */
 static inline float vexp(float x)
 {
-    float   t = x < -87.0f ? -87.0f : x > 88.0f ? 88.0f : x;
+    float   t = x > -87.0f ? (x < 88.0f ? x : 88.0f) : -87.0f;
     float   n = rintf(t * 1.44269504f);
     float   r = t - n * 0.693359375f + n * 2.12194440e-4f;
     float   p = 1.98412698e-4f;
@@ -37,9 +40,9 @@ static inline float vexp(float x)
     p = p * r + 1.0f;
     p = p * r + 1.0f;
     memcpy(&scale, &bits, sizeof scale);
-    p *= scale;
-    p = x < -87.0f ? 0.0f : p;
-    return x > 88.0f ? INFINITY : p;
+    p = x < -87.0f ? 0.0f : p * scale;
+    p = x > 88.0f ? INFINITY : p;
+    return x == x ? p : x;
 }
 
 /* An odd polynomial near zero, where 1 - 2 / (e^2x + 1) would lose digits. */
@@ -55,8 +58,80 @@ static inline float vtanh(float x)
     return fabsf(x) < 0.625f ? p * z * x + x : copysignf(far, x);
 }
 
+/* e^x - 1: its Taylor polynomial of degree 10 for |x| < 1, where the subtraction would lose digits. */
+static inline float vexpm1(float x)
+{
+    float p = 2.75573192e-7f;
+
+    p = p * x + 2.75573192e-6f;
+    p = p * x + 2.48015873e-5f;
+    p = p * x + 1.98412698e-4f;
+    p = p * x + 1.38888889e-3f;
+    p = p * x + 8.33333333e-3f;
+    p = p * x + 4.16666667e-2f;
+    p = p * x + 1.66666667e-1f;
+    p = p * x + 0.5f;
+    return fabsf(x) < 1.0f ? p * x * x + x : vexp(x) - 1.0f;
+}
+
+/* log(1 + x) for 0 <= x <= 1: 2 artanh(s) by its series, s = x / (2 + x) <= 1/3. */
+static inline float vlog1p(float x)
+{
+    float s = x / (2.0f + x), z = s * s, p = 6.66666667e-2f;
+
+    p = p * z + 7.69230769e-2f;
+    p = p * z + 9.09090909e-2f;
+    p = p * z + 1.11111111e-1f;
+    p = p * z + 1.42857143e-1f;
+    p = p * z + 2.00000000e-1f;
+    p = p * z + 3.33333333e-1f;
+    return 2 * (p * z * s + s);
+}
+
+/* x times a polynomial in x² near zero, 1 - e^p(|x|) beyond, where p = log erfc; 1 from 4 on. */
+static inline float verf(float x)
+{
+    float z = x * x, t = fabsf(x) > 4.0f ? 4.0f : fabsf(x);
+    float p = 8.52940135e-5f, q = -1.40634592e-5f;
+
+    p = p * z - 8.17963219e-4f;
+    p = p * z + 5.20422669e-3f;
+    p = p * z - 2.68606648e-2f;
+    p = p * z + 1.12837181e-1f;
+    p = p * z - 3.76126352e-1f;
+    p = p * z + 1.12837917f;
+    q = q * t + 3.31223106e-4f;
+    q = q * t - 3.53993505e-3f;
+    q = q * t + 2.30415230e-2f;
+    q = q * t - 1.04310381e-1f;
+    q = q * t - 6.37737368e-1f;
+    q = q * t - 1.12691697f;
+    q = q * t - 4.59106873e-4f;
+    return fabsf(x) < 0.9f ? p * x : copysignf(1.0f - vexp(q), x);
+}
+
 #endif
 
 static inline real vsigmoid(real x) { return 1 / (1 + vexp(-x)); }
+
+/* log(1 + e^x), and log sigmoid(x). */
+static inline real vsoftplus(real x)
+{
+    return (x > 0 ? x : 0) + vlog1p(vexp(x > 0 ? -x : x));
+}
+
+static inline real vlsig(real x) { return -vsoftplus(-x); }
+
+/* GELU(x) = x N(x), N the normal distribution function; and its derivative N + x N'. */
+static inline real vgelu(real x)
+{
+    return (real)0.5 * x * (1 + verf(x * (real)0.70710678118654752));
+}
+
+static inline real vgelu_slope(real x)
+{
+    return (real)0.5 * (1 + verf(x * (real)0.70710678118654752)) +
+           x * vexp(x * x * (real)-0.5) * (real)0.39894228040143268;
+}
 
 #endif
