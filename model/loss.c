@@ -20,16 +20,6 @@ size_t loss_scratch(long n, int V)
     return (size_t)slice_rows(n, V) * V;
 }
 
-static inline real row_max(const real *x, int V)
-{
-    real m = x[0];
-
-    #pragma omp simd reduction(max : m)
-    for (int j = 0; j < V; j++)
-        m = x[j] > m ? x[j] : m;
-    return m;
-}
-
 /* Replaces the row by e^(x - max) and returns its sum. */
 static inline real exp_row(real *x, real max, int V)
 {
@@ -49,7 +39,7 @@ static real row_nats(real *x, int32_t target, int V, real scale)
         memset(x, 0, V * sizeof *x);
         return 0;
     }
-    max = row_max(x, V);
+    max = vmax(x, V, x[0]);
     at = x[target] - max;
     sum = exp_row(x, max, V);
     if (scale > 0) {

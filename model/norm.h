@@ -1,6 +1,7 @@
-/* RMSNorm over groups of channels.
+/* RMSNorm and LayerNorm over groups of channels.
  *
- *     r = 1 / sqrt(mean(x²) + eps),  y = r x w
+ *     rms:  r = 1 / sqrt(mean(x²) + eps),  y = r x w
+ *     ln:   the same of x - mean(x)
  *
  * x (n, groups, e) with ld reals from row to row; w (e) shared by the groups, or (groups, e).
  * The block's norm is one group of the whole width; a mixer's head norm has one group a head.
@@ -28,6 +29,13 @@ void rms_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_
 void rms_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
                   const real *dy, size_t lddy, const real *x, size_t ldx, const real *w, long n,
                   real *partial);
+
+/* As above. w and dw NULL: ones, without a gradient; partial is then unused. */
+void ln_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
+                const real *w, long n);
+void ln_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
+                 const real *dy, size_t lddy, const real *x, size_t ldx, const real *w, long n,
+                 real *partial);
 
 size_t norm_partial(const struct norm *o);
 

@@ -19,6 +19,7 @@ static inline real vtanh(real x) { return tanh(x); }
 static inline real vlog1p(real x) { return log1p(x); }
 static inline real vexpm1(real x) { return expm1(x); }
 static inline real verf(real x) { return erf(x); }
+static inline void vsincos(double x, real *s, real *c) { *s = sin(x), *c = cos(x); }
 
 #else
 
@@ -58,7 +59,7 @@ static inline float vtanh(float x)
     return fabsf(x) < 0.625f ? p * z * x + x : copysignf(far, x);
 }
 
-/* e^x - 1: its Taylor polynomial of degree 10 for |x| < 1, where the subtraction would lose digits. */
+/* e^x - 1: by Taylor's polynomial of degree 10 for |x| < 1, where subtracting would lose digits. */
 static inline float vexpm1(float x)
 {
     float p = 2.75573192e-7f;
@@ -110,7 +111,50 @@ static inline float verf(float x)
     return fabsf(x) < 0.9f ? p * x : copysignf(1.0f - vexp(q), x);
 }
 
+/* Sine and cosine of an angle in double, |x| <= 1e8, to 2e-7: x = n pi/2 + r, |r| <= pi/4, by their
+ * Taylor polynomials of degree 9 and 8 in r; the quadrant n mod 4 exchanges them and sets signs. */
+static inline void vsincos(double x, float *s, float *c)
+{
+    double  n = rint(x * 0.63661977236758134), turns = n - 4 * rint(n * 0.25);
+    int32_t quadrant = turns == turns ? (int32_t)turns : 0;
+    float   r = (float)(x - n * 1.5707963267948966), z = r * r;
+    float   p = 2.75573192e-6f, q = 2.48015873e-5f, a, b;
+
+    p = p * z - 1.98412698e-4f;
+    p = p * z + 8.33333333e-3f;
+    p = p * z - 1.66666667e-1f;
+    p = p * z * r + r;
+    q = q * z - 1.38888889e-3f;
+    q = q * z + 4.16666667e-2f;
+    q = q * z - 0.5f;
+    q = q * z + 1.0f;
+    a = quadrant & 1 ? q : p;
+    b = quadrant & 1 ? p : q;
+    *s = quadrant & 2 ? -a : a;
+    *c = (quadrant + 1) & 2 ? -b : b;
+}
+
 #endif
+
+/* The largest of m and x[0 .. n). Sixteen maxima in step: compilers will not reorder one. */
+static inline real vmax(const real *x, int n, real m)
+{
+    real lane[16];
+    int  j = 0;
+
+    for (int l = 0; l < 16; l++)
+        lane[l] = m;
+    for (; j + 16 <= n; j += 16) {
+        #pragma omp simd
+        for (int l = 0; l < 16; l++)
+            lane[l] = x[j + l] > lane[l] ? x[j + l] : lane[l];
+    }
+    for (; j < n; j++)
+        lane[0] = x[j] > lane[0] ? x[j] : lane[0];
+    for (int l = 0; l < 16; l++)
+        m = lane[l] > m ? lane[l] : m;
+    return m;
+}
 
 static inline real vsigmoid(real x) { return 1 / (1 + vexp(-x)); }
 
