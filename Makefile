@@ -1,11 +1,13 @@
 # weft
 #
 #   make              build/release/bin/weft (and weft-train, weft-infer beside it)
+#   make demo         install what is missing, build, train on built-in stories, let it write
 #   make test         install what is missing, build, run every test
 #   make check        the tests again under AddressSanitizer and UBSan
 #   make deps         install what is missing; silent when all is there
 #   make layers       fail when an include goes the wrong way
-#   make install      copy weft below PREFIX (default /usr/local)
+#   make recording    docs/recording.svg: a real session in a terminal of 80 columns
+#   make install      copy weft, its man page and completion below PREFIX (default /usr/local)
 #   make clean        remove build/
 #
 #   MODE=release      -O3 for this machine (the default)
@@ -95,7 +97,7 @@ $O/train/configs.inc: $(wildcard train/configs/*.cfg)
 # Every program, then the numerical ones again in double precision. Threads that wait do not spin:
 # the suites are many short parallel regions.
 QUIET    := OMP_WAIT_POLICY=passive
-FAMILIES := $(filter test_scalar test_linear test_vector test_delta test_scan test_rela test_srope,\
+FAMILIES := $(filter test_scalar test_linear_attention test_vector test_delta test_scan test_rela test_srope,\
               $(TESTS:tests/%.c=%))
 DOUBLE := test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
 
@@ -125,6 +127,17 @@ layers:
 	@! grep -rnE '#include "tests/' tools
 	@! grep -rlE 'cblas' tokenizer data infer train tools model | grep -v model/linear.c
 
+# ---- the first minutes ----------------------------------------------------------------------------
+
+# As many compilers as there are cores; what needs the libraries is parsed after they are there.
+demo: deps
+	@$(MAKE) -s --no-print-directory -j$$(nproc) MODE=$(MODE) all
+	@WEFT=$O/bin/weft tools/demo.sh
+
+recording: $O/bin/weft
+	@mkdir -p docs
+	WEFT=$O/bin/weft tools/recording.sh docs/recording.svg
+
 # ---- setting up ---------------------------------------------------------------------------------
 
 DEBIAN := gcc g++ make pkg-config libopenblas-openmp-dev libsentencepiece-dev libzstd-dev \
@@ -139,10 +152,14 @@ install: $O/bin/weft
 	install $O/bin/weft $(DESTDIR)$(PREFIX)/bin/weft
 	ln -sf weft $(DESTDIR)$(PREFIX)/bin/weft-train
 	ln -sf weft $(DESTDIR)$(PREFIX)/bin/weft-infer
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 tools/weft.1 $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 644 tools/weft.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
 
 clean:
 	rm -rf build
 
-.PHONY: all test run-tests run-double check layers deps install clean
+.PHONY: all demo recording test run-tests run-double check layers deps install clean
 .SECONDARY:
 -include $(patsubst %.o,%.d,$(LIBO) $(TOOLO) $(MAINO) $(RIGO) $(TESTX:%=%.c.o))

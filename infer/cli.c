@@ -10,6 +10,13 @@
 
 enum { NAME_MAX_LEN = 64, NAMES = 128 };
 
+const char *cli_program(void)
+{
+    const char *name = program_invocation_name, *base = strrchr(name, '/');
+
+    return base && !strcmp(base, "/weft") && !strpbrk(name, " '\"$\\") ? name : "weft";
+}
+
 void cli_die(const struct cli *c, int code, const char *format, ...)
 {
     va_list args;

@@ -56,6 +56,9 @@ struct cli {
  * line). args and set point into argv and are valid until the next cli_parse. */
 void cli_parse(struct cli *c, int argc, char **argv);
 
+/* How weft was called, for command lines that work as printed: weft, build/bin/weft. */
+const char *cli_program(void);
+
 /* Print "weft VERB: line" on stderr and exit with code. */
 void cli_die(const struct cli *c, int code, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));

@@ -16,14 +16,12 @@
 enum { PROMPT_MAX = 64 << 20 };     // bytes taken from stdin
 
 static const char help[] =
-    "weft infer RUN [-p PROMPT]: stream text from a trained model\n"
+    "weft infer runs/book -p \"Once upon a time\"\n"
+    "weft infer RUN [-p PROMPT] [flags]\n"
     "\n"
-    "  weft infer runs/book -p \"Once upon a time\"\n"
-    "  weft infer runs/book -p \"The door\" -n 100 --temp 0.6 --seed 7 --samples 3\n"
-    "  echo \"The door\" | weft infer runs/book --no-echo\n"
-    "\n"
-    "RUN is a run directory, which means its latest checkpoint, or a checkpoint directory.\n"
-    "Without -p the prompt is stdin's text; one newline at its end is dropped.\n";
+    "Streams the prompt and what the model makes of it. RUN is a run directory, which\n"
+    "means its latest checkpoint, or a checkpoint directory. Without -p the prompt is\n"
+    "stdin's text; one newline at its end is dropped.\n";
 
 struct infer {
     struct cli            cli;

@@ -15,13 +15,14 @@
 enum { SCORE_TOKENS = 4096 };       // about as many at once
 
 static const char help[] =
-    "weft score RUN FILE|DATASET: how well a model predicts a text\n"
+    "weft score runs/book chapter.txt\n"
+    "weft score RUN FILE|DATASET [flags]\n"
     "\n"
-    "  weft score runs/book chapter.txt\n"
-    "  weft score runs/book runs/book/data --json\n"
+    "How well a model predicts a text: nats per token, perplexity, bits per byte of\n"
+    "the text with its standard error, and nats by position in the window. The lower,\n"
+    "the better. A dataset directory means its validation split.\n"
     "\n"
-    "Prints nats per token, perplexity, bits per byte of the text with its standard error, and\n"
-    "nats by position in the window. A dataset directory means its validation split.\n";
+    "  weft score runs/book runs/book/data --json\n";
 
 struct scorer {
     struct cli cli;
@@ -134,13 +135,13 @@ static double share(const struct scorer *s)
     return total > 0 ? (before + piece) / total : 0;
 }
 
-/* From the third second on: one rewritten line, or, off a terminal, a line each half minute. */
+/* From the third second on one rewritten line; off a terminal, a line each half minute. */
 static void progress(struct scorer *s)
 {
-    double now = wall_seconds(), every = term_live() ? 0.2 : 30, done = share(s);
+    double now = wall_seconds(), done = share(s);
     char   count[16], left[16];
 
-    if (now - s->start < 2 || now - s->shown < every)
+    if (now - s->start < 2 || now - s->shown < (term_live() ? 0.2 : 30))
         return;
     s->shown = now;
     format_count(count, sizeof count, (double)s->scored);
@@ -321,6 +322,7 @@ static void run(struct scorer *s, struct score *result)
     int eos = tokenizer_eos(s->tokenizer);
 
     s->start = wall_seconds();
+    s->shown = term_live() ? 0 : s->start;
     int err = score_run(&s->model, &s->pass, s->B, eos,
                         s->is_dataset ? shard_cursor_next : text_tokens,
                         s->is_dataset ? (void *)&s->cursor : s, 0, window, s, result, &why);

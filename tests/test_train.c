@@ -236,6 +236,9 @@ START_TEST(intervals_are_filled_sensibly)
     plan_intervals(&c, &cost, 65536);
     ck_assert_int_le(c.checkpoint_every, 6);
     ck_assert_int_eq(c.eval_every % c.checkpoint_every, 0);
+    c = (struct config){.steps = 76, .batch = 4, .context = 256, .accumulate = 1};
+    plan_intervals(&c, &cost, 65536);
+    ck_assert_int_eq(c.sample_every, 16);
 }
 END_TEST
 

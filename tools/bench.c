@@ -19,14 +19,13 @@
 #include <sys/resource.h>
 
 static const char help[] =
-    "usage: weft bench [--arch A] [shape] [--json]\n"
+    "weft bench --arch softmax --layers 6 --width 384 --heads 6\n"
+    "weft bench [--arch A] [shape] [--json]\n"
     "\n"
-    "  weft bench --arch softmax --layers 6 --width 384 --heads 6 --vocab 4096 --context 256 --batch 16\n"
-    "\n"
-    "Time training steps, prefill and decoding of one shape on random tokens, beside this machine's\n"
-    "matrix product rate and read bandwidth. Without --arch: every mixer in turn.\n"
-    "tok/s counts trained tokens; mfu is useful FLOPs (three times forward, causal attention at\n"
-    "half, logits included) over the product rate.\n";
+    "Times training steps, prefill and decoding of one shape on random tokens, beside\n"
+    "this machine's matrix product rate and read bandwidth. Without --arch: every\n"
+    "mixer in turn. tok/s counts trained tokens; mfu is useful FLOPs (three times\n"
+    "forward, causal attention at half, logits included) over the product rate.\n";
 
 struct shape {
     const char *arch;

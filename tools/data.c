@@ -11,15 +11,16 @@ int stories_main(int argc, char **argv);        // tools/stories.c
 enum { INTERRUPTED = 130 };         // exit code
 
 static const char build_help[] =
-    "weft data build INPUT... --out DIR: tokenize text once, for many runs\n"
+    "weft data build book.txt --out data/book\n"
+    "weft data build INPUT... --out DIR [flags]\n"
     "\n"
-    "  weft data build book.txt --out data/book\n"
+    "Tokenizes text once, for many runs: weft train DIR. INPUT is .txt (documents\n"
+    "parted by lines <|endoftext|>), .jsonl (a document per line), either with .zst,\n"
+    "a directory of such files, or - for stdin. The end of the text becomes the\n"
+    "validation split.\n"
+    "\n"
     "  weft data build corpus/ more.jsonl.zst --out data/mix --vocab 4096\n"
-    "  cat *.txt | weft data build - --out data/all\n"
-    "\n"
-    "INPUT is .txt (documents parted by lines <|endoftext|>), .jsonl (a document per line),\n"
-    "either with .zst, a directory of such files, or - for stdin. The end of the text becomes\n"
-    "the validation split. Then: weft train DIR\n";
+    "  cat *.txt | weft data build - --out data/all\n";
 
 /* ---- progress ---- */
 
@@ -152,7 +153,7 @@ static void print_summary(const struct dataset *d, double seconds)
     printf(" bits per byte\n");
     if (d->invalid)
         printf("  not UTF-8    %s bytes, kept as they are\n", grouped(buf, d->invalid));
-    printf("\nnext: weft train %s --for 3m\n", d->dir);
+    printf("\nnext: %s train %s --for 3m\n", cli_program(), d->dir);
 }
 
 /* Build, open and describe. */
@@ -232,15 +233,12 @@ enum { N_SUBS = sizeof subs / sizeof *subs };
 
 static int print_help(void)
 {
-    puts("weft data build INPUT... --out DIR\n"
-         "weft data stories [--bytes N]\n"
-         "\n"
-         "  weft data stories --bytes 5M > stories.txt\n"
-         "  weft data build stories.txt --out data/stories\n"
-         "  weft train data/stories --for 3m\n");
+    puts("weft data stories --bytes 5M > stories.txt\n"
+         "weft data build stories.txt --out data/stories\n"
+         "weft train data/stories --for 3m\n");
     for (int i = 0; i < N_SUBS; i++)
         printf("  %-9s %s\n", subs[i].name, subs[i].about);
-    puts("\nweft data build --help says more.");
+    puts("\nweft data build --help and weft data stories --help say more.");
     return fflush(stdout) ? FAIL_WRITE : 0;
 }
 

@@ -13,7 +13,10 @@
 #include <sys/stat.h>
 
 static const char help_text[] =
-    "weft info PATH | --arch [NAME]: describe what weft made, or can make\n"
+    "weft info runs/book\n"
+    "weft info PATH | --arch [NAME]\n"
+    "\n"
+    "Describes what weft made, or can make.\n"
     "\n"
     "  weft info runs/book               a run: its newest checkpoint\n"
     "  weft info runs/book/data          a dataset\n"

@@ -13,18 +13,17 @@
 int stories_main(int argc, char **argv);        // called by tools/data.c
 
 static const char help[] =
-    "weft data stories [--bytes N] [--seed S] [--out FILE]: write the built-in corpus\n"
-    "weft data stories --check FILE: which texts are stories, and where the others break\n"
+    "weft data stories --bytes 5M > stories.txt\n"
+    "weft data stories [--bytes N] [--seed S] [--out FILE]\n"
+    "weft data stories --check FILE\n"
     "\n"
-    "  weft data stories --bytes 5M > stories.txt\n"
-    "  weft data stories --check stories.txt\n"
-    "  weft infer runs/stories -p Once -n 600 | weft data stories --check -\n"
+    "Writes the built-in corpus: stories parted by lines <|endoftext|>. The same seed\n"
+    "writes the same stories, and more bytes begin with the same ones. The bits per\n"
+    "byte it reports are the entropy of what it wrote: no model does better on\n"
+    "average. A check says of each text that is no story at which byte it breaks, and\n"
+    "whether its form is wrong or it contradicts a fact that it stated.\n"
     "\n"
-    "Stories are parted by lines <|endoftext|>. The same seed writes the same stories, and\n"
-    "more bytes begin with the same ones. The bits per byte it reports are the entropy of\n"
-    "what it wrote: no model does better on average. A check says of each text that is no\n"
-    "story at which byte it breaks, and whether its form is wrong or it contradicts a fact\n"
-    "that it stated.\n";
+    "  weft infer runs/stories -p Once -n 600 | weft data stories --check -\n";
 
 static const char mark[] = "<|endoftext|>\n";
 
@@ -98,9 +97,8 @@ static int write_corpus(const struct cli *c, const char *out, uint64_t seed, uin
         write_file(c, out, seed, bytes, &t);
     else if (!write_stories(stdout, seed, bytes, &t))
         cli_die(c, FAIL_WRITE, "writing to stdout failed: %s", strerror(errno));
-    fprintf(stderr, "%llu stories, %llu bytes, %.4f bits per byte: the floor that no model "
-            "beats on average\n", (unsigned long long)t.stories, (unsigned long long)t.bytes,
-            bits_per_byte(&t));
+    fprintf(stderr, "%llu stories, %llu bytes, %.4f bits per byte, which no model beats\n",
+            (unsigned long long)t.stories, (unsigned long long)t.bytes, bits_per_byte(&t));
     return 0;
 }
 
@@ -181,7 +179,7 @@ int stories_main(int argc, char **argv)
     uint64_t    seed = 1;
 
     const struct flag flags[] = {
-        {"bytes", 'n', "N", "how much to write: 5000, 200k, 5M (10M; on a terminal a story)",
+        {"bytes", 'n', "N", "how much: 5000, 200k, 5M (10M; on a terminal a story)",
          .count = &bytes, .min = 1, .max = 1e15},
         {"seed", 0, "S", "which stories (1)", .seed = &seed},
         {"out", 'o', "FILE", "where to; it must not exist yet (stdout)", .text = &out},

@@ -10,12 +10,12 @@
 #include <stdlib.h>
 
 static const char help_text[] =
-    "weft verify PATH: check every hash, and that everything loads\n"
+    "weft verify runs/book\n"
+    "weft verify PATH\n"
     "\n"
-    "  weft verify runs/book             every checkpoint of a run, and its data\n"
-    "  weft verify runs/book/data        a dataset\n"
-    "\n"
-    "One line for each thing checked; exit code 3 when something is damaged.\n";
+    "Checks every hash, and that everything loads: a dataset, a checkpoint, or a run\n"
+    "with all its checkpoints and its data. One line for each thing checked; exit\n"
+    "code 3 when something is damaged.\n";
 
 /* Report one check and keep the worst result. */
 static void report(int *worst, int err, const char *path, const struct why *why)
@@ -77,6 +77,8 @@ int verify_main(int argc, char **argv)
     cli_parse(&c, argc, argv);
     if (c.n_args != 1)
         cli_die(&c, FAIL_USAGE, "give one dataset, run or checkpoint");
+    if (!path_exists(c.args[0]))
+        cli_die(&c, FAIL_INPUT, "%s: no such dataset, run or checkpoint", c.args[0]);
     n = save_list(c.args[0], &step);
     if (dataset_is(c.args[0]))
         verify_dataset(&worst, c.args[0]);

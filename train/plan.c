@@ -117,9 +117,12 @@ void plan_intervals(struct config *c, const struct cost *cost, uint64_t val_toke
             c->checkpoint_every = c->eval_every * (long)fmin(1 / between, 1e6);
         }
     }
-    if (c->sample_every == 0)
-        c->sample_every =
-            c->eval_every * at_least_1(floor(steps / samples / (double)c->eval_every));
+    if (c->sample_every == 0) {
+        double evals_each = floor(steps / samples / (double)c->eval_every);
+
+        c->sample_every = evals_each >= 1 ? c->eval_every * (long)evals_each
+                                          : at_least_1(steps / samples);
+    }
 }
 
 /* Times that something of this interval happens; the end always counts. */

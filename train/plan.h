@@ -27,7 +27,7 @@ int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct co
 
 /* Fill eval_every, checkpoint_every and sample_every where they are 0: at most 20
  * validations, which take about 5 % of the time; a checkpoint a minute, with validations
- * where they can coincide; five samples. */
+ * where they can coincide; five samples, there too where that gives as many. */
 void plan_intervals(struct config *c, const struct cost *cost, uint64_t val_tokens);
 
 /* Seconds of the whole run, intervals filled. */

@@ -241,21 +241,38 @@ void progress_validation(struct progress *p, long step, double loss, double bpb)
                  step, p->steps, bpb, loss, exp(loss), beside);
 }
 
-/* The sample with every line indented. */
+/* Bytes of text, of len, that a line of width columns takes: up to a newline, or to the
+ * last space that fits, both included. */
+static size_t line_length(const char *text, size_t len, size_t width)
+{
+    const char *end = memchr(text, '\n', len);
+    size_t      n = end ? (size_t)(end - text) + 1 : len, space;
+
+    if (n <= width)
+        return n;
+    for (space = width; space > 0 && text[space - 1] != ' '; space--)
+        ;
+    return space ? space : n;
+}
+
+/* The sample with every line indented, and broken between words. */
 void progress_sample(struct progress *p, long step, const char *text, size_t len)
 {
     struct stream *out;
+    int            width = term_width() - 8;
 
-    progress_say(p, "sample at step %ld:", step);
+    progress_say(p, "%ssample at step %ld:%s", term_color() ? "\033[1m" : "", step,
+                 term_color() ? "\033[0m" : "");
     out = stream_open(stderr, true, NULL, 0);
     if (!out)
         return;
     while (len) {
-        const char *end = memchr(text, '\n', len);
-        size_t      n = end ? (size_t)(end - text) + 1 : len;
+        size_t n = line_length(text, len, (size_t)(width > 20 ? width : 20));
 
         stream_echo(out, "    ", 4);
         stream_echo(out, text, n);
+        if (n < len && text[n - 1] != '\n')
+            stream_echo(out, "\n", 1);
         text += n;
         len -= n;
     }

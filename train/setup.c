@@ -4,6 +4,7 @@
 #include "infer/term.h"
 #include "model/linear.h"
 #include "train/save.h"
+#include "train/tell.h"
 
 #include <limits.h>
 #include <math.h>
@@ -201,71 +202,6 @@ static int settle_plan(struct setup *s, struct why *why)
     plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;
     return run_write_config(&s->run, why);
-}
-
-/* ---- words ---- */
-
-static void tell_data(struct setup *s)
-{
-    const struct dataset *d = &s->data;
-    char   bytes[32], tokens[32], line[256];
-    size_t n = 0;
-
-    format_bytes(bytes, sizeof bytes, (double)(d->train.bytes + d->val.bytes));
-    format_count(tokens, sizeof tokens, (double)(d->train.tokens + d->val.tokens));
-    progress_say(&s->progress, "text: %s, %s tokens of a vocabulary of %d (%s)", bytes,
-                 tokens, d->vocab, tokenizer_kind(d->tokenizer));
-    if (d->invalid)
-        progress_say(&s->progress,
-                     "text: %llu bytes are not UTF-8; they are kept as they are",
-                     (unsigned long long)d->invalid);
-    if (d->zstd_bpb > 0)
-        n += (size_t)snprintf(line + n, sizeof line - n, " zstd -19 %.3f,", d->zstd_bpb);
-    if (d->order2_bpb > 0)
-        n += (size_t)snprintf(line + n, sizeof line - n, " order-2 entropy %.3f,",
-                              d->order2_bpb);
-    if (d->floor_bpb > 0)
-        n += (size_t)snprintf(line + n, sizeof line - n, " no model below %.3f,",
-                              d->floor_bpb);
-    if (n)
-        progress_say(&s->progress, "to beat, in bits per byte:%.*s", (int)n - 1, line);
-    if (s->validation.n == 0)
-        progress_say(&s->progress, "there is no text to validate on");
-}
-
-static void tell_model(struct setup *s)
-{
-    const struct config *c = &s->run.cfg;
-    const struct model  *m = &s->trainer.model;
-    char count[32], memory[32], flops[32];
-
-    format_count(count, sizeof count, (double)model_count(m));
-    format_bytes(memory, sizeof memory, plan_memory(m, c));
-    format_count(flops, sizeof flops, 3 * model_flops(m, c->context, 0) / c->context);
-    progress_say(&s->progress,
-                 "model: %s, %d layer%s of width %d, context %d: %s parameters", c->mixers,
-                 c->layers, c->layers == 1 ? "" : "s", c->width, c->context, count);
-    progress_say(&s->progress,
-                 "memory %s; %s FLOPs a token; this machine does %.1f GFLOP/s on "
-                 "%d threads",
-                 memory, flops, s->peak / 1e9, c->threads);
-}
-
-static void tell_plan(struct setup *s)
-{
-    const struct config *c = &s->run.cfg;
-    long   left = c->steps - s->trainer.tally.step;
-    double tokens = (double)trainer_step_tokens(c), all = tokens * (double)c->steps;
-    double share = (double)left / (double)c->steps;
-    char   time[32], each[32];
-
-    format_time(time, sizeof time, share * plan_seconds(c, &s->cost));
-    format_count(each, sizeof each, tokens);
-    if (s->trainer.tally.step > 0)
-        progress_say(&s->progress, "continuing %s at step %ld", s->run.dir,
-                     s->trainer.tally.step);
-    progress_say(&s->progress, "%ld steps of %s tokens (%.3g times the text), about %s",
-                 left, each, all * share / (double)s->data.train.tokens, time);
 }
 
 /* ---- all of it ---- */

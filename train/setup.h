@@ -8,6 +8,7 @@
 /* Everything that a training process holds. */
 struct setup {
     struct run        run;
+    const char       *chosen;           // the size, when nobody named one; else NULL
     struct dataset    data;
     uint64_t          fingerprint;      // of data
     struct trainer    trainer;

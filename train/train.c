@@ -2,11 +2,11 @@
 
 #include "data/file.h"
 #include "infer/cli.h"
+#include "train/choose.h"
 #include "train/presets.h"
-#include "train/setup.h"
+#include "train/tell.h"
 
 #include <limits.h>
-#include <math.h>
 #include <omp.h>
 #include <string.h>
 
@@ -83,20 +83,43 @@ static int refuse_tokenizer(const struct cli *c, const struct run *r, struct why
     return 0;
 }
 
-static int create(const struct cli *c, struct run *r, struct why *why)
+/* The size for this text and time, when neither size nor shape is given; else NULL. */
+static const char *chosen_size(const struct cli *c)
 {
-    struct sources from = {ask.size, ask.arch, ask.file, c->set, c->n_set};
+    bool   budget = is_set(c, "steps") || ask.tokens > 0 || ask.flops > 0;
+    double seconds = budget ? 0 : default_seconds;
+
+    if (ask.size || ask.file || is_set(c, "layers") || is_set(c, "width"))
+        return NULL;
+    if (ask.time)
+        parse_time(ask.time, &seconds);
+    return choose_size(choose_text(c->args, c->n_args), seconds);
+}
+
+static int settle(const struct cli *c, struct run *r, const char *size, struct why *why)
+{
+    struct sources from = {size, ask.arch, ask.file, c->set, c->n_set};
     int            code = presets_apply(&r->cfg, &from, why);
 
-    if (c->n_args == 0)
-        cli_die(c, FAIL_USAGE,
-                "no input; give text, as in: weft train book.txt --for 3m");
     if (!code)
         code = config_resolve(&r->cfg, why);
     if (code)
         return code;
     take_budget(c, r);
     take_threads(&r->cfg);
+    return 0;
+}
+
+static int create(const struct cli *c, struct setup *s, struct why *why)
+{
+    struct run *r = &s->run;
+    int         code;
+
+    if (c->n_args == 0)
+        cli_die(c, FAIL_USAGE,
+                "no input; give text, as in: weft train book.txt --for 3m");
+    s->chosen = chosen_size(c);
+    code = settle(c, r, s->chosen ? s->chosen : ask.size, why);
     for (int i = 0; !code && i < c->n_args; i++)
         code = run_add_input(r, c->args[i], why);
     if (!code)
@@ -206,64 +229,6 @@ static int check_stretch(const struct cli *c, struct setup *s, long before,
     return 0;
 }
 
-/* ---- last words ---- */
-
-static void tell_next(const struct setup *s)
-{
-    char word[1200];
-
-    run_quote(word, sizeof word, s->run.dir);
-    fprintf(stderr, "write with it:  weft infer %s -p \"Once upon a time\"\n"
-            "train it more:  weft train --resume %s --steps %ld\n", word, word,
-            2 * s->run.cfg.steps);
-}
-
-static int tell_finished(const struct setup *s)
-{
-    fprintf(stderr, "%s is finished: %ld steps done\n", s->run.dir,
-            s->trainer.tally.step);
-    tell_next(s);
-    return 0;
-}
-
-static void tell_result(const struct setup *s, const struct loop *l)
-{
-    const struct tally   *y = &s->trainer.tally;
-    const struct dataset *d = &s->data;
-    char time[32], tokens[32];
-
-    format_time(time, sizeof time, y->seconds);
-    format_count(tokens, sizeof tokens, (double)y->tokens);
-    fprintf(stderr, "%s: %ld steps, %s tokens in %s", s->run.dir, y->step, tokens, time);
-    if (y->skipped)
-        fprintf(stderr, ", %ld steps skipped", y->skipped);
-    fputc('\n', stderr);
-    if (isfinite(l->val_loss)) {
-        fprintf(stderr, "validation %.3f bits/byte (%.4f nats/token, perplexity %.2f)",
-                l->val_bpb, l->val_loss, exp(l->val_loss));
-        if (d->zstd_bpb > 0)
-            fprintf(stderr, "; zstd -19 %.3f", d->zstd_bpb);
-        if (d->floor_bpb > 0)
-            fprintf(stderr, "; floor %.3f", d->floor_bpb);
-        fputc('\n', stderr);
-    }
-    if (y->best_step && y->best_step != y->step)
-        fprintf(stderr, "the lowest validation was %.4f nats/token at step %ld\n",
-                y->best_loss, y->best_step);
-    tell_next(s);
-}
-
-static void tell_interrupted(const struct setup *s)
-{
-    char word[1200];
-
-    run_quote(word, sizeof word, s->run.dir);
-    if (s->trainer.tally.step > 0)
-        fprintf(stderr, "saved at step %ld of %ld\n", s->trainer.tally.step,
-                s->run.cfg.steps);
-    fprintf(stderr, "continue with:  weft train --resume %s\n", word);
-}
-
 /* ---- the verb ---- */
 
 static int train(struct setup *s, struct why *why)
@@ -287,7 +252,7 @@ static int train(struct setup *s, struct why *why)
         code = loop_run(&l, why);
     log_close(&log);
     if (!code)
-        tell_result(s, &l);
+        tell_result(s, l.val_loss, l.val_bpb);
     return code;
 }
 
@@ -301,7 +266,7 @@ static const struct flag flags[] = {
     {.name = "out", .value = "RUN", .text = &ask.out,
      .about = "the run's directory (runs/NAME of the first input)"},
     {.name = "size", .value = "S", .text = &ask.size,
-     .about = "nano (the default), mini, small or base"},
+     .about = "nano, mini, small or base; else chosen from text and time"},
     {.name = "arch", .value = "NAME", .text = &ask.arch,
      .about = "a preset, or mixers joined by /"},
     {.name = "config", .value = "FILE", .text = &ask.file,
@@ -322,7 +287,7 @@ int train_main(int argc, char **argv)
     int          code;
 
     cli_parse(&c, argc, argv);
-    code = ask.resume ? reopen(&c, &s.run, &steps, &why) : create(&c, &s.run, &why);
+    code = ask.resume ? reopen(&c, &s.run, &steps, &why) : create(&c, &s, &why);
     if (code)
         cli_fail(&c, code, &why);
     catch_interrupts();
@@ -331,8 +296,10 @@ int train_main(int argc, char **argv)
         run_discard(&s.run);
     if (!code)
         code = check_stretch(&c, &s, steps, &why);
-    if (!code)
-        code = setup_finished(&s) ? tell_finished(&s) : train(&s, &why);
+    if (!code && setup_finished(&s))
+        tell_finished(&s);
+    else if (!code)
+        code = train(&s, &why);
     if (code == LOOP_INTERRUPTED)
         tell_interrupted(&s);
     else if (code)

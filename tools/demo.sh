@@ -1,0 +1,45 @@
+#!/bin/sh
+# The first minutes with weft: write the built-in stories, train a model on them for a minute,
+# and let it tell one. WEFT is the program; everything it makes is in runs/.
+set -eu
+
+weft=${WEFT:-build/release/bin/weft}
+text=runs/stories.txt
+run=runs/demo
+
+say() { printf '\n== %s\n\n' "$*"; }
+
+mkdir -p runs
+if [ -e $run/config.cfg ]; then
+    say "$run is there already and is used again (rm -r $run trains anew)"
+    "$weft" train --resume $run
+else
+    if [ ! -e $text ]; then
+        say "writing $text, 3 MB of stories"
+        "$weft" data stories --bytes 3M --out $text
+    fi
+    say "training $run for a minute: watch the samples"
+    "$weft" train $text --out $run --for 1m --size nano \
+        vocab=2048 batch=4 lr=4e-3
+fi
+
+say "a story from $run"
+"$weft" infer $run -p "This is the story of" -n 250 --temp 0.6 --seed 3
+
+cat <<TEXT
+
+== what next
+
+  another story, and whether a story holds up: its form, and what it says twice
+
+    $weft infer $run -p "Have you heard of" --temp 0.6
+    $weft infer $run -p "This is the story of" -n 600 |
+      $weft data stories --check -
+
+  five minutes instead of one; your own text; what a run is; all there is
+
+    $weft train $text --out runs/longer --for 5m
+    $weft train book.txt --for 3m
+    $weft info $run
+    $weft
+TEXT
