@@ -1,8 +1,15 @@
-/* Blocked causal softmax attention of one head, and its gradient (FlashAttention,
- * arXiv:2205.14135). Only the log-sum-exp of each row is kept; scores exist a block at a time.
+/* Causal attention in blocks of scores, and its gradient: no (T, T) matrix is ever held.
  *
- *     s_tu = scale q_t . k_u   visible iff 0 <= t - u < window (window 0: no limit)
- *     p = softmax over visible u and, with a sink, one logit that has no value;   o_t = sum p v
+ *     s_tu = scale q_t . k_u          visible iff 0 <= t - u < window (0: no limit)
+ *     p_t = softmax(s_t)              over visible u and, with a sink, one logit without a value
+ *           max(s_t, 0)               ATTENTION_RELU
+ *     o_t = sum_u p_tu v_u
+ *
+ * Softmax keeps only the log-sum-exp of each row (FlashAttention, arXiv:2205.14135), ReLU nothing.
+ * Key head h serves query heads h G .. h G + G - 1, G = H / Hk.
+ *
+ * Every function loops over all sequences and heads in parallel; results have the same bits for any
+ * number of threads.
  */
 #ifndef WEFT_ATTENTION_H
 #define WEFT_ATTENTION_H
@@ -11,28 +18,36 @@
 
 #include <stddef.h>
 
-enum { ATTENTION_QUERIES = 64, ATTENTION_KEYS = 256 };     // a block of scores
-
-/* One head's rows, strided: row t of q is q + t ld_q. k and v start at position 0, q and o at
- * position first. */
-struct head {
-    const real *q, *k, *v;
-    size_t      ld_q, ld_k, ld_v, ld_o;
-    int         first;              // position of the first query
-    int         e;                  // head width
-    int         window;
-    real        scale;
-    const real *sink;               // NULL: none
+enum attention_kind {
+    ATTENTION_SOFTMAX,
+    ATTENTION_RELU,
 };
 
-/* Queries t0 .. t0 + n - 1 (positions; n <= ATTENTION_QUERIES): o and lse are those of position
- * `first`, like q. */
-void attention_forward(const struct head *h, int t0, int n, real *o, real *lse);
+/* Queries are the last T of first + T positions. Query t of sequence b is row b T + t of q, key u
+ * is row b (first + T) + u of k and of v; heads lie e apart in a row. */
+struct attention {
+    enum attention_kind kind;
+    int         B, T, H, Hk, e;
+    int         first;              // keys before the first query
+    int         window;
+    real        scale;
+    const real *sink;               // (H), softmax only; NULL: none
+    const real *q, *k, *v;
+    size_t      ld_q, ld_kv;        // reals from row to row
+};
 
-/* The same queries' share of the gradient. dq is overwritten; dk and dv +=; the derivative by
- * the sink is returned. d_o, o, lse, dq start at position `first`; strides as in the head: dq as
- * q, dk as k, dv as v, d_o as o. */
-real attention_backward(const struct head *h, int t0, int n, const real *o, const real *lse,
-                        const real *d_o, real *dq, real *dk, real *dv);
+/* o (B, T, H, e), and of softmax lse (B, H, T), or NULL when no backward follows. */
+void attention_forward(const struct attention *a, real *o, real *lse);
+
+/* After forward, with its o and lse (ReLU: NULL). dq, dk and dv are overwritten, rows as of q, k
+ * and v; so is dsink (B, H), if there is a sink. */
+void attention_backward(const struct attention *a, const real *o, const real *lse,
+                        const real *d_o, real *dq, real *dk, real *dv, real *dsink);
+
+/* ReLU: the visible pairs (b, h, t, u) with p = 0, and the rows (b, h, t) that have no other. */
+void attention_zeros(const struct attention *a, long *pairs, long *rows);
+
+/* Visible pairs (t, u) of T tokens. */
+double attention_pairs(int T, int window);
 
 #endif

@@ -15,6 +15,8 @@
 #ifdef WEFT_DOUBLE
 
 static inline real vexp(real x) { return exp(x); }
+static inline real vexp2(real x) { return exp2(x); }
+static inline real vsqrt(real x) { return sqrt(x); }
 static inline real vtanh(real x) { return tanh(x); }
 static inline real vlog1p(real x) { return log1p(x); }
 static inline real vexpm1(real x) { return expm1(x); }
@@ -22,6 +24,8 @@ static inline real verf(real x) { return erf(x); }
 static inline void vsincos(double x, real *s, real *c) { *s = sin(x), *c = cos(x); }
 
 #else
+
+static inline float vsqrt(float x) { return sqrtf(x); }
 
 /* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r by its Taylor polynomial of degree 7. */
 static inline float vexp(float x)
@@ -44,6 +48,27 @@ static inline float vexp(float x)
     p = x < -87.0f ? 0.0f : p * scale;
     p = x > 88.0f ? INFINITY : p;
     return x == x ? p : x;
+}
+
+/* 2^x for x < 127: half the work of vexp. x + ROUND leaves round(x) + 127, the exponent of the
+ * result, in the low bits; 2^r, |r| <= 1/2, by its minimax polynomial of degree 6. 0 below -126. */
+static inline float vexp2(float x)
+{
+    const float ROUND = 12582912.0f + 127.0f;
+    float       t = x < -126.0f ? -126.0f : x, sum = t + ROUND, r = t - (sum - ROUND);
+    float       p = 1.534581201e-4f, scale;
+    uint32_t    bits;
+
+    memcpy(&bits, &sum, sizeof bits);
+    bits <<= 23;
+    memcpy(&scale, &bits, sizeof scale);
+    p = p * r + 1.339993122e-3f;
+    p = p * r + 9.618488957e-3f;
+    p = p * r + 5.550328777e-2f;
+    p = p * r + 2.402264689e-1f;
+    p = p * r + 6.931472057e-1f;
+    p = p * r + 1.0f;
+    return x < -126.0f ? 0.0f : p * scale;
 }
 
 /* An odd polynomial near zero, where 1 - 2 / (e^2x + 1) would lose digits. */
@@ -154,6 +179,16 @@ static inline real vmax(const real *x, int n, real m)
     for (int l = 0; l < 16; l++)
         m = lane[l] > m ? lane[l] : m;
     return m;
+}
+
+static inline real vdot(const real *x, const real *y, int n)
+{
+    real sum = 0;
+
+    #pragma omp simd reduction(+ : sum)
+    for (int j = 0; j < n; j++)
+        sum += x[j] * y[j];
+    return sum;
 }
 
 static inline real vsigmoid(real x) { return 1 / (1 + vexp(-x)); }

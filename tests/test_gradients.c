@@ -130,7 +130,7 @@ static double loss_along(struct layer *l, const real *ux, const real *uw, double
 /* The slope along (ux, uw) by differences, over shrinking steps as above. */
 static double slope(struct layer *l, const real *ux, const real *uw, double h, double got)
 {
-    double best = NAN, narrowest = sizeof(real) == sizeof(double) ? h / 100 : h;
+    double best = NAN, narrowest = h / 100;
 
     for (; h >= 0.9 * narrowest; h /= 10) {
         double fd = (loss_along(l, ux, uw, h) - loss_along(l, ux, uw, -h)) / (2 * h);

@@ -14,7 +14,7 @@
 #include "model/linear.h"
 #include "model/mixer.h"
 #include "model/norm.h"
-#include "model/vmath.h"
+#include "model/ring.h"
 
 #include <math.h>
 #include <string.h>
@@ -78,23 +78,44 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
     *dk = width(c);
 }
 
-struct kept {
+struct acts {
     real *qkv;          // (B, T, H + 2 Hk, e) after norm and rotation
-    real *raw;          // (B, T, H + Hk, e) before them; with qk_norm
     real *o;            // (B, T, H, e)
-    real *lse;          // (B, H, T)
+    real *raw;          // (B, T, H + Hk, e) q and k before norm and rotation; with qk_norm
+    real *lse;          // (B, H, T) in training
+    real *ring;         // scratch of the ring in extend
 };
 
-static size_t carve_kept(struct kept *k, void *base, const struct mixer_cfg *c, int B, int T)
+static struct attention shape(const struct mixer_cfg *c, int B, int T)
 {
-    struct arena a = arena_over(base);
-    size_t       n = (size_t)B * T;
+    return (struct attention){.kind = ATTENTION_SOFTMAX, .B = B, .T = T, .H = c->H, .Hk = c->Hk,
+                              .e = width(c), .scale = 1 / (real)sqrt((double)width(c))};
+}
 
-    k->qkv = arena_reals(&a, n * row(c));
-    k->raw = arena_reals(&a, has_norm(c) ? n * v_at(c) : 0);
-    k->o = arena_reals(&a, n * k_at(c));
-    k->lse = arena_reals(&a, n * c->H);
-    return a.used;
+static struct attention core_of(const struct ctx *ctx, const struct acts *a)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct attention core = shape(c, ctx->B, ctx->T);
+
+    core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
+    core.sink = has_sink(c) ? ctx->w[sink_at(c)] : NULL;
+    core.q = a->qkv, core.k = a->qkv + k_at(c), core.v = a->qkv + v_at(c);
+    core.ld_q = core.ld_kv = row(c);
+    return core;
+}
+
+static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T, bool train)
+{
+    struct arena     m = arena_over(base);
+    struct attention core = shape(c, B, T);
+    size_t           n = (size_t)B * T;
+
+    a->qkv = arena_reals(&m, n * row(c));
+    a->o = arena_reals(&m, n * k_at(c));
+    a->raw = arena_reals(&m, has_norm(c) ? n * v_at(c) : 0);
+    a->lse = arena_reals(&m, train ? n * c->H : 0);
+    a->ring = arena_reals(&m, train ? 0 : ring_scratch(&core, span(c)));
+    return m.used;
 }
 
 struct grads {
@@ -117,35 +138,16 @@ static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c
     return a.used;
 }
 
-/* Scratch of extend: what forward keeps, and the keys and values of one sequence in a row. */
-struct extension {
-    struct kept part;
-    real       *k, *v;          // (span - 1 + T, Hk, e)
-};
-
-static size_t carve_extension(struct extension *x, void *base, const struct mixer_cfg *c, int B,
-                              int T)
-{
-    struct arena a = arena_over(base);
-    size_t       n = (size_t)(span(c) - 1 + T) * c->Hk * width(c);
-    size_t       kept = carve_kept(&x->part, NULL, c, B, T);
-
-    carve_kept(&x->part, arena_bytes(&a, kept), c, B, T);
-    x->k = arena_reals(&a, T > 1 ? n : 0);
-    x->v = arena_reals(&a, T > 1 ? n : 0);
-    return a.used;
-}
-
 static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
 {
-    struct kept      k;
+    struct attention core = shape(c, B, T);
+    struct acts      a;
     struct grads     g;
-    struct extension x;
-    size_t           back = carve_grads(&g, NULL, c, B, T), ext = carve_extension(&x, NULL, c, B, T);
+    size_t           back = carve_grads(&g, NULL, c, B, T), ext = carve(&a, NULL, c, B, T, false);
 
-    s->kept = carve_kept(&k, NULL, c, B, T);
+    s->kept = carve(&a, NULL, c, B, T, true);
     s->scratch = back > ext ? back : ext;
-    s->state = 2 * (size_t)span(c) * c->Hk * width(c) * sizeof(real);
+    s->state = ring_state(&core, span(c)) * sizeof(real);
 }
 
 static struct norm head_norm(const struct mixer_cfg *c, int heads)
@@ -154,105 +156,54 @@ static struct norm head_norm(const struct mixer_cfg *c, int heads)
 }
 
 /* x to rows of normalised, rotated q and k, and v. */
-static void project(struct ctx *ctx, const real *x, struct kept *k)
+static void project(struct ctx *ctx, const real *x, struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
     long   n = (long)ctx->B * ctx->T;
     size_t ld = row(c);
 
-    linear_forward(k->qkv, x, ctx->w[WQ], n, c->C, (int)ld);
+    linear_forward(a->qkv, x, ctx->w[WQ], n, c->C, (int)ld);
     if (has_norm(c)) {
-        struct norm q = head_norm(c, c->H), kn = head_norm(c, c->Hk);
+        struct norm q = head_norm(c, c->H), k = head_norm(c, c->Hk);
 
         for (long i = 0; i < n; i++)
-            memcpy(k->raw + i * v_at(c), k->qkv + i * ld, v_at(c) * sizeof(real));
-        rms_forward(&q, k->qkv, ld, k->qkv, ld, ctx->w[qn_at()], n);
-        rms_forward(&kn, k->qkv + k_at(c), ld, k->qkv + k_at(c), ld, ctx->w[kn_at()], n);
+            memcpy(a->raw + i * v_at(c), a->qkv + i * ld, v_at(c) * sizeof(real));
+        rms_forward(&q, a->qkv, ld, a->qkv, ld, ctx->w[qn_at()], n);
+        rms_forward(&k, a->qkv + k_at(c), ld, a->qkv + k_at(c), ld, ctx->w[kn_at()], n);
     }
-    rotate(&ctx->angles, k->qkv, ctx->B, ctx->T, c->H, ld);
-    rotate(&ctx->angles, k->qkv + k_at(c), ctx->B, ctx->T, c->Hk, ld);
-}
-
-/* Query head i of sequence b, over rows of qkv. */
-static struct head head_of(const struct ctx *ctx, const struct kept *k, int b, int i)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    size_t      ld = row(c), e = width(c), kv = i / (c->H / c->Hk);
-    const real *qkv = k->qkv + (size_t)b * ctx->T * ld;
-
-    return (struct head){
-        .q = qkv + i * e, .k = qkv + k_at(c) + kv * e, .v = qkv + v_at(c) + kv * e,
-        .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_o = k_at(c),
-        .e = (int)e, .window = ctx_window(ctx, (int)c->opt[WINDOW]),
-        .scale = 1 / (real)sqrt((double)e),
-        .sink = has_sink(c) ? ctx->w[sink_at(c)] + i : NULL,
-    };
+    rotate(&ctx->angles, a->qkv, ctx->B, ctx->T, c->H, ld);
+    rotate(&ctx->angles, a->qkv + k_at(c), ctx->B, ctx->T, c->Hk, ld);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const int   T = ctx->T, blocks = (T + ATTENTION_QUERIES - 1) / ATTENTION_QUERIES;
-    struct kept k;
+    struct acts      a;
+    struct attention core;
 
-    carve_kept(&k, ctx->kept, c, ctx->B, T);
-    project(ctx, x, &k);
-    #pragma omp parallel for collapse(3) schedule(dynamic)
-    for (int b = 0; b < ctx->B; b++)
-        for (int i = 0; i < c->H; i++)
-            for (int block = 0; block < blocks; block++) {
-                struct head h = head_of(ctx, &k, b, i);
-                int         t0 = block * ATTENTION_QUERIES;
-                int         n = T - t0 < ATTENTION_QUERIES ? T - t0 : ATTENTION_QUERIES;
-
-                attention_forward(&h, t0, n, k.o + (size_t)b * T * k_at(c) + (size_t)i * h.e,
-                                  k.lse + ((size_t)b * c->H + i) * T);
-            }
-    linear_forward(y, k.o, ctx->w[WO], (long)ctx->B * T, (int)k_at(c), c->C);
-}
-
-/* All queries of query head i of sequence b; its key head is no other thread's. */
-static void backward_head(const struct ctx *ctx, const struct kept *k, const struct grads *g, int b,
-                          int i)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct head h = head_of(ctx, k, b, i);
-    size_t      at = (size_t)b * ctx->T, o = at * k_at(c) + (size_t)i * h.e;
-    real       *dqkv = g->dqkv + at * row(c), dsink = 0;
-    size_t      kv = (size_t)(i / (c->H / c->Hk)) * h.e;
-
-    for (int t = 0; t < ctx->T; t += ATTENTION_QUERIES) {
-        int n = ctx->T - t < ATTENTION_QUERIES ? ctx->T - t : ATTENTION_QUERIES;
-
-        dsink += attention_backward(&h, t, n, k->o + o, k->lse + ((size_t)b * c->H + i) * ctx->T,
-                                    g->d_o + o, dqkv + (size_t)i * h.e, dqkv + k_at(c) + kv,
-                                    dqkv + v_at(c) + kv);
-    }
-    g->dsink[(size_t)b * c->H + i] = dsink;
-}
-
-static void zero_kv(const struct mixer_cfg *c, real *dqkv, int T)
-{
-    for (int t = 0; t < T; t++)
-        memset(dqkv + t * row(c) + k_at(c), 0, (row(c) - k_at(c)) * sizeof(real));
+    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
+    core = core_of(ctx, &a);
+    project(ctx, x, &a);
+    attention_forward(&core, a.o, a.lse);
+    linear_forward(y, a.o, ctx->w[WO], (long)ctx->B * ctx->T, (int)k_at(c), c->C);
 }
 
 /* Back through rotation and norm, from the gradient of the rows to that of x. */
-static void project_back(struct ctx *ctx, const real *x, const struct kept *k, struct grads *g,
+static void project_back(struct ctx *ctx, const real *x, const struct acts *a, struct grads *g,
                          real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
     long   n = (long)ctx->B * ctx->T;
     size_t ld = row(c), at = k_at(c);
 
-    rotate_back(&ctx->angles, k->qkv, g->dqkv, ctx->B, ctx->T, c->H, ld, ld);
-    rotate_back(&ctx->angles, k->qkv + at, g->dqkv + at, ctx->B, ctx->T, c->Hk, ld, ld);
+    rotate_back(&ctx->angles, a->qkv, g->dqkv, ctx->B, ctx->T, c->H, ld, ld);
+    rotate_back(&ctx->angles, a->qkv + at, g->dqkv + at, ctx->B, ctx->T, c->Hk, ld, ld);
     if (has_norm(c)) {
-        struct norm q = head_norm(c, c->H), kn = head_norm(c, c->Hk);
+        struct norm q = head_norm(c, c->H), k = head_norm(c, c->Hk);
 
-        rms_backward(&q, g->dqkv, ld, 0, ctx->dw[qn_at()], g->dqkv, ld, k->raw, v_at(c),
+        rms_backward(&q, g->dqkv, ld, 0, ctx->dw[qn_at()], g->dqkv, ld, a->raw, v_at(c),
                      ctx->w[qn_at()], n, g->partial);
-        rms_backward(&kn, g->dqkv + at, ld, 0, ctx->dw[kn_at()], g->dqkv + at, ld, k->raw + at,
+        rms_backward(&k, g->dqkv + at, ld, 0, ctx->dw[kn_at()], g->dqkv + at, ld, a->raw + at,
                      v_at(c), ctx->w[kn_at()], n, g->partial);
     }
     linear_backward(dx, 1, ctx->dw[WQ], g->dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
@@ -261,180 +212,42 @@ static void project_back(struct ctx *ctx, const real *x, const struct kept *k, s
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const int    G = c->H / c->Hk;
-    struct kept  k;
-    struct grads g;
+    struct acts      a;
+    struct grads     g;
+    struct attention core;
 
-    carve_kept(&k, ctx->kept, c, ctx->B, ctx->T);
+    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
     carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    linear_backward(g.d_o, 0, ctx->dw[WO], dy, k.o, ctx->w[WO], (long)ctx->B * ctx->T,
-                    (int)k_at(c), c->C);
-    #pragma omp parallel for schedule(static)
-    for (int b = 0; b < ctx->B; b++)
-        zero_kv(c, g.dqkv + (size_t)b * ctx->T * row(c), ctx->T);
-    #pragma omp parallel for collapse(2) schedule(dynamic)
-    for (int b = 0; b < ctx->B; b++)
-        for (int kv = 0; kv < c->Hk; kv++)
-            for (int i = kv * G; i < (kv + 1) * G; i++)
-                backward_head(ctx, &k, &g, b, i);
-    if (has_sink(c))
-        for (int i = 0; i < ctx->B * c->H; i++)
-            ctx->dw[sink_at(c)][i % c->H] += g.dsink[i];
-    project_back(ctx, x, &k, &g, dx);
-}
-
-/* The ring of a sequence: k (Hk, span, e), then v. Position p is in slot p mod span. */
-static real *ring_k(const struct mixer_cfg *c, void *state, int kv)
-{
-    return (real *)state + (size_t)kv * span(c) * width(c);
-}
-
-static real *ring_v(const struct mixer_cfg *c, void *state, int kv)
-{
-    return ring_k(c, state, c->Hk + kv);
-}
-
-static void ring_store(const struct mixer_cfg *c, void *state, const real *qkv, long pos)
-{
-    size_t e = width(c), slot = (size_t)(pos % span(c)) * e;
-
-    for (int kv = 0; kv < c->Hk; kv++) {
-        memcpy(ring_k(c, state, kv) + slot, qkv + k_at(c) + kv * e, e * sizeof(real));
-        memcpy(ring_v(c, state, kv) + slot, qkv + v_at(c) + kv * e, e * sizeof(real));
-    }
-}
-
-/* Attention of one query over `n` keys in a row, taken into a running maximum, sum and output. */
-static void attend(real *o, real *max, real *sum, const real *q, const real *k, const real *v,
-                   int n, int e, real scale)
-{
-    for (int u = 0; u < n; u++) {
-        real s = 0, m, p;
-
-        #pragma omp simd reduction(+ : s)
-        for (int j = 0; j < e; j++)
-            s += q[j] * k[(size_t)u * e + j];
-        s *= scale;
-        m = s > *max ? s : *max;
-        p = vexp(s - m);
-        if (m > *max) {
-            real shrink = vexp(*max - m);
-
-            *sum *= shrink;
-            for (int j = 0; j < e; j++)
-                o[j] *= shrink;
-            *max = m;
-        }
-        *sum += p;
-        #pragma omp simd
-        for (int j = 0; j < e; j++)
-            o[j] += p * v[(size_t)u * e + j];
-    }
-}
-
-/* One token of one head, from the ring, in which it already is. */
-static void decode_head(const struct ctx *ctx, void *state, const real *q, real *o, long pos, int i)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    int  e = width(c), R = span(c), kv = i / (c->H / c->Hk), w = ctx_window(ctx, R);
-    long n = pos + 1 < w ? pos + 1 : w, from = (pos + 1 - n) % R, head = R - from < n ? R - from : n;
-    real max = -INFINITY, sum = 0, scale = 1 / (real)sqrt((double)e);
-    real *k = ring_k(c, state, kv), *v = ring_v(c, state, kv);
-
-    memset(o, 0, e * sizeof *o);
-    if (has_sink(c))
-        max = ctx->w[sink_at(c)][i], sum = 1;
-    attend(o, &max, &sum, q, k + from * e, v + from * e, (int)head, e, scale);
-    attend(o, &max, &sum, q, k, v, (int)(n - head), e, scale);
-    for (int j = 0; j < e; j++)
-        o[j] /= sum;
-}
-
-static void decode(struct ctx *ctx, void *const *state, struct kept *k)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-
-    for (int b = 0; b < ctx->B; b++)
-        ring_store(c, state[b], k->qkv + b * row(c), ctx->pos[b]);
-    #pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < ctx->B; b++)
-        for (int i = 0; i < c->H; i++)
-            decode_head(ctx, state[b], k->qkv + b * row(c) + (size_t)i * width(c),
-                        k->o + b * k_at(c) + (size_t)i * width(c), ctx->pos[b], i);
-}
-
-/* The keys and values that the new tokens of sequence b see, in a row: the last `have` of the ring,
- * then the new ones. */
-static int line_up(const struct ctx *ctx, void *state, struct extension *x, int b)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    size_t e = width(c), ld = c->Hk * e;
-    long   pos = ctx->pos[b], have = pos < span(c) - 1 ? pos : span(c) - 1;
-
-    for (long u = 0; u < have; u++)
-        for (int kv = 0; kv < c->Hk; kv++) {
-            size_t slot = (size_t)((pos - have + u) % span(c)) * e;
-
-            memcpy(x->k + u * ld + kv * e, ring_k(c, state, kv) + slot, e * sizeof(real));
-            memcpy(x->v + u * ld + kv * e, ring_v(c, state, kv) + slot, e * sizeof(real));
-        }
-    for (int t = 0; t < ctx->T; t++) {
-        const real *qkv = x->part.qkv + ((size_t)b * ctx->T + t) * row(c);
-
-        memcpy(x->k + (have + t) * ld, qkv + k_at(c), ld * sizeof(real));
-        memcpy(x->v + (have + t) * ld, qkv + v_at(c), ld * sizeof(real));
-    }
-    return (int)have;
-}
-
-static void prefill(struct ctx *ctx, void *state, struct extension *x, int b)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const int T = ctx->T, have = line_up(ctx, state, x, b);
-    const int blocks = (T + ATTENTION_QUERIES - 1) / ATTENTION_QUERIES;
-
-    #pragma omp parallel for collapse(2) schedule(dynamic)
-    for (int i = 0; i < c->H; i++)
-        for (int block = 0; block < blocks; block++) {
-            struct head h = head_of(ctx, &x->part, b, i);
-            int         t0 = block * ATTENTION_QUERIES;
-            int         n = T - t0 < ATTENTION_QUERIES ? T - t0 : ATTENTION_QUERIES;
-            size_t      kv = (size_t)(i / (c->H / c->Hk)) * h.e;
-
-            h.k = x->k + kv, h.v = x->v + kv;
-            h.ld_k = h.ld_v = (size_t)c->Hk * h.e;
-            h.first = have;
-            h.window = ctx_window(ctx, span(c));
-            attention_forward(&h, have + t0, n, x->part.o + (size_t)b * T * k_at(c) + (size_t)i * h.e,
-                              x->part.lse + ((size_t)b * c->H + i) * T);
-        }
-    for (int t = T > span(c) ? T - span(c) : 0; t < T; t++)
-        ring_store(c, state, x->part.qkv + ((size_t)b * T + t) * row(c), ctx->pos[b] + t);
+    core = core_of(ctx, &a);
+    linear_backward(g.d_o, 0, ctx->dw[WO], dy, a.o, ctx->w[WO], (long)ctx->B * ctx->T, (int)k_at(c),
+                    c->C);
+    attention_backward(&core, a.o, a.lse, g.d_o, g.dqkv, g.dqkv + k_at(c), g.dqkv + v_at(c),
+                       g.dsink);
+    for (int i = 0; core.sink && i < ctx->B * c->H; i++)
+        ctx->dw[sink_at(c)][i % c->H] += g.dsink[i];
+    project_back(ctx, x, &a, &g, dx);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct extension ext;
+    struct acts      a;
+    struct attention core;
 
-    carve_extension(&ext, ctx->scratch, c, ctx->B, ctx->T);
-    project(ctx, x, &ext.part);
-    if (ctx->T == 1)
-        decode(ctx, state, &ext.part);
-    else
-        for (int b = 0; b < ctx->B; b++)
-            prefill(ctx, state[b], &ext, b);
-    linear_forward(y, ext.part.o, ctx->w[WO], (long)ctx->B * ctx->T, (int)k_at(c), c->C);
+    carve(&a, ctx->scratch, c, ctx->B, ctx->T, false);
+    core = core_of(ctx, &a);
+    project(ctx, x, &a);
+    ring_extend(&core, span(c), state, ctx->pos, a.o, a.ring);
+    linear_forward(y, a.o, ctx->w[WO], (long)ctx->B * ctx->T, (int)k_at(c), c->C);
 }
 
 /* Projections, and 4 e per visible pair and head. */
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
-    int    own = (int)c->opt[WINDOW], w = own > 0 && window > 0 && window < own ? window : own;
-    double full = w > 0 && w < T ? w : T;
-    double pairs = full * (full + 1) / 2 + (T - full) * full;
+    int w = ctx_window(&(struct ctx){.window = window}, (int)c->opt[WINDOW]);
 
-    return 2.0 * T * c->C * ((double)row(c) + (double)k_at(c)) + 4.0 * pairs * (double)k_at(c);
+    return 2.0 * T * c->C * ((double)row(c) + (double)k_at(c)) +
+           4.0 * attention_pairs(T, w) * (double)k_at(c);
 }
 
 const struct mixer mixer_softmax = {
