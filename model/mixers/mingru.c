@@ -1,0 +1,200 @@
+/* minGRU: a gated recurrence whose gates do not see its state (arXiv:2410.01201).
+ *
+ *     k, v = Wz x, Wh x                     k, v (e), e = expand C
+ *     z = sigmoid(k),  c = g(v)             g(v) = v + 1/2 for v >= 0, sigmoid(v) below; or v
+ *     h_t = (1 - z) h_{t-1} + z c
+ *     y = Wo h
+ *
+ * 1 - z is computed as sigmoid(-k), which keeps its digits where z is near 1.
+ */
+#include "model/arena.h"
+#include "model/core_scan.h"
+#include "model/linear.h"
+#include "model/mixer.h"
+#include "model/vmath.h"
+
+enum { WZ, WH, WO, N_PARAMS };
+enum { EXPAND, ACT };
+enum { ROWS = 32 };             // up to these one thread is enough
+
+static const struct opt opts[] = {
+    [EXPAND] = {"expand", "inner width in widths", OPT_INT, NULL, 1, 1, 16},
+    [ACT]    = {"act", "of the candidate: g keeps it positive", OPT_CHOICE, "g|none", 0, 0, 0},
+    {0},
+};
+
+static int  inner(const struct mixer_cfg *c) { return (int)c->opt[EXPAND] * c->C; }
+static bool positive(const struct mixer_cfg *c) { return c->opt[ACT] == 0; }
+
+static int params(const struct mixer_cfg *c, struct param *p)
+{
+    p[WZ] = (struct param){"wz", inner(c), c->C, INIT_INPUT, .decay = true};
+    p[WH] = (struct param){"wh", inner(c), c->C, INIT_INPUT, .decay = true};
+    p[WO] = (struct param){"wo", c->C, inner(c), INIT_OUTPUT, .decay = true};
+    return N_PARAMS;
+}
+
+struct acts {
+    real *kv;           // (B, T, 2, e)
+    real *a, *h;        // (B, T, e) 1 - z, states
+};
+
+struct grads {
+    real *dkv, *dh;     // as kv, h
+};
+
+static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T)
+{
+    struct arena m = arena_over(base);
+    size_t       n = (size_t)B * T * inner(c);
+
+    a->kv = arena_reals(&m, 2 * n);
+    a->a = arena_reals(&m, n);
+    a->h = arena_reals(&m, n);
+    return m.used;
+}
+
+static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
+{
+    struct arena m = arena_over(base);
+    size_t       n = (size_t)B * T * inner(c);
+
+    g->dkv = arena_reals(&m, 2 * n);
+    g->dh = arena_reals(&m, n);
+    return m.used;
+}
+
+static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
+{
+    struct acts  a;
+    struct grads g;
+    size_t       back = carve_grads(&g, NULL, c, B, T);
+
+    s->kept = carve(&a, NULL, c, B, T);
+    s->scratch = back > s->kept ? back : s->kept;
+    s->state = inner(c) * sizeof(real);
+}
+
+/* g(v), and its derivative. Without branches, to be vectorised. */
+static inline real candidate(real v, bool act)
+{
+    real low = vsigmoid(v), g = v < 0 ? low : v + (real)0.5;
+
+    return act ? g : v;
+}
+
+static inline real candidate_slope(real v, bool act)
+{
+    real low = vsigmoid(v), slope = v < 0 ? low * (1 - low) : 1;
+
+    return act ? slope : 1;
+}
+
+/* One token: a, and into h what enters the state, z c. */
+static inline void gate_row(const real *k, const real *v, real *restrict a, real *restrict h, int e,
+                            bool act)
+{
+    for (int j = 0; j < e; j++) {
+        a[j] = vsigmoid(-k[j]);
+        h[j] = vsigmoid(k[j]) * candidate(v[j], act);
+    }
+}
+
+static struct scan project(const struct ctx *ctx, const real *x, const struct acts *a)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const long n = (long)ctx->B * ctx->T;
+    const int  e = inner(c);
+
+    linear_forward(a->kv, x, ctx->w[WZ], n, c->C, 2 * e);
+    #pragma omp parallel for schedule(static) if (n > ROWS)
+    for (long r = 0; r < n; r++)
+        gate_row(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e, a->h + r * e, e,
+                 positive(c));
+    return (struct scan){ctx->B, ctx->T, e, a->a};
+}
+
+static void forward(struct ctx *ctx, const real *x, real *y)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct acts a;
+    struct scan s;
+
+    carve(&a, ctx->kept, c, ctx->B, ctx->T);
+    s = project(ctx, x, &a);
+    scan_forward(&s, a.h);
+    linear_forward(y, a.h, ctx->w[WO], (long)ctx->B * ctx->T, inner(c), c->C);
+}
+
+/* One token: dk = z (1 - z) (c db - da),  dv = z g'(v) db; da is in the place of dk. */
+static inline void gate_row_back(const real *k, const real *v, const real *a, const real *db,
+                                 real *restrict dk, real *restrict dv, int e, bool act)
+{
+    for (int j = 0; j < e; j++) {
+        real z = vsigmoid(k[j]);
+
+        dk[j] = z * a[j] * (candidate(v[j], act) * db[j] - dk[j]);
+        dv[j] = z * candidate_slope(v[j], act) * db[j];
+    }
+}
+
+static void gates_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+{
+    const int e = inner(ctx->cfg);
+
+    #pragma omp parallel for schedule(static)
+    for (long r = 0; r < (long)ctx->B * ctx->T; r++)
+        gate_row_back(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e, g->dh + r * e,
+                      g->dkv + 2 * r * e, g->dkv + (2 * r + 1) * e, e, positive(ctx->cfg));
+}
+
+static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const long   n = (long)ctx->B * ctx->T;
+    const int    e = inner(c);
+    struct acts  a;
+    struct grads g;
+    struct scan  s;
+
+    carve(&a, ctx->kept, c, ctx->B, ctx->T);
+    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
+    s = (struct scan){ctx->B, ctx->T, e, a.a};
+    linear_backward(g.dh, 0, ctx->dw[WO], dy, a.h, ctx->w[WO], n, e, c->C);
+    scan_backward(&s, g.dh, g.dkv, 2 * (size_t)e, a.h);
+    gates_back(ctx, &a, &g);
+    linear_backward(dx, 1, ctx->dw[WZ], g.dkv, x, ctx->w[WZ], n, c->C, 2 * e);
+}
+
+/* State: h (e). */
+static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct acts a;
+    struct scan s;
+
+    carve(&a, ctx->scratch, c, ctx->B, ctx->T);
+    s = project(ctx, x, &a);
+    scan_extend(&s, state, 0, a.h);
+    linear_forward(y, a.h, ctx->w[WO], (long)ctx->B * ctx->T, inner(c), c->C);
+}
+
+static double flops(const struct mixer_cfg *c, int T, int window)
+{
+    (void)window;
+    return (double)T * inner(c) * (6.0 * c->C + 4);
+}
+
+const struct mixer mixer_mingru = {
+    .name     = "mingru",
+    .about    = "gated recurrence whose gates see only the input (minGRU)",
+    .system   = "L = diag(1 - z_t), B = diag(z_t) on g(Wh x), C = I",
+    .position = "none",
+    .opts     = opts,
+    .params   = params,
+    .sizes    = sizes,
+    .forward  = forward,
+    .backward = backward,
+    .extend   = extend,
+    .flops    = flops,
+};

@@ -1,0 +1,306 @@
+/* qLSTM: the linear part of an LSTM, its gates from the input alone (arXiv:2405.15731).
+ *
+ *     p, w = Win x                              p, w (e), e = expand C
+ *     u = conv(w)                               no activation
+ *     [zf, zi, zo] = Wg u + bg
+ *     f = sigmoid(zf), or sigmoid(-zf)^max(a, 0) when reversed
+ *     h_t = f h_{t-1} + sigmoid(zi) u
+ *     y = Wo( gelu(p) sigmoid(zo) h )
+ */
+#include "model/arena.h"
+#include "model/bias.h"
+#include "model/conv.h"
+#include "model/core_scan.h"
+#include "model/linear.h"
+#include "model/mixer.h"
+#include "model/vmath.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { WIN, CONV, CONVB, WG, BG, WO, A, N_PARAMS };
+enum { EXPAND, REVERSED };
+enum { ROWS = 32 };             // up to these one thread is enough
+
+static const struct opt opts[] = {
+    [EXPAND]   = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
+    [REVERSED] = {"reversed", "forget by sigmoid(-z)^a, a learned", OPT_FLAG, NULL, 0, 0, 1},
+    {0},
+};
+
+static int  inner(const struct mixer_cfg *c) { return (int)c->opt[EXPAND] * c->C; }
+static bool reversed(const struct mixer_cfg *c) { return c->opt[REVERSED] > 0; }
+
+static int params(const struct mixer_cfg *c, struct param *p)
+{
+    const int e = inner(c);
+
+    p[WIN] = (struct param){"win", 2 * e, c->C, INIT_NORMAL, 1 / sqrt(c->C), .decay = true};
+    p[CONV] = (struct param){"conv", e, CONV_TAPS, INIT_UNIFORM, 0.5};
+    p[CONVB] = (struct param){"convb", e, 0, INIT_ZERO};
+    p[WG] = (struct param){"wg", 3 * e, e, INIT_NORMAL, 1 / sqrt(e), .decay = true};
+    p[BG] = (struct param){"bg", 3 * e, 0, INIT_ZERO};
+    p[WO] = (struct param){"wo", c->C, e, INIT_OUTPUT, .decay = true};
+    if (reversed(c))
+        p[A] = (struct param){"a", 1, 0, INIT_ONE};
+    return reversed(c) ? N_PARAMS : A;
+}
+
+struct acts {
+    real *row;          // (B, T, 2, e) p, w
+    real *u;            // (B, T, e)
+    real *z;            // (B, T, 3, e) with bias
+    real *h;            // (B, T, e)
+    real *v;            // (B, T, e) f until the scan, then gelu(p) sigmoid(zo) h
+};
+
+struct grads {
+    real *drow, *dz;    // as row, z
+    real *dh;           // (B, T, e); then du
+    real *f;            // (B, T, e); then the gradient of a
+    real *da;           // (e) sums of it
+};
+
+static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T)
+{
+    struct arena m = arena_over(base);
+    size_t       n = (size_t)B * T * inner(c);
+
+    a->row = arena_reals(&m, 2 * n);
+    a->u = arena_reals(&m, n);
+    a->z = arena_reals(&m, 3 * n);
+    a->h = arena_reals(&m, n);
+    a->v = arena_reals(&m, n);
+    return m.used;
+}
+
+static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
+{
+    struct arena m = arena_over(base);
+    size_t       n = (size_t)B * T * inner(c);
+
+    g->drow = arena_reals(&m, 2 * n);
+    g->dz = arena_reals(&m, 3 * n);
+    g->dh = arena_reals(&m, n);
+    g->f = arena_reals(&m, n);
+    g->da = arena_reals(&m, inner(c));
+    return m.used;
+}
+
+static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
+{
+    struct acts  a;
+    struct grads g;
+    size_t       back = carve_grads(&g, NULL, c, B, T);
+
+    s->kept = carve(&a, NULL, c, B, T);
+    s->scratch = back > s->kept ? back : s->kept;
+    s->state = CONV_TAPS * (size_t)inner(c) * sizeof(real);
+}
+
+static struct conv conv_of(const struct ctx *ctx, int B)
+{
+    const int e = inner(ctx->cfg);
+
+    return (struct conv){.B = B, .T = ctx->T, .C = e, .ld_x = 2 * (size_t)e, .ld_y = e,
+                         .w = ctx->w[CONV], .b = ctx->w[CONVB]};
+}
+
+/* Both forget gates are e^{-power softplus(sign z)}: sign is -1 and power 1 for sigmoid(z). */
+struct forget {
+    real sign, power;
+};
+
+static struct forget forget_of(const struct ctx *ctx)
+{
+    if (!reversed(ctx->cfg))
+        return (struct forget){-1, 1};
+    return (struct forget){1, *ctx->w[A] > 0 ? *ctx->w[A] : 0};
+}
+
+static inline real forget(struct forget o, real z)
+{
+    return vexp(-o.power * vsoftplus(o.sign * z));
+}
+
+/* z with its bias, f in v, and into h what enters the states: sigmoid(zi) u. */
+static struct scan gates(const struct ctx *ctx, const struct acts *a)
+{
+    const long n = (long)ctx->B * ctx->T;
+    const int  e = inner(ctx->cfg);
+    const struct forget o = forget_of(ctx);
+
+    linear_forward(a->z, a->u, ctx->w[WG], n, e, 3 * e);
+    bias_forward(a->z, ctx->w[BG], n, 3 * e);
+    #pragma omp parallel for schedule(static) if (n > ROWS)
+    for (long r = 0; r < n; r++) {
+        const real *z = a->z + 3 * r * e, *u = a->u + r * e;
+        real       *f = a->v + r * e, *h = a->h + r * e;
+
+        for (int j = 0; j < e; j++) {
+            f[j] = forget(o, z[j]);
+            h[j] = vsigmoid(z[e + j]) * u[j];
+        }
+    }
+    return (struct scan){ctx->B, ctx->T, e, a->v};
+}
+
+/* v = gelu(p) sigmoid(zo) h,  y = Wo v */
+static void finish(const struct ctx *ctx, const struct acts *a, real *y)
+{
+    const long n = (long)ctx->B * ctx->T;
+    const int  e = inner(ctx->cfg);
+
+    #pragma omp parallel for schedule(static) if (n > ROWS)
+    for (long r = 0; r < n; r++) {
+        const real *p = a->row + 2 * r * e, *zo = a->z + (3 * r + 2) * e, *h = a->h + r * e;
+        real       *v = a->v + r * e;
+
+        for (int j = 0; j < e; j++)
+            v[j] = vgelu(p[j]) * vsigmoid(zo[j]) * h[j];
+    }
+    linear_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
+}
+
+static void forward(struct ctx *ctx, const real *x, real *y)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct conv conv = conv_of(ctx, ctx->B);
+    struct acts a;
+    struct scan s;
+
+    carve(&a, ctx->kept, c, ctx->B, ctx->T);
+    linear_forward(a.row, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C, 2 * inner(c));
+    conv_forward(&conv, a.u, a.row + inner(c));
+    s = gates(ctx, &a);
+    scan_forward(&s, a.h);
+    finish(ctx, &a, y);
+}
+
+/* One token: from dv, in dh, to dp, dzo and dh; and f again. */
+static inline void finish_row(struct forget o, const real *p, const real *z, const real *h,
+                              real *restrict dp, real *restrict dzo, real *restrict dh,
+                              real *restrict f, int e)
+{
+    for (int j = 0; j < e; j++) {
+        real out = vsigmoid(z[2 * e + j]), act = vgelu(p[j]), d = dh[j];
+
+        dp[j] = d * out * h[j] * vgelu_slope(p[j]);
+        dzo[j] = d * act * h[j] * out * (1 - out);
+        dh[j] = d * act * out;
+        f[j] = forget(o, z[j]);
+    }
+}
+
+static void finish_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+{
+    const int e = inner(ctx->cfg);
+    const struct forget o = forget_of(ctx);
+
+    #pragma omp parallel for schedule(static)
+    for (long r = 0; r < (long)ctx->B * ctx->T; r++)
+        finish_row(o, a->row + 2 * r * e, a->z + 3 * r * e, a->h + r * e, g->drow + 2 * r * e,
+                   g->dz + (3 * r + 2) * e, g->dh + r * e, g->f + r * e, e);
+}
+
+/* One token: dzf = da df/dzf, where da was; dzi = db u i (1 - i); du = db i, where db was; and
+ * where f was, the part of the gradient of the parameter a, da df/da. */
+static inline void gate_row(struct forget o, const real *z, const real *u, real *restrict f,
+                            real *restrict dzf, real *restrict dzi, real *restrict db, int e)
+{
+    for (int j = 0; j < e; j++) {
+        real i = vsigmoid(z[e + j]), d = db[j], df = dzf[j] * f[j];
+
+        dzf[j] = -df * o.power * o.sign * vsigmoid(o.sign * z[j]);
+        dzi[j] = d * u[j] * i * (1 - i);
+        db[j] = d * i;
+        f[j] = -df * vsoftplus(o.sign * z[j]);
+    }
+}
+
+static void gates_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+{
+    const long n = (long)ctx->B * ctx->T;
+    const int  e = inner(ctx->cfg);
+    const struct forget o = forget_of(ctx);
+
+    #pragma omp parallel for schedule(static)
+    for (long r = 0; r < n; r++) {
+        real *dz = g->dz + 3 * r * e;
+
+        gate_row(o, a->z + 3 * r * e, a->u + r * e, g->f + r * e, dz, dz + e, g->dh + r * e, e);
+    }
+    bias_backward(ctx->dw[BG], g->dz, n, 3 * e);
+    if (!reversed(ctx->cfg) || o.power <= 0)
+        return;
+    memset(g->da, 0, e * sizeof *g->da);
+    bias_backward(g->da, g->f, n, e);
+    for (int j = 0; j < e; j++)
+        *ctx->dw[A] += g->da[j];
+}
+
+static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const long   n = (long)ctx->B * ctx->T;
+    const int    e = inner(c);
+    struct conv  conv = conv_of(ctx, ctx->B);
+    struct acts  a;
+    struct grads g;
+    struct scan  s;
+
+    carve(&a, ctx->kept, c, ctx->B, ctx->T);
+    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
+    s = (struct scan){ctx->B, ctx->T, e, g.f};
+    linear_backward(g.dh, 0, ctx->dw[WO], dy, a.v, ctx->w[WO], n, e, c->C);
+    finish_back(ctx, &a, &g);
+    scan_backward(&s, g.dh, g.dz, 3 * (size_t)e, a.h);
+    gates_back(ctx, &a, &g);
+    linear_backward(g.dh, 1, ctx->dw[WG], g.dz, a.u, ctx->w[WG], n, e, 3 * e);
+    conv_backward(&conv, g.drow + e, ctx->dw[CONV], ctx->dw[CONVB], g.dh, a.row + e);
+    linear_backward(dx, 1, ctx->dw[WIN], g.drow, x, ctx->w[WIN], n, c->C, 2 * e);
+}
+
+/* State: the last inputs of the convolution (3, e), then h (e). */
+static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const int   e = inner(c);
+    struct conv conv = conv_of(ctx, 1);
+    struct acts a;
+    struct scan s;
+
+    carve(&a, ctx->scratch, c, ctx->B, ctx->T);
+    linear_forward(a.row, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C, 2 * e);
+    for (int b = 0; b < ctx->B; b++) {
+        real  *past = state[b];
+        size_t at = (size_t)b * ctx->T * e;
+
+        conv_extend(&conv, &past, a.u + at, a.row + 2 * at + e);
+    }
+    s = gates(ctx, &a);
+    scan_extend(&s, state, (CONV_TAPS - 1) * (size_t)e, a.h);
+    finish(ctx, &a, y);
+}
+
+static double flops(const struct mixer_cfg *c, int T, int window)
+{
+    const double e = inner(c);
+
+    (void)window;
+    return T * (6 * e * c->C + 6 * e * e + 8 * e);
+}
+
+const struct mixer mixer_qlstm = {
+    .name     = "qlstm",
+    .about    = "LSTM cell whose gates see only the input (qLSTM)",
+    .system   = "L = diag(f_t), B = diag(sigmoid(zi_t)), C = diag(sigmoid(zo_t))",
+    .position = "none",
+    .opts     = opts,
+    .params   = params,
+    .sizes    = sizes,
+    .forward  = forward,
+    .backward = backward,
+    .extend   = extend,
+    .flops    = flops,
+};
