@@ -162,8 +162,9 @@ struct position {
 
 /* ---- the tables --------------------------------------------------------------------------- */
 
-#define MIXERS(X) X(softmax)
-#define POSITIONS(X) X(none) X(rope)
+#define MIXERS(X) X(softmax) X(rela) X(linear) X(luna) X(normattn) X(inline) X(retention) X(mlstm) X(ssd) \
+    X(deltanet) X(gla) X(metala) X(qlstm) X(rglru) X(mingru) X(s6)
+#define POSITIONS(X) X(none) X(rope) X(srope)
 
 #define DECLARE_MIXER(name) extern const struct mixer mixer_##name;
 #define DECLARE_POSITION(name) extern const struct position position_##name;
