@@ -142,6 +142,7 @@ static const char *const invariant[] = {
     "linear(feature=taylor)+srope(base=100,act=none,gate=0)",
     "retention+srope(base=100,act=none,gate=0)",
     "gla+srope(base=100,act=none,gate=0)",
+    "rela(kv_heads=1)+srope(base=100,act=none,gate=0)",
     "mlstm+srope(base=100,act=none,gate=0)",
     "deltanet+srope(base=100,act=none,gate=0)",
 };

@@ -45,7 +45,7 @@ static const char *const variants[] = {
     "gla(conv=4,rank=3)",
     "gla(heads=4,dk=8,dv=5,conv=4)+rope(base=100)",
     "gla(dk=70)",
-    "metala(heads=3,dk=5,dv=9)",
+    "metala(heads=4,dk=5,dv=9)",
     "gla+srope",
     "gla(conv=4)+srope(rank=3,bias=1)",
     "qlstm(expand=1)",
