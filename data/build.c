@@ -3,6 +3,7 @@
  *     reading     count it; keep an even sample for the tokenizer
  *     training    the tokenizer, on the part of the sample that is not validation
  *     encoding    every document into one of the shards; one document may be cut in two
+ *                 the order-2 model learns from training, is measured on validation
  *     measuring   zstd -19 of the validation text
  */
 #include "data/dataset.h"
@@ -27,16 +28,17 @@ enum { NEAR = 1 << 16 };        // how far the start of validation may move to a
 struct build {
     const struct dataset_options *o;
     char           dir[PATH_MAX];       // the temporary one
-    char           spool[PATH_MAX];     // the text of stdin, in it
+    char           spool[PATH_MAX];     // stdin, kept in it
     const char   **inputs;              // o->inputs, with the spool for stdin
     struct dataset d;                   // what dataset.json will say
 
-    struct order2 order2;
     struct sample sample;
     size_t        fed;                  // slices of the sample the trainer has taken
+    uint64_t      nuls;                 // bytes that are zero
 
     struct shard_writer *to[2];
     struct encoder      *encoder;
+    struct order2        order2;
     struct yardstick     val;
 
     uint64_t pos, total;                // bytes of text: so far, in all
@@ -84,7 +86,7 @@ static int take_inputs(struct build *b, struct why *why)
             continue;
         if (!b->spool[0]) {
             tell(b, "reading", 0);
-            path_join(b->spool, sizeof b->spool, b->dir, "stdin.txt");
+            path_join(b->spool, sizeof b->spool, b->dir, "-");
             if ((code = spool_stdin(b->spool, b->o->stop, why)))
                 return code;
         }
@@ -123,8 +125,9 @@ static int each_piece(struct build *b, const char *phase,
 
 static int count_piece(struct build *b, const struct text_piece *p, struct why *why)
 {
-    order2_add(&b->order2, p->bytes, p->len, p->last);
     b->d.invalid += text_invalid(p->bytes, p->len);
+    for (size_t i = 0; i < p->len; i++)
+        b->nuls += !p->bytes[i];
     for (size_t at = 0, n; at < p->len; at += n) {
         n = text_slice(p->bytes + at, p->len - at, SAMPLE_STRETCH);
         if (sample_add(&b->sample, b->pos + at, p->bytes + at, n))
@@ -133,19 +136,30 @@ static int count_piece(struct build *b, const struct text_piece *p, struct why *
     return 0;
 }
 
+/* FAIL_INPUT when this is no text, unless it is to be read as bytes. */
+static int check_text(const struct build *b, struct why *why)
+{
+    const char *name = strcmp(b->o->inputs[0], "-") ? b->o->inputs[0] : "stdin";
+    double      percent = 100 * (double)(b->d.invalid + b->nuls) / (double)b->total;
+
+    if (percent <= 10 || !strcmp(b->o->tokenizer, "bytes"))
+        return 0;
+    return fail(why, FAIL_INPUT, "%s%s: looks binary (%.0f %% of its bytes are not text); give "
+                "text, or take tokenizer=bytes", name,
+                b->o->n_inputs > 1 ? " and the other inputs" : "", percent);
+}
+
 static int read_text(struct build *b, struct why *why)
 {
     int code;
 
-    if (!order2_open(&b->order2))
-        return no_memory(why);
     if ((code = each_piece(b, "reading", count_piece, why)))
         return code;
-    b->d.order2_bpb = order2_bits(&b->order2);
-    order2_close(&b->order2);
     b->total = b->pos;
     if (b->total < 2)
         return too_short(b, b->total ? "one byte of text" : "no text", why);
+    if ((code = check_text(b, why)))
+        return code;
 
     uint64_t val = (uint64_t)((double)b->total * b->o->val_fraction);
 
@@ -226,7 +240,8 @@ static int make_tokenizer(struct build *b, struct why *why)
     size_t len;
     int    code;
 
-    tell(b, "training the tokenizer", 0);
+    if (strcmp(b->o->tokenizer, "bytes"))
+        tell(b, "training the tokenizer", 0);
     sample_cut(&b->sample, b->target);
     if ((code = train_model(b, &model, &len, why)))
         return code;
@@ -269,12 +284,21 @@ static struct split *split_of(struct build *b)
     return b->split == TRAIN ? &b->d.train : &b->d.val;
 }
 
+static void measure_text(struct build *b, const char *bytes, size_t len, bool document_ends)
+{
+    if (b->split == TRAIN) {
+        order2_learn(&b->order2, bytes, len, document_ends);
+    } else {
+        order2_measure(&b->order2, bytes, len, document_ends);
+        yardstick_add(&b->val, bytes, len, document_ends);
+    }
+}
+
 static int put_text(struct build *b, const char *bytes, size_t len, struct why *why)
 {
     split_of(b)->bytes += len;
     b->open |= len > 0;
-    if (b->split == VAL)
-        yardstick_add(&b->val, bytes, len, false);
+    measure_text(b, bytes, len, false);
     return encoder_text(b->encoder, b->split, bytes, len, why);
 }
 
@@ -282,8 +306,7 @@ static int put_end(struct build *b, struct why *why)
 {
     split_of(b)->documents++;
     b->open = false;
-    if (b->split == VAL)
-        yardstick_add(&b->val, "", 0, true);
+    measure_text(b, "", 0, true);
     return encoder_eos(b->encoder, b->split, why);
 }
 
@@ -326,7 +349,7 @@ static int encode_text(struct build *b, struct why *why)
         if ((code = shard_create(&b->to[i], path, width, why)))
             return code;
     }
-    if (!yardstick_open(&b->val))
+    if (!yardstick_open(&b->val) || !order2_open(&b->order2))
         return no_memory(why);
     if ((code = encoder_open(&b->encoder, b->d.tokenizer, b->to, why))
         || (code = each_piece(b, "encoding", encode_piece, why))
@@ -351,6 +374,7 @@ static void tell_measuring(void *user, double done)
 
 static int measure(struct build *b, struct why *why)
 {
+    b->d.order2_bpb = order2_bits(&b->order2);
     b->d.floor_bpb = yardstick_floor(&b->val);
     b->d.zstd_bpb = yardstick_zstd(&b->val, tell_measuring, b);
     return b->d.zstd_bpb < 0 ? no_memory(why) : stopped(b, why);

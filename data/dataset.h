@@ -25,7 +25,8 @@ struct dataset {
     int               vocab;
     uint64_t          invalid;      // bytes that are not UTF-8, all splits
     double            zstd_bpb;     // zstd -19 of the validation text, bits per byte
-    double            order2_bpb;   // empirical order-2 entropy of all the text
+    double            order2_bpb;   // of the validation text under an order-2 model counted on
+                                    // the training text (data/measure.h)
     double            floor_bpb;    // exact entropy of the validation text, 0 when unknown
     struct shard      shard[2];     // train, val
 };
@@ -48,7 +49,8 @@ struct dataset_options {
 /* Build dir from the inputs; it appears whole or not at all. Refuses an existing dir.
  * Must run before the first OpenMP region of the process (the tokenizer's trainer forks).
  * FAIL_USAGE: dir exists, a vocabulary that the text cannot fill (says which fits), an unknown
- * tokenizer. FAIL_INPUT: unreadable, or too little text for two splits. FAIL_WRITE. */
+ * tokenizer. FAIL_INPUT: unreadable, too little text for two splits, or binary (more than a
+ * tenth of it is NUL or not UTF-8) and the tokenizer is not bytes. FAIL_WRITE. */
 int  dataset_build(const char *dir, const struct dataset_options *o, struct why *why);
 
 /* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. Reading a frame

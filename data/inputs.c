@@ -211,6 +211,13 @@ int inputs_list(struct inputs *in, const char *const *paths, int n, struct why *
     return rc;
 }
 
+bool inputs_stdin(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return !strcmp(slash ? slash + 1 : path, "-");
+}
+
 void inputs_free(struct inputs *in)
 {
     for (size_t i = 0; i < in->n; i++)

@@ -11,7 +11,7 @@
 struct input {
     char    *path;          // owned; "-" is stdin
     uint64_t size;          // bytes on disk; 0 for stdin
-    bool     jsonl, zst;    // by its name
+    bool     jsonl, zst;    // by its name; of stdin unknown
 };
 
 struct inputs {
@@ -21,6 +21,9 @@ struct inputs {
 
 /* Every file is there, readable and regular, or FAIL_INPUT. On failure *in is zero. */
 int  inputs_list(struct inputs *in, const char *const *paths, int n, struct why *why);
+/* Stdin: "-", or a file of that name, where it is kept to be read again (data/spool.h). */
+bool inputs_stdin(const char *path);
+
 void inputs_free(struct inputs *in);        // a zeroed one is fine
 
 #endif

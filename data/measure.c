@@ -5,59 +5,77 @@
 #include <string.h>
 #include <zstd.h>
 
+static const double weight = 4;     // of the order below
+
 bool order2_open(struct order2 *o)
 {
-    *o = (struct order2){.count = calloc(1 << 24, sizeof *o->count)};
-    return o->count != NULL;
+    memset(o, 0, sizeof *o);
+    o->abc = calloc(1 << 24, sizeof *o->abc);
+    return o->abc != NULL;
 }
 
-void order2_add(struct order2 *o, const char *bytes, size_t len, bool document_ends)
+void order2_learn(struct order2 *o, const char *bytes, size_t len, bool document_ends)
 {
     const unsigned char *s = (const unsigned char *)bytes;
-    uint32_t             context = o->context;
-    size_t               i = 0;
 
-    for (; i < len && o->seen < 2; i++, o->seen++)
-        context = (context << 8 | s[i]) & 0xffff;
-    if (o->total + (len - i) <= UINT32_MAX) {
-        o->total += len - i;
-        for (; i < len; i++) {
-            uint32_t triple = context << 8 | s[i];
+    if (len <= UINT32_MAX - o->n) {
+        o->n += (uint32_t)len;
+        for (size_t i = 0; i < len; i++) {
+            uint32_t triple = o->context << 8 | s[i];
 
-            o->count[triple]++;
-            context = triple & 0xffff;
+            o->abc[triple]++;
+            o->context = triple & 0xffff;
         }
-        o->context = context;
-    } else {
-        o->seen = 0;
     }
     if (document_ends)
-        o->seen = 0;
+        o->context = 0;
+}
+
+static void sum_counts(struct order2 *o)
+{
+    for (uint32_t i = 0; i < 1 << 24; i++) {
+        uint32_t n = o->abc[i];
+
+        if (!n)
+            continue;
+        o->ab[i >> 8] += n;
+        o->bc[i & 0xffff] += n;
+        o->b[i >> 8 & 0xff] += n;
+        o->c[i & 0xff] += n;
+    }
+    o->context = 0;
+    o->summed = true;
+}
+
+void order2_measure(struct order2 *o, const char *bytes, size_t len, bool document_ends)
+{
+    const unsigned char *s = (const unsigned char *)bytes;
+
+    if (!o->summed)
+        sum_counts(o);
+    for (size_t i = 0; i < len; i++) {
+        uint32_t triple = o->context << 8 | s[i], pair = triple & 0xffff;
+        double   p = (o->c[s[i]] + weight / 256) / (o->n + weight);
+
+        p = (o->bc[pair] + weight * p) / (o->b[pair >> 8] + weight);
+        p = (o->abc[triple] + weight * p) / (o->ab[o->context] + weight);
+        o->bits -= log2(p);
+        o->context = pair;
+    }
+    o->measured += len;
+    if (document_ends)
+        o->context = 0;
 }
 
 double order2_bits(const struct order2 *o)
 {
-    double bits = 0;
-
-    for (size_t context = 0; context < 1 << 16; context++) {
-        const uint32_t *n = o->count + (context << 8);
-        uint64_t        sum = 0;
-
-        for (int c = 0; c < 256; c++)
-            if (n[c]) {
-                sum += n[c];
-                bits -= n[c] * log2(n[c]);
-            }
-        if (sum)
-            bits += (double)sum * log2((double)sum);
-    }
-    return o->total ? fmax(bits, 0) / (double)o->total : 0;
+    return o->measured ? o->bits / (double)o->measured : 0;
 }
 
 void order2_close(struct order2 *o)
 {
-    free(o->count);
-    *o = (struct order2){0};
+    free(o->abc);
+    o->abc = NULL;
 }
 
 bool yardstick_open(struct yardstick *y)

@@ -8,21 +8,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The empirical entropy of a byte given the two before it in its document,
+/* What a model that looks two bytes back would need: counted on the training text, measured
+ * on the validation text. Every order leans on the one below it, by the weight w = 4,
  *
- *     H(x_t | x_t-2, x_t-1) = 1/N sum_ab ( n_ab lg n_ab - sum_c n_abc lg n_abc ),
+ *     p(c | ab) = (n_abc + w p(c | b)) / (n_ab + w)
+ *     p(c | b)  = (n_bc  + w p(c))     / (n_b  + w)
+ *     p(c)      = (n_c   + w / 256)    / (n    + w),
  *
- * from counts n_abc over the first 2^32 - 1 such triples. */
+ * and bits = -1/N sum lg p over the N bytes measured. Two zero bytes stand before a document.
+ * Counting stops before 2^32 bytes. */
 struct order2 {
-    uint32_t *count;        // (256, 256, 256) owned
-    uint32_t  context;      // the two bytes before
-    uint32_t  seen;         // bytes of this document, at most 2
-    uint64_t  total;        // N
+    uint32_t *abc;              // (256, 256, 256) owned
+    uint32_t  ab[1 << 16];      // sums over c, known when learning is over
+    uint32_t  bc[1 << 16];      // over a
+    uint32_t  b[256], c[256];
+    uint32_t  n;
+    uint32_t  context;          // the two bytes before
+    bool      summed;
+    double    bits;
+    uint64_t  measured;         // N
 };
 
 bool   order2_open(struct order2 *o);                   // false: out of memory
-void   order2_add(struct order2 *o, const char *bytes, size_t len, bool document_ends);
-double order2_bits(const struct order2 *o);             // 0 when there is no triple
+void   order2_learn(struct order2 *o, const char *bytes, size_t len, bool document_ends);
+void   order2_measure(struct order2 *o, const char *bytes, size_t len, bool document_ends);
+double order2_bits(const struct order2 *o);             // per byte; 0 when none was measured
 void   order2_close(struct order2 *o);                  // a zeroed one is fine
 
 /* Validation text on its way past: the first YARDSTICK bytes are kept for zstd -19, and each

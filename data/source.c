@@ -1,6 +1,7 @@
 #include "data/source.h"
 
 #include "data/file.h"
+#include "data/inputs.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,41 +11,18 @@
 
 enum { WINDOW_LOG = 27 };       // 128 MiB: what zstd itself accepts without --long
 
+static int no_memory(const struct source *s, struct why *why)
+{
+    return fail(why, FAIL_INPUT, "%s: no memory to read it", s->path);
+}
+
 static int open_zstd(struct source *s, struct why *why)
 {
     s->zstd = ZSTD_createDCtx();
-    s->packed = malloc(ZSTD_DStreamInSize());
-    s->in.src = s->packed;
-    if (!s->zstd || !s->packed) {
-        source_close(s);
-        return fail(why, FAIL_INPUT, "%s: no memory to decompress it", s->path);
-    }
+    if (!s->zstd)
+        return no_memory(s, why);
     ZSTD_DCtx_setParameter(s->zstd, ZSTD_d_windowLogMax, WINDOW_LOG);
     return 0;
-}
-
-int source_open(struct source *s, const char *path, bool zst, struct why *why)
-{
-    int rc;
-
-    *s = (struct source){.path = path, .fd = STDIN_FILENO};
-    if (!strcmp(path, "-")) {
-        s->path = "stdin";
-        return 0;
-    }
-    rc = file_open(path, &s->fd, NULL, why);
-    return rc || !zst ? rc : open_zstd(s, why);
-}
-
-void source_close(struct source *s)
-{
-    ZSTD_freeDCtx(s->zstd);
-    free(s->packed);
-    if (s->fd > STDIN_FILENO)
-        close(s->fd);
-    s->zstd = NULL;
-    s->packed = NULL;
-    s->fd = -1;
 }
 
 static int read_plain(struct source *s, char *buf, size_t cap, size_t *got,
@@ -60,6 +38,55 @@ static int read_plain(struct source *s, char *buf, size_t cap, size_t *got,
     *got = (size_t)n;
     s->read += *got;
     return 0;
+}
+
+/* The beginning of stdin into `in`, and whether zstd made it. */
+static int open_stdin(struct source *s, struct why *why)
+{
+    size_t got = 1;
+
+    while (s->in.size < 4 && got) {
+        int rc = read_plain(s, s->packed + s->in.size, ZSTD_DStreamInSize() - s->in.size, &got,
+                            why);
+
+        if (rc)
+            return rc;
+        s->in.size += got;
+    }
+    return s->in.size < 4 || memcmp(s->packed, "\x28\xb5\x2f\xfd", 4) ? 0 : open_zstd(s, why);
+}
+
+int source_open(struct source *s, const char *path, bool zst, struct why *why)
+{
+    int rc = 0;
+
+    *s = (struct source){.path = inputs_stdin(path) ? "stdin" : path, .fd = STDIN_FILENO};
+    if (strcmp(path, "-"))
+        rc = file_open(path, &s->fd, NULL, why);
+    if (rc)
+        return rc;
+    s->packed = malloc(ZSTD_DStreamInSize());
+    s->in.src = s->packed;
+    if (!s->packed)
+        rc = no_memory(s, why);
+    else if (inputs_stdin(path))
+        rc = open_stdin(s, why);
+    else if (zst)
+        rc = open_zstd(s, why);
+    if (rc)
+        source_close(s);
+    return rc;
+}
+
+void source_close(struct source *s)
+{
+    ZSTD_freeDCtx(s->zstd);
+    free(s->packed);
+    if (s->fd > STDIN_FILENO)
+        close(s->fd);
+    s->zstd = NULL;
+    s->packed = NULL;
+    s->fd = -1;
 }
 
 static int fail_zstd(const struct source *s, size_t code, struct why *why)
@@ -104,5 +131,14 @@ static int read_zstd(struct source *s, char *buf, size_t cap, size_t *got,
 
 int source_read(struct source *s, char *buf, size_t cap, size_t *got, struct why *why)
 {
-    return s->zstd ? read_zstd(s, buf, cap, got, why) : read_plain(s, buf, cap, got, why);
+    size_t left = s->in.size - s->in.pos;
+
+    if (s->zstd)
+        return read_zstd(s, buf, cap, got, why);
+    if (!left)
+        return read_plain(s, buf, cap, got, why);
+    *got = left < cap ? left : cap;
+    memcpy(buf, s->packed + s->in.pos, *got);
+    s->in.pos += *got;
+    return 0;
 }

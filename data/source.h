@@ -1,4 +1,5 @@
-/* One input file as a stream of bytes: plain or zstd (any number of frames), or stdin. */
+/* One input file as a stream of bytes: plain or zstd (any number of frames), or stdin,
+ * which is either: zstd's magic number tells. */
 #ifndef WEFT_SOURCE_H
 #define WEFT_SOURCE_H
 
@@ -15,11 +16,11 @@ struct source {
     uint64_t      read;         // bytes taken from the file so far
     ZSTD_DCtx    *zstd;         // owned; NULL when plain
     char         *packed;       // owned; what `in` points into
-    ZSTD_inBuffer in;
+    ZSTD_inBuffer in;           // of stdin also its plain beginning
     size_t        pending;      // 0 between two frames
 };
 
-/* path "-" is stdin. FAIL_INPUT. On failure nothing needs closing. */
+/* zst is not asked of stdin (inputs_stdin). FAIL_INPUT. On failure nothing needs closing. */
 int  source_open(struct source *s, const char *path, bool zst, struct why *why);
 
 /* Up to cap more bytes into buf; *got is 0 at the end only. FAIL_INPUT. */

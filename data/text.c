@@ -20,6 +20,8 @@ struct text {
     bool          open;             // src is in use
     struct source src;
     char         *field;
+    bool          named;            // by the caller
+    bool          jsonl;            // the current input
     char         *buf;              // read, not handed out: buf[start .. end)
     size_t        cap, start, end;
     bool          eof;              // src has no more than that
@@ -129,6 +131,67 @@ static int fill(struct text *t, struct why *why)
     return 0;
 }
 
+static int grow(struct text *t, struct why *why)
+{
+    const char *path = t->src.path;
+    char       *buf;
+
+    if (t->cap >= TEXT_LINE)
+        return fail(why, FAIL_INPUT,
+                    "%s:%ld: a line of more than %d MiB; split its text over several",
+                    path, t->line + 1, TEXT_LINE >> 20);
+    buf = realloc(t->buf, 2 * t->cap);
+    if (!buf)
+        return fail(why, FAIL_INPUT, "%s:%ld: no memory for this line", path,
+                    t->line + 1);
+    t->buf = buf;
+    t->cap *= 2;
+    return 0;
+}
+
+/* The end of the line that buf[start + from] is in, from start; as much is read. */
+static int line_end(struct text *t, size_t from, size_t *end, struct why *why)
+{
+    for (;;) {
+        char  *s = t->buf + t->start;
+        size_t n = t->end - t->start;
+        char  *newline = memchr(s + from, '\n', n - from);
+        int    rc;
+
+        *end = newline ? (size_t)(newline - s) : n;
+        if (newline || t->eof)
+            return 0;
+        if (n == t->cap && (rc = grow(t, why)))
+            return rc;
+        if ((rc = fill(t, why)))
+            return rc;
+    }
+}
+
+/* Set jsonl: whether the first line that is not blank is an object with the field. */
+static int sniff(struct text *t, struct why *why)
+{
+    char       *s = t->buf + t->start, *line, problem[256];
+    size_t      at = 0, n = t->end - t->start, end;
+    const char *text;
+    int         rc;
+
+    t->jsonl = t->named;
+    while (at < n && memchr(" \t\r\n", s[at], 4))
+        at++;
+    if (t->named || at == n || s[at] != '{')
+        return 0;
+    if ((rc = line_end(t, at, &end, why)))
+        return rc;
+    line = malloc(end - at);
+    if (!line)
+        return fail(why, FAIL_INPUT, "%s: no memory for its first line", t->src.path);
+    memcpy(line, t->buf + t->start + at, end - at);
+    t->jsonl = jsonl_field(line, end - at, t->field, &text, &n, problem, sizeof problem);
+    free(line);
+    return 0;
+}
+
 static int open_input(struct text *t, struct why *why)
 {
     const struct input *f = &t->in.file[t->at];
@@ -144,6 +207,9 @@ static int open_input(struct text *t, struct why *why)
     rc = fill(t, why);
     if (!rc && t->end >= 3 && !memcmp(t->buf, "\xef\xbb\xbf", 3))
         t->start = 3;
+    t->jsonl = f->jsonl;
+    if (!rc && inputs_stdin(f->path))
+        rc = sniff(t, why);
     return rc;
 }
 
@@ -218,24 +284,6 @@ static int next_plain(struct text *t, struct text_piece *piece, struct why *why)
 }
 
 /* ---- .jsonl ------------------------------------------------------------------------ */
-
-static int grow(struct text *t, struct why *why)
-{
-    const char *path = t->src.path;
-    char       *buf;
-
-    if (t->cap >= TEXT_LINE)
-        return fail(why, FAIL_INPUT,
-                    "%s:%ld: a line of more than %d MiB; split its text over several",
-                    path, t->line + 1, TEXT_LINE >> 20);
-    buf = realloc(t->buf, 2 * t->cap);
-    if (!buf)
-        return fail(why, FAIL_INPUT, "%s:%ld: no memory for this line", path,
-                    t->line + 1);
-    t->buf = buf;
-    t->cap *= 2;
-    return 0;
-}
 
 /* The next line without its newline; *line is NULL at the end of the input. */
 static int next_line(struct text *t, char **line, size_t *len, struct why *why)
@@ -324,6 +372,7 @@ int text_open(struct text **t, const char *const *paths, int n, const char *fiel
         *x = (struct text){.in = in, .cap = BUFFER};
         x->buf = malloc(x->cap);
         x->field = strdup(field ? field : "text");
+        x->named = field != NULL;
     }
     if (!x || !x->buf || !x->field) {
         if (!x)
@@ -341,11 +390,10 @@ int text_next(struct text *t, struct text_piece *piece, struct why *why)
 
     *piece = (struct text_piece){0};
     while (t->at < t->in.n) {
-        const struct input *f = &t->in.file[t->at];
-        int                 rc = t->open ? 0 : open_input(t, why);
+        int rc = t->open ? 0 : open_input(t, why);
 
         if (!rc)
-            rc = f->jsonl ? next_json(t, piece, why) : next_plain(t, piece, why);
+            rc = t->jsonl ? next_json(t, piece, why) : next_plain(t, piece, why);
         if (rc || piece->bytes) {
             t->any |= !rc;
             return rc;
@@ -354,7 +402,7 @@ int text_next(struct text *t, struct text_piece *piece, struct why *why)
     }
     if (!t->any)
         return fail(why, FAIL_INPUT, "%s%s: no text in it; give a file with text in it",
-                    strcmp(first, "-") ? first : "stdin",
+                    inputs_stdin(first) ? "stdin" : first,
                     t->in.n > 1 ? " and the other inputs" : "");
     return 0;
 }

@@ -5,7 +5,8 @@
  *     either with .zst            decompressed on the way
  *     a directory                 its .txt and .jsonl files (and .zst), recursive, in
  *                                 byte order of their paths; no name that begins with .
- *     -                           stdin, as .txt
+ *     -                           stdin: .zst by its first bytes; .jsonl when a field is
+ *                                 named or its first line is an object with "text" in it
  *
  * The newline before a <|endoftext|> line belongs to the document, the line itself to
  * none. A document without a byte is no document. A UTF-8 byte order mark at a file's

@@ -102,17 +102,19 @@ static void check(const struct infer *f)
             cli_die(&f->cli, FAIL_USAGE, "--stop: the text is empty");
 }
 
-/* Does a layer attend to every token there is, so that it was trained for `context` of them? */
+/* Does a layer keep every token there is, so that it was trained for `context` of them? Its
+ * state then grows with the context. */
 static bool full_attention(const struct model *m)
 {
     for (int i = 0; i < m->cfg.layers; i++) {
-        const struct mixer *x = m->layer[i].mixer;
+        struct mixer_cfg twice = m->layer[i];
+        struct sizes     one, two;
 
-        if (strcmp(x->name, "softmax") && strcmp(x->name, "rela"))
-            continue;
-        for (int k = 0; x->opts && x->opts[k].name; k++)
-            if (!strcmp(x->opts[k].name, "window") && m->layer[i].opt[k] == 0)
-                return true;
+        twice.context *= 2;
+        mixer_sizes(&m->layer[i], 1, 1, &one);
+        mixer_sizes(&twice, 1, 1, &two);
+        if (one.state != two.state)
+            return true;
     }
     return false;
 }

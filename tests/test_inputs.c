@@ -301,35 +301,78 @@ START_TEST(several_inputs_are_one_stream)
 }
 END_TEST
 
-/* Run f with these bytes on stdin. */
-static void with_stdin(const char *bytes, void (*f)(void))
+/* Put these bytes on stdin; the descriptor that was there before. */
+static int swap_stdin(const char *bytes, size_t len)
 {
     int saved = dup(STDIN_FILENO), ends[2];
 
     ck_assert_int_eq(pipe(ends), 0);
-    ck_assert_int_eq(write(ends[1], bytes, strlen(bytes)), (int)strlen(bytes));
+    ck_assert_int_eq(write(ends[1], bytes, len), (int)len);
     close(ends[1]);
     dup2(ends[0], STDIN_FILENO);
     close(ends[0]);
-    f();
+    return saved;
+}
+
+/* want: the documents, or what a refusal says. */
+static const struct {
+    const char *bytes, *field, *want;
+    bool        packed, refused;
+} dashes[] = {
+    {"a\n" MARK "\nb", NULL, "[a\n][b]", false, false},
+    {"a\n" MARK "\nb", NULL, "[a\n][b]", true, false},
+    {"(\xb5/", NULL, "[(\xb5/]", false, false},
+    {"{\"text\": \"a\"}\n{\"text\": \"b\"}\n", NULL, "[a][b]", false, false},
+    {"{\"text\": \"a\"}\n{\"text\": \"b\"}\n", NULL, "[a][b]", true, false},
+    {"\xef\xbb\xbf\n {\"text\": \"a\"}", NULL, "[a]", false, false},
+    {"{\"body\": \"a\"}\n", NULL, "[{\"body\": \"a\"}\n]", false, false},
+    {"{\"body\": \"a\"}\n", "body", "[a]", false, false},
+    {"\n {x}\ny", NULL, "[\n {x}\ny]", false, false},
+    {"", NULL, "stdin: no text in it", false, true},
+    {"", NULL, "stdin: no text in it", true, true},
+    {"a\n", "body", "stdin:1: column 1: expected an object", false, true},
+    {"{\"text\": \"a\"}\nb\n", NULL, "stdin:2: column 1: expected an object", false, true},
+};
+
+START_TEST(a_dash_reads_stdin_as_what_it_holds)
+{
+    char        packed[512];
+    const char *bytes = dashes[_i].bytes, *want = dashes[_i].want;
+    size_t      len = strlen(bytes);
+
+    if (dashes[_i].packed) {
+        len = docs_pack(packed, sizeof packed, bytes, len);
+        bytes = packed;
+    }
+    int saved = swap_stdin(bytes, len);
+
+    if (dashes[_i].refused)
+        docs_refused("-", dashes[_i].field, want);
+    else
+        docs_assert("-", dashes[_i].field, want, strlen(want));
     dup2(saved, STDIN_FILENO);
     close(saved);
 }
+END_TEST
 
-static void expect_two(void)
+START_TEST(a_large_first_line_on_stdin_is_seen_whole)
 {
-    docs_assert("-", NULL, TEXT("[a\n][b]"));
-}
+    enum { N = 3 * TEXT_PIECE };
+    const char *path = docs_path(rig_tmp(), "-");
+    char       *bytes = malloc(N + 16);
+    struct docs d;
 
-static void expect_none(void)
-{
-    docs_refused("-", NULL, "no text in it");
-}
-
-START_TEST(a_dash_reads_stdin)
-{
-    with_stdin("a\n" MARK "\nb", expect_two);
-    with_stdin("", expect_none);
+    for (int json = 0; json < 2; json++) {
+        memset(bytes, 'x', N);
+        memcpy(bytes, "{\"text\": \"", 10);
+        strcpy(bytes + N, json ? "\"}\n" : "\" \n");
+        docs_put(path, bytes, strlen(bytes));
+        ck_assert_msg(docs_read(&d, path, NULL) == 0, "%s", docs_why.line);
+        ck_assert_int_eq(d.n, 1);
+        ck_assert_uint_eq(d.len, json ? N - 10 : N + 3);
+        free(d.bytes);
+    }
+    free(bytes);
 }
 END_TEST
 
@@ -352,7 +395,8 @@ static Suite *suite(void)
                         0, COUNT(special));
     tcase_add_test(tc, missing_inputs_and_devices_are_refused);
     tcase_add_test(tc, several_inputs_are_one_stream);
-    tcase_add_test(tc, a_dash_reads_stdin);
+    tcase_add_loop_test(tc, a_dash_reads_stdin_as_what_it_holds, 0, COUNT(dashes));
+    tcase_add_test(tc, a_large_first_line_on_stdin_is_seen_whole);
     suite_add_tcase(s, tc);
     return s;
 }

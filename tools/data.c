@@ -147,7 +147,7 @@ static void print_summary(const struct dataset *d, double seconds)
     print_split("validation", &d->val, share);
     printf("  vocabulary   %d (%s), %.2f bytes per token\n", d->vocab,
            tokenizer_kind(d->tokenizer), bytes / (double)(d->train.tokens + d->val.tokens));
-    printf("  yardsticks   zstd -19 %.3f, order-2 entropy %.3f", d->zstd_bpb, d->order2_bpb);
+    printf("  yardsticks   zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb, d->order2_bpb);
     if (d->floor_bpb > 0)
         printf(", exact floor %.3f", d->floor_bpb);
     printf(" bits per byte\n");

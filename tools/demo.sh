@@ -36,7 +36,7 @@ cat <<TEXT
     $weft infer $run -p "This is the story of" -n 600 |
       $weft data stories --check -
 
-  five minutes instead of one; your own text; what a run is; all there is
+  five minutes instead of one; your own text, say book.txt; what a run is; all there is
 
     $weft train $text --out runs/longer --for 5m
     $weft train book.txt --for 3m

@@ -99,7 +99,7 @@ static void describe_dataset(const struct cli *c, const char *path)
     if (d.invalid)
         line("not UTF-8", "%llu bytes", (unsigned long long)d.invalid);
     line("zstd -19", "%.4f bits per byte (validation)", d.zstd_bpb);
-    line("order 2", "%.4f bits per byte", d.order2_bpb);
+    line("order-2 model", "%.4f bits per byte", d.order2_bpb);
     if (d.floor_bpb > 0)
         line("floor", "%.4f bits per byte: what no model beats on average", d.floor_bpb);
     list_files(path);

@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* So many parameters for a token of text, or passes over it, learn it by heart; nats that
- * make no difference. */
-static const double memorised = 50, often = 40, noise = 0.02;
+ * make no difference; bytes of validation text that a verdict takes. */
+static const double memorised = 50, often = 40, noise = 0.02, telling = 10000;
 
 /* ---- before ---- */
 
@@ -32,7 +32,7 @@ void tell_data(struct setup *s)
     if (d->zstd_bpb > 0)
         n += (size_t)snprintf(line + n, sizeof line - n, " zstd -19 %.3f,", d->zstd_bpb);
     if (d->order2_bpb > 0)
-        n += (size_t)snprintf(line + n, sizeof line - n, " order-2 entropy %.3f,",
+        n += (size_t)snprintf(line + n, sizeof line - n, " order-2 model %.3f,",
                               d->order2_bpb);
     if (d->floor_bpb > 0)
         n += (size_t)snprintf(line + n, sizeof line - n, " no model below %.3f,",
@@ -136,16 +136,18 @@ void tell_finished(const struct setup *s)
 
 void tell_verdict(const struct dataset *d, double bits, char *line, size_t cap)
 {
-    double percent = 100 * (1 - bits / d->zstd_bpb);
+    double zstd = d->zstd_bpb, order2 = d->order2_bpb;
 
-    if (d->zstd_bpb <= 0)
+    if (zstd <= 0 || order2 <= 0)
         snprintf(line, cap, "there is nothing to compare it with");
-    else if (bits < d->zstd_bpb)
+    else if (bits < fmin(zstd, order2))
         snprintf(line, cap,
-                 "good: %.0f %% below zstd -19, it has learned how this text goes", percent);
-    else if (bits < d->order2_bpb)
-        snprintf(line, cap,
-                 "fair: it knows more than letters; train longer to beat zstd -19");
+                 "good: %.0f %% below zstd -19, it has learned how this text goes",
+                 100 * (1 - bits / zstd));
+    else if (bits < fmax(zstd, order2))
+        snprintf(line, cap, "fair: it beats %s; train longer to beat %s",
+                 bits < order2 ? "an order-2 model" : "zstd -19",
+                 bits < order2 ? "zstd -19" : "an order-2 model");
     else
         snprintf(line, cap,
                  "poor: it has learned little yet; train longer or give more text");
@@ -158,14 +160,18 @@ static void tell_validation(const struct dataset *d, double nats, double bits)
     fprintf(stderr, "validation %.3f bits/byte (%.4f nats/token, perplexity %.2f)\n",
             bits, nats, exp(nats));
     if (d->zstd_bpb > 0)
-        fprintf(stderr, "beside it: zstd -19 %.3f, order-2 entropy %.3f", d->zstd_bpb,
+        fprintf(stderr, "beside it: zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
                 d->order2_bpb);
     if (d->floor_bpb > 0)
         fprintf(stderr, ", no model below %.3f", d->floor_bpb);
     if (d->zstd_bpb > 0)
         fputc('\n', stderr);
     tell_verdict(d, bits, verdict, sizeof verdict);
-    fprintf(stderr, "%s\n", verdict);
+    if ((double)d->val.bytes >= telling)
+        fprintf(stderr, "%s\n", verdict);
+    else
+        fprintf(stderr, "the validation text is too small to tell (%llu bytes): give more "
+                "text\n", (unsigned long long)d->val.bytes);
 }
 
 /* It was better once. */
@@ -206,8 +212,7 @@ void tell_interrupted(const struct setup *s)
     char word[1200];
 
     run_quote(word, sizeof word, s->run.dir);
-    if (s->trainer.tally.step > 0)
-        fprintf(stderr, "saved at step %ld of %ld\n", s->trainer.tally.step,
-                s->run.cfg.steps);
+    if (s->saved > 0)
+        fprintf(stderr, "saved at step %ld of %ld\n", s->saved, s->run.cfg.steps);
     fprintf(stderr, "continue with:  %s train --resume %s\n", cli_program(), word);
 }
