@@ -163,14 +163,16 @@ static void on_signal(int sig)
     (void)sig;
     interrupted = 1;
     signal(SIGINT, SIG_DFL);
-    signal(SIGTERM, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);       // SIGHUP stays: a closed terminal may send two
 }
 
 void catch_interrupts(void)
 {
-    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct sigaction act = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, old;
 
     interrupted = 0;
     sigaction(SIGINT, &act, NULL);
     sigaction(SIGTERM, &act, NULL);
+    if (!sigaction(SIGHUP, NULL, &old) && old.sa_handler != SIG_IGN)    // nohup
+        sigaction(SIGHUP, &act, NULL);
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { BLOCK = SCAN_BLOCK, CHUNK = SCAN_CHUNK, FEW = 1 << 14 };
+enum { BLOCK = SCAN_BLOCK, CHUNK = SCAN_CHUNK, ROWS = CHUNK + 2, FEW = 1 << 14 };
 
 static int channels(int C, int c) { return C - c < BLOCK ? C - c : BLOCK; }
 static int tokens(int T, int t) { return T - t < CHUNK ? T - t : CHUNK; }
@@ -76,12 +76,14 @@ void scan_backward(const struct scan *s, real *dh, real *da, size_t ld_da, const
 /* ---- selective ---------------------------------------------------------------------- */
 
 /* A chunk of n tokens and m channels from row and channel c on, laid out without gaps and with
- * zeros behind the last channel: loops over a block have a fixed length. */
+ * zeros behind the last channel: loops over a block have a fixed length. ROWS is more than a chunk
+ * so that arrays walked together are not a multiple of 4096 bytes apart, where a load waits for
+ * the store to its neighbour. */
 struct part {
     size_t row;
     int    c, n, m;
-    real   u[CHUNK][BLOCK], s[CHUNK][BLOCK], su[CHUNK][BLOCK];
-    real   s2[CHUNK][BLOCK];        // s / log 2, for powers of 2
+    real   u[ROWS][BLOCK], s[ROWS][BLOCK], su[ROWS][BLOCK];
+    real   s2[ROWS][BLOCK];        // s / log 2, for powers of 2
 };
 
 size_t selective_state(const struct selective *s)
@@ -156,7 +158,7 @@ static void advance(const struct part *p, const struct selective *s, int j, real
 /* y of one chunk; h (N, C) is carried. */
 static void selective_chunk(const struct selective *s, const struct part *p, real *y, real *h)
 {
-    real sum[CHUNK][BLOCK], skip[BLOCK];
+    real sum[ROWS][BLOCK], skip[BLOCK];
 
     fetch(skip, s->skip + p->c, p->m);
     for (int t = 0; t < p->n; t++)
@@ -213,12 +215,12 @@ void selective_extend(const struct selective *s, void *const *state, size_t at, 
 
 /* What backward gathers over the states j of a chunk, and the replay of one of them. */
 struct gather {
-    real dy[CHUNK][BLOCK];
-    real db[CHUNK][BLOCK];          // sum_j B_t[j] D_t[j],  D = dL/dh
-    real da[CHUNK][BLOCK];          // sum_j A[j] D_t[j] e^{A[j] s_t} h_{t-1}[j]
+    real dy[ROWS][BLOCK];
+    real db[ROWS][BLOCK];          // sum_j B_t[j] D_t[j],  D = dL/dh
+    real da[ROWS][BLOCK];          // sum_j A[j] D_t[j] e^{A[j] s_t} h_{t-1}[j]
     real rate[BLOCK];               // A[j]
-    real a[CHUNK][BLOCK];           // e^{A[j] s_t}
-    real h[CHUNK + 1][BLOCK];       // h_t[j], the entering state first
+    real a[ROWS][BLOCK];           // e^{A[j] s_t}
+    real h[ROWS][BLOCK];       // h_t[j], the entering state first
 };
 
 static void replay(const struct part *p, const struct selective *s, int j, struct gather *g,

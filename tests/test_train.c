@@ -281,11 +281,32 @@ START_TEST(the_progress_line_fits_every_width)
         if (width > 20)
             ck_assert_msg(strstr(line, "77777/123456") != NULL, "%d: %s", width, line);
     }
-    ck_assert(strstr(line, "zstd -19 2.62") && strstr(line, "floor 1.90"));
+    ck_assert(strstr(line, "zstd 2.62") && strstr(line, "floor 1.90"));
     ck_assert(strstr(line, "val 2.50") && strstr(line, "left") &&
               strstr(line, "10% peak"));
+}
+END_TEST
+
+START_TEST(eighty_columns_hold_the_bar_and_every_part)
+{
+    struct progress p = {.steps = 123456, .step = 77777, .first = 5, .loss = 12.345,
+                         .bpb = 2.5, .zstd = 2.62, .floor = 1.9, .seconds = 0.01,
+                         .tokens = 4096, .flops = 1e9, .peak = 1e12};
+    char line[256];
+
     progress_format(&p, 1e4, 80, line, sizeof line);
-    ck_assert(strstr(line, "loss") && strstr(line, "val 2.50") && strstr(line, "left"));
+    ck_assert_str_eq(line, "[=>] 77777/123456 loss 12.35 val 2.50 zstd 2.62 floor 1.90 "
+                           "410k tok/s 10% 1h37m");
+    p.floor = 0;
+    p.steps = 5000;
+    p.step = 1234;
+    p.tokens = 123.4;
+    progress_format(&p, 250, 80, line, sizeof line);
+    ck_assert_str_eq(line, "[===>            ] 1234/5000 loss 12.35 val 2.50 zstd 2.62 "
+                           "12k tok/s 10% 12m46s");
+    p.tokens = 56.78;
+    progress_format(&p, 250, 80, line, sizeof line);
+    ck_assert_msg(strstr(line, " 5.6k tok/s "), "%s", line);
 }
 END_TEST
 
@@ -439,6 +460,7 @@ static Suite *suite(void)
     tcase_add_test(tc, given_intervals_stay);
     tcase_add_test(tc, a_time_budget_buys_steps_and_what_goes_with_them);
     tcase_add_test(tc, the_progress_line_fits_every_width);
+    tcase_add_test(tc, eighty_columns_hold_the_bar_and_every_part);
     tcase_add_loop_test(tc, a_log_is_cut_back_to_its_checkpoint, 0, ROWS(cuts));
     tcase_add_loop_test(tc, a_run_is_named_after_its_input, 0, ROWS(names));
     tcase_add_test(tc, paths_are_quoted_for_the_shell);

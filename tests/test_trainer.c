@@ -408,6 +408,35 @@ START_TEST(checkpoints_are_pruned_and_damaged_ones_set_aside)
 }
 END_TEST
 
+START_TEST(what_cannot_be_read_is_not_taken_for_damage)
+{
+    struct trainer t;
+    struct why     why, note;
+    const char    *run = rig_tmp();
+    char           dir[300], path[400], aside[400];
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    t.tally.step = 20;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    trainer_close(&t);
+    path_join(path, sizeof path, run, "ckpt-00000020/trainer.json");
+    ck_assert(!unlink(path) && !symlink("/proc/self/mem", path));       // reading: EIO
+    ck_assert_int_eq(save_newest(run, dir, sizeof dir, &note, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "cannot read"), "%s", why.line);
+    ck_assert(has(run, "ckpt-00000020") && !has(run, "damaged-ckpt-00000020"));
+    ck_assert(!unlink(path));
+    path_join(aside, sizeof aside, run, "damaged-ckpt-00000020");
+    ck_assert(!dir_make(aside, &why));
+    ck_assert(!save_newest(run, dir, sizeof dir, &note, &why));
+    ck_assert_msg(strstr(note.line, "damaged-ckpt-00000020-2"), "%s", note.line);
+    ck_assert(has(run, "damaged-ckpt-00000020") && has(run, "damaged-ckpt-00000020-2"));
+    path_join(path, sizeof path, run, "none");
+    ck_assert_int_eq(save_newest(path, dir, sizeof dir, &note, &why), FAIL_INPUT);
+}
+END_TEST
+
 /* ---- validation and samples ---- */
 
 START_TEST(validation_counts_every_token_and_the_texts_own_bytes)
@@ -469,6 +498,7 @@ static Suite *suite(void)
                         sizeof prunings / sizeof *prunings);
     tcase_add_test(tc, half_and_resumed_half_are_the_whole);
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
+    tcase_add_test(tc, what_cannot_be_read_is_not_taken_for_damage);
     tcase_add_test(tc, validation_counts_every_token_and_the_texts_own_bytes);
     tcase_add_test(tc, samples_depend_on_the_seed_alone_and_leave_training_as_it_is);
     suite_add_tcase(s, tc);

@@ -146,7 +146,8 @@ wrong 3 'window' train window.txt.zst $new
 wrong 3 'corrupt.txt.zst' train corrupt.txt.zst $new
 wrong 3 'notzstd.txt.zst' train notzstd.txt.zst $new
 wrong 2 'a dataset must be the only input' train keep/data keep/text.txt $new
-right 'bytes are not UTF-8' train binary $new
+wrong 3 'looks binary' train binary $new
+right 'bytes are not UTF-8' train binary $new tokenizer=bytes
 right '3 bytes are not UTF-8' train latin1.txt $new
 right '2 steps' train nul.txt $new
 right 'learned by heart' train keep/text.txt --out new/run $tiny steps=3000 eval_every=3000
@@ -181,6 +182,10 @@ wrong 2 'no input' train --for 1m
 wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
 wrong 2 'one of --for' train keep/text.txt --for 1m --steps 5 --out new/run
 wrong 2 'not a whole number' train keep/text.txt layers=two --out new/run
+wrong 2 'out of range' train keep/text.txt --out new/run $tiny --steps 0
+wrong 2 'out of range' train keep/text.txt --out new/run $tiny --steps -1k
+wrong 2 'not a whole number' train keep/text.txt --out new/run $tiny --steps 1.5
+right '1000 steps' train keep/data --out new/run $tiny layers=1 width=8 context=8 --steps 1k
 wrong 2 'out of range' train keep/text.txt layers=0 --out new/run
 wrong 2 'out of range' train keep/text.txt lr=-1 --out new/run
 wrong 2 'out of range' train keep/text.txt $new vocab=5
@@ -247,6 +252,12 @@ right 'set it aside as damaged-' train --resume damaged/run --steps 6
 
 wrong 2 'keep/run is a run already' train keep/text.txt --out keep/run $tiny steps=2
 wrong 2 'keep exists and is not a run' train keep/text.txt --out keep $tiny steps=2
+mkdir -p keep/hidden keep/locked
+echo mine > keep/hidden/.mine
+echo mine > keep/locked/lock
+state > before
+wrong 2 'keep/hidden exists and is not a run' train keep/text.txt --out keep/hidden $tiny steps=2
+wrong 2 'keep/locked exists and is not a run' train keep/text.txt --out keep/locked $tiny steps=2
 wrong 2 'exists already' data build keep/text.txt --out keep/data
 wrong 5 'exists already' data stories --bytes 1k --out keep/text.txt
 wrong 5 'keep/text.txt' train keep/text.txt --out keep/text.txt/run $tiny steps=2
@@ -263,6 +274,46 @@ kill -9 $pid
 wait $pid 2> null || true
 wrong 3 'weft train --resume begun/run' infer begun/run -p x
 right '5 steps' train --resume begun/run --steps 5
+
+# Interrupted while stdin is read: there is nothing to resume.
+mkfifo slow
+for signal in INT HUP; do
+    rows=$((rows + 1)) status=0
+    env --default-signal "$weft" train - --out begun/stdin $tiny steps=2 > out 2> err < slow &
+    pid=$!
+    exec 9> slow
+    while [ ! -e begun/stdin/config.cfg ]; do sleep 0.02; done
+    sleep 0.3
+    kill -$signal $pid
+    wait $pid || status=$?
+    exec 9>&-
+    [ $status -eq 130 ] && tail -n 1 err | grep -q 'repeat the command' && [ ! -e begun/stdin ] ||
+        complain "exit $status, or a run is left" "train - and SIG$signal"
+done
+"$weft" train - --out begun/stdin $tiny steps=2 > out 2> err < slow &
+pid=$!
+exec 9> slow
+while [ ! -e begun/stdin/config.cfg ]; do sleep 0.02; done
+kill -9 $pid
+wait $pid 2> null || true
+exec 9>&-
+wrong 3 'repeat the command' train --resume begun/stdin
+
+# Divergence: exit 4, and the last good checkpoint is kept, however many steps follow it.
+steep='warmup=0 clip=0 lr=10 weight_decay=10 checkpoint_every=1 keep=2'
+wrong 4 'the last good checkpoint is begun/steep/ckpt-' \
+    train keep/data --out begun/steep $tiny $steep steps=200
+good=$(grep -o 'begun/steep/ckpt-[0-9]*' err)
+right 'tokens:' infer "$good" -p x -n 3
+step=$(echo "$good" | sed 's/.*-0*//')
+grep -q '"step": *'$((step + 20)) begun/steep/log.jsonl ||
+    complain "it did not go on for 20 steps" "$good"
+
+# Nobody reads what it says: it trains on.
+rows=$((rows + 1))
+{ "$weft" train keep/data --out begun/deaf $tiny steps=2000 2>&1 > out || echo $? > deaf; } | true
+for i in 1 2 3 4 5 6 7 8 9 10; do [ -e begun/deaf/ckpt-00002000 ] || sleep 0.3; done
+[ -e begun/deaf/ckpt-00002000 ] && [ ! -e deaf ] || complain "a closed stderr ended it" train
 
 # A full disk, real where we may mount a small one.
 to=/dev/full

@@ -1,10 +1,13 @@
 #include "train/loop.h"
 
+#include "data/file.h"
 #include "infer/term.h"
 #include "train/sample.h"
 #include "train/save.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 
 static bool last(const struct loop *l)
 {
@@ -61,12 +64,13 @@ static int sample(struct loop *l, struct why *why)
     return code;
 }
 
+/* Not while steps are skipped: these weights may be the cause. */
 static int save(struct loop *l, struct why *why)
 {
     const struct trainer *t = l->trainer;
     int code = 0;
 
-    if (l->saved == t->tally.step)
+    if (l->saved == t->tally.step || t->tally.in_a_row > 0)
         return 0;
     code = log_sync(l->log, why);
     if (!code)
@@ -76,26 +80,38 @@ static int save(struct loop *l, struct why *why)
     return code;
 }
 
-/* Say that a step was skipped, and stop when too many were. */
+/* The newest checkpoint that a finite step went on from, while it is kept. */
+static void name_good(const struct loop *l, char *line, size_t cap)
+{
+    char path[PATH_MAX], name[32];
+
+    snprintf(name, sizeof name, "ckpt-%08ld", l->good);
+    if (l->good >= 0 && path_is_dir(path_join(path, sizeof path, l->run->dir, name)))
+        snprintf(line, cap, "the last good checkpoint is %.900s/%s", l->run->dir, name);
+    else
+        snprintf(line, cap, "there is no good checkpoint");
+}
+
+/* Say that a step was skipped, and stop when too many were, or the last. */
 static int check_divergence(struct loop *l, const struct step *s, struct why *why)
 {
     const struct tally *y = &l->trainer->tally;
-    char saved[1100] = "there is no checkpoint";
+    char good[1000];
 
-    if (!s->skipped)
+    if (!s->skipped) {
+        l->good = l->saved;
         return 0;
+    }
     progress_say(l->progress,
                  "step %ld: %s is not finite, no update (%ld skipped so far)", y->step,
                  isfinite(s->loss) ? "the gradient" : "the loss", y->skipped);
-    if (y->in_a_row < TRAINER_PATIENCE)
+    if (y->in_a_row < TRAINER_PATIENCE && !last(l))
         return 0;
-    if (l->saved >= 0)
-        snprintf(saved, sizeof saved, "the last good checkpoint is %s/ckpt-%08ld",
-                 l->run->dir, l->saved);
+    name_good(l, good, sizeof good);
     return fail(why, FAIL_DIVERGED,
-                "diverged: no finite loss and gradient for %d steps; %s; start "
+                "diverged: no finite loss and gradient for %ld step%s; %s; start "
                 "a new run with a lower lr (it was %g)",
-                TRAINER_PATIENCE, saved, l->trainer->cfg.lr);
+                y->in_a_row, y->in_a_row == 1 ? "" : "s", good, l->trainer->cfg.lr);
 }
 
 static int step(struct loop *l, struct why *why)
@@ -126,6 +142,7 @@ int loop_run(struct loop *l, struct why *why)
     int           code = 0;
 
     l->val_loss = l->val_bpb = NAN;
+    l->good = -1;
     while (!code && !last(l) && !interrupted) {
         code = step(l, why);
         y->seconds = before + wall_seconds() - start;

@@ -18,12 +18,14 @@ struct loop {
     struct progress      *progress;
     double                peak;             // FLOP/s of this machine
     long                  saved;            // step of the newest checkpoint, -1: none
+    long                  good;             // that a finite step went on from, -1: none
     double                val_loss, val_bpb;        // out: last validation
 };
 
 /* Train to the run's last step, which is validated and saved. Returns 0; LOOP_INTERRUPTED
- * after SIGINT or SIGTERM, with the step finished and saved; FAIL_DIVERGED; FAIL_WRITE;
- * FAIL_INPUT. */
+ * after a signal, with the step finished and saved; FAIL_DIVERGED, when too many steps
+ * in a row or the last were skipped; FAIL_WRITE; FAIL_INPUT. Nothing is saved while steps
+ * are skipped. */
 int loop_run(struct loop *l, struct why *why);
 
 #endif

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LINE = 512, BAR_MIN = 7, BAR_MAX = 32 };
+enum { LINE = 512, BAR_MIN = 4, BAR_FAIR = 8, BAR_MAX = 32 };
 
 static const double redraw = 0.1, plain_every = 5, smoothing = 0.05;
 
@@ -82,34 +82,45 @@ static double peak_share(const struct progress *p)
 
 #define PART(i, ...) snprintf(part[i].text, sizeof part[i].text, __VA_ARGS__)
 
-static void fill_parts(const struct progress *p, double now, struct part *part)
+/* The speed, and the time that is left; tight: a digit less, without the word. */
+static void fill_pace(const struct progress *p, double now, bool tight, struct part *part)
+{
+    double left = left_seconds(p, now), speed = p->tokens / p->seconds;
+    char   word[32];
+
+    if (p->seconds > 0) {
+        format_count(word, sizeof word, speed);
+        if (tight && strlen(word) == 5)     // 1.23k, 12.3k: a digit less
+            memmove(word + (word[2] == '.' ? 2 : 3), word + 4, 2);
+        PART(SPEED, "%s tok/s", word);
+    }
+    if (isfinite(left)) {
+        format_time(word, sizeof word, left);
+        PART(LEFT, "%s%s", word, tight ? "" : " left");
+    }
+}
+
+static void fill_parts(const struct progress *p, double now, bool tight,
+                       struct part *part)
 {
     static const int rank[PARTS] = {9, 8, 7, 4, 3, 2, 1, 6};
-    double           left = left_seconds(p, now), share = peak_share(p);
-    char             word[32];
+    double           share = peak_share(p);
 
     for (int i = 0; i < PARTS; i++)
         part[i] = (struct part){.rank = rank[i]};
     PART(STEP, "%ld/%ld", p->step, p->steps);
     if (isfinite(p->loss))
-        PART(LOSS, "loss %.3f", p->loss);
+        PART(LOSS, "loss %.*f", tight ? 2 : 3, p->loss);
     if (isfinite(p->bpb)) {
         PART(VAL, "val %.2f", p->bpb);
         if (p->zstd > 0)
-            PART(ZSTD, "(zstd -19 %.2f)", p->zstd);
+            PART(ZSTD, "zstd %.2f", p->zstd);
         if (p->floor > 0)
-            PART(FLOOR, "(floor %.2f)", p->floor);
-    }
-    if (p->seconds > 0) {
-        format_count(word, sizeof word, p->tokens / p->seconds);
-        PART(SPEED, "%s tok/s", word);
+            PART(FLOOR, "floor %.2f", p->floor);
     }
     if (isfinite(share))
-        PART(PEAK, "%.0f%% peak", 100 * share);
-    if (isfinite(left)) {
-        format_time(word, sizeof word, left);
-        PART(LEFT, "%s left", word);
-    }
+        PART(PEAK, "%.0f%%%s", 100 * share, tight ? "" : " peak");
+    fill_pace(p, now, tight, part);
 }
 
 static int parts_width(const struct part *part)
@@ -150,7 +161,9 @@ void progress_format(const struct progress *p, double now, int width, char *buf,
 
     if (width > (int)cap)
         width = (int)cap;
-    fill_parts(p, now, part);
+    fill_parts(p, now, false, part);
+    if (parts_width(part) > width - 1 - BAR_FAIR)
+        fill_parts(p, now, true, part);
     fit_parts(part, width - 1 - BAR_MIN);
     bar = width - 1 - parts_width(part);
     if (bar >= BAR_MIN)
@@ -187,7 +200,7 @@ static void plain_step(const struct progress *p, double now)
     char        line[LINE];
     int         n = 0;
 
-    fill_parts(p, now, part);
+    fill_parts(p, now, false, part);
     part[VAL].text[0] = part[ZSTD].text[0] = part[FLOOR].text[0] = 0;
     for (int i = 0; i < PARTS; i++)
         if (part[i].text[0])

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { CONFIG_MAX = 1 << 20 };
@@ -205,7 +206,35 @@ static int read_config(struct run *r, struct why *why)
 
 /* ---- directories ---- */
 
-/* Is there nothing in dir but a lock and what an interrupted write leaves? */
+/* Is path a lock as dir_lock leaves it: empty, or a number and a line break? */
+static bool is_lock(const char *path)
+{
+    char        text[32], *bytes;
+    size_t      len, digits;
+    struct stat st;
+    struct why  ignored;
+
+    if (lstat(path, &st) || !S_ISREG(st.st_mode) ||
+        file_read(path, sizeof text - 1, &bytes, &len, &ignored))
+        return false;
+    memcpy(text, bytes, len + 1);
+    free(bytes);
+    digits = strspn(text, "0123456789");
+    return len == 0 || (digits > 0 && digits + 1 == len && text[digits] == '\n');
+}
+
+/* Does a run that was killed while it was set up leave an entry like this? */
+static bool is_leftover(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+
+    if (!strcmp(name, "lock"))
+        return is_lock(path_join(path, sizeof path, dir, name));
+    return path_is_temporary(name) &&
+           (!strncmp(name, "config.cfg.", 11) || !strncmp(name, "data.", 5));
+}
+
+/* Is there nothing in dir but what a killed set-up leaves? */
 static bool nearly_empty(const char *dir)
 {
     DIR           *d = opendir(dir);
@@ -213,8 +242,8 @@ static bool nearly_empty(const char *dir)
     bool           empty = d != NULL;
 
     while (d && (e = readdir(d)))
-        if (e->d_name[0] != '.' && strcmp(e->d_name, "lock") &&
-            !path_is_temporary(e->d_name))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+            !is_leftover(dir, e->d_name))
             empty = false;
     if (d)
         closedir(d);
@@ -278,10 +307,23 @@ int run_open(struct run *r, const char *dir, struct why *why)
 
 void run_discard(struct run *r)
 {
-    char data[PATH_MAX];
+    char path[PATH_MAX];
 
-    dir_remove(path_join(data, sizeof data, r->dir, "data"));
-    dir_remove(r->dir);
+    dir_remove(path_join(path, sizeof path, r->dir, "data"));
+    dir_sweep(r->dir);
+    unlink(path_join(path, sizeof path, r->dir, "config.cfg"));
+    unlink(path_join(path, sizeof path, r->dir, "lock"));
+    rmdir(r->dir);
+}
+
+bool run_lacks_stdin(const struct run *r)
+{
+    char data[PATH_MAX];
+    bool is_stdin = false;
+
+    for (int i = 0; i < r->n_input; i++)
+        is_stdin |= !strcmp(r->input[i], "-");
+    return is_stdin && !path_exists(path_join(data, sizeof data, r->dir, "data"));
 }
 
 void run_close(struct run *r)

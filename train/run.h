@@ -47,8 +47,11 @@ int run_open(struct run *r, const char *dir, struct why *why);
 /* Replace config.cfg, atomically. FAIL_WRITE. */
 int run_write_config(const struct run *r, struct why *why);
 
-/* Remove a run that was created but never came to train. */
+/* Remove a run that was created but never came to train: what it made, nothing else. */
 void run_discard(struct run *r);
+
+/* Did its text come from stdin and never arrive whole? */
+bool run_lacks_stdin(const struct run *r);
 
 void run_close(struct run *r);     // gives up the lock; a zeroed one with lock -1 is fine
 

@@ -3,6 +3,7 @@
 #include "data/file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { TALLY_MAX = 1 << 16 };
 
@@ -159,7 +161,9 @@ long save_list(const char *run, long **steps)
     long           n = 0, cap = 0;
 
     *steps = NULL;
-    while (d && (e = readdir(d)))
+    if (!d)
+        return -1;
+    while ((e = readdir(d)))
         if (step_of(e->d_name) >= 0) {
             if (n == cap) {
                 long *more =
@@ -169,14 +173,14 @@ long save_list(const char *run, long **steps)
                     free(*steps);
                     *steps = NULL;
                     closedir(d);
+                    errno = ENOMEM;
                     return -1;
                 }
                 *steps = more;
             }
             (*steps)[n++] = step_of(e->d_name);
         }
-    if (d)
-        closedir(d);
+    closedir(d);
     if (n)
         qsort(*steps, (size_t)n, sizeof **steps, newest_first);
     return n;
@@ -275,15 +279,55 @@ int save_write(const char *run, const struct trainer *t, const struct tokenizer 
 
 /* ---- reading ---- */
 
-/* Set a damaged checkpoint aside. */
+/* Can every file of dir be read to its end? FAIL_INPUT. */
+static int check_readable(const char *dir, struct why *why)
+{
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+    struct stat    st;
+    char           path[PATH_MAX];
+    uint64_t       hash, size;
+    int            code = 0;
+
+    if (!d && errno != ENOTDIR)
+        return fail(why, FAIL_INPUT, "%s: cannot open: %s", dir, strerror(errno));
+    while (d && !code && (e = readdir(d))) {
+        path_join(path, sizeof path, dir, e->d_name);
+        if (stat(path, &st))
+            code = errno == ENOENT ? 0 : fail(why, FAIL_INPUT, "%s: cannot read: %s",
+                                              path, strerror(errno));
+        else if (S_ISREG(st.st_mode))
+            code = file_hash(path, &hash, &size, why);
+    }
+    if (d)
+        closedir(d);
+    return code;
+}
+
+/* Is the checkpoint damaged? What only cannot be read now is not: FAIL_INPUT. */
+static int check_damage(const char *dir, bool *damaged, struct why *damage,
+                        struct why *why)
+{
+    int code = 0;
+
+    *damaged = manifest_check(dir, damage) != 0;
+    if (*damaged)
+        code = check_readable(dir, why);
+    if (*damaged && !code)          // the reason may have passed
+        *damaged = manifest_check(dir, damage) != 0;
+    return code;
+}
+
+/* Set a damaged checkpoint aside, under a name that is free. */
 static void set_aside(const char *run, long step, const struct why *damage,
                       struct why *note)
 {
-    char path[PATH_MAX], aside[PATH_MAX], name[40], word[32];
+    char path[PATH_MAX], aside[PATH_MAX], name[64], word[32];
 
     step_path(path, sizeof path, run, step);
     snprintf(name, sizeof name, "damaged-%s", step_name(word, sizeof word, step));
-    dir_remove(path_join(aside, sizeof aside, run, name));
+    for (int i = 2; path_exists(path_join(aside, sizeof aside, run, name)); i++)
+        snprintf(name, sizeof name, "damaged-%s-%d", word, i);
     if (rename(path, aside))
         return;
     fail(note, FAIL_INPUT, "%.700s; set it aside as %s", damage->line, name);
@@ -291,20 +335,24 @@ static void set_aside(const char *run, long step, const struct why *damage,
 
 int save_newest(const char *run, char *dir, size_t cap, struct why *note, struct why *why)
 {
-    long *step, n, i = 0;
-    char  name[32];
-    int   code = 0;
+    long      *step, n, i = 0;
+    char       name[32];
+    struct why damage;
+    bool       damaged;
+    int        code = 0;
 
     dir[0] = note->line[0] = 0;
     n = save_list(run, &step);
     if (n < 0)
-        return fail(why, FAIL_INPUT, "%s: out of memory", run);
-    for (; i < n && !dir[0]; i++)
-        if (manifest_check(step_path(dir, cap, run, step[i]), why)) {
+        return fail(why, FAIL_INPUT, "%s: cannot be listed: %s", run, strerror(errno));
+    for (; i < n && !dir[0] && !code; i++) {
+        code = check_damage(step_path(dir, cap, run, step[i]), &damaged, &damage, why);
+        if (damaged)
             dir[0] = 0;
-            set_aside(run, step[i], why, note);
-        }
-    if (n && !dir[0])
+        if (damaged && !code)
+            set_aside(run, step[i], &damage, note);
+    }
+    if (n && !dir[0] && !code)
         code = fail(why, FAIL_INPUT,
                     "%s: every checkpoint is damaged (damaged-ckpt-*); start anew "
                     "with another --out",

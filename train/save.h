@@ -22,8 +22,9 @@ int save_write(const char *run, const struct trainer *t, const struct tokenizer 
                uint64_t data, struct why *why);
 
 /* The newest checkpoint whose manifest holds, into dir; "" when the run has none. Newer
- * ones that are damaged are renamed to damaged-ckpt-<step>, and note says so (else it is
- * ""). `latest` is turned to it. FAIL_INPUT: there are checkpoints, all damaged. */
+ * ones that are damaged are renamed to damaged-ckpt-<step> (-2, ... when that exists),
+ * and note says so (else it is ""). `latest` is turned to it. FAIL_INPUT: there are checkpoints,
+ * all damaged; or one cannot be read, which leaves it where it is. */
 int save_newest(const char *run, char *dir, size_t cap, struct why *note,
                 struct why *why);
 
@@ -36,8 +37,8 @@ int save_load_model(const char *dir, const struct config *cfg, const struct toke
  * damaged, or the data or the seed are not those it was trained with. */
 int save_load_state(const char *dir, struct trainer *t, uint64_t data, struct why *why);
 
-/* Steps of the checkpoints in run, newest first, into a malloc'ed array; -1: out of
- * memory. */
+/* Steps of the checkpoints in run, newest first, into a malloc'ed array; -1: errno
+ * says why not. */
 long save_list(const char *run, long **steps);
 
 /* Which of n checkpoints, newest first, stay: the `keep` first and the lowest finite

@@ -7,7 +7,10 @@
 #include "train/tell.h"
 
 #include <limits.h>
+#include <math.h>
 #include <omp.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char help[] =
@@ -33,6 +36,24 @@ static bool is_set(const struct cli *c, const char *key)
         if (!strcmp(c->set[2 * i], key))
             return true;
     return false;
+}
+
+/* --steps as a count: 1k is 1000. What is no whole number is left for config_set. */
+static void take_steps(struct cli *c)
+{
+    static char steps[32];
+    double      n;
+
+    for (int i = 0; i < c->n_set; i++) {
+        if (strcmp(c->set[2 * i], "steps") || !parse_count(c->set[2 * i + 1], &n) ||
+            n != rint(n) || fabs(n) > 1e15)
+            continue;
+        if (n == 0)
+            cli_die(c, FAIL_USAGE,
+                    "steps=0 is out of range; give at least 1, or leave it out");
+        snprintf(steps, sizeof steps, "%.0f", n);
+        c->set[2 * i + 1] = steps;
+    }
 }
 
 /* path into dir (cap bytes). */
@@ -199,6 +220,11 @@ static int reopen(const struct cli *c, struct run *r, long *steps, struct why *w
         code = run_open(r, dir, why);
     if (code)
         return code;
+    if (run_lacks_stdin(r))
+        return fail(why, FAIL_INPUT,
+                    "%s: its text came from stdin and did not arrive whole; remove it "
+                    "and repeat the command that began it",
+                    dir);
     *steps = r->cfg.steps;
     if (config_resolve(&r->cfg, why))
         return FAIL_INPUT;
@@ -250,6 +276,7 @@ static int train(struct setup *s, struct why *why)
                   s->peak);
     if (!code)
         code = loop_run(&l, why);
+    s->saved = l.saved;
     log_close(&log);
     if (!code)
         tell_result(s, l.val_loss, l.val_bpb);
@@ -284,15 +311,19 @@ int train_main(int argc, char **argv)
     struct setup s = {.run.lock = -1, .saved = -1};
     struct why   why;
     long         steps = 0;
+    bool         lost;
     int          code;
 
     cli_parse(&c, argc, argv);
+    take_steps(&c);
+    signal(SIGPIPE, SIG_IGN);           // a closed stderr must not stop training
     code = ask.resume ? reopen(&c, &s.run, &steps, &why) : create(&c, &s, &why);
     if (code)
         cli_fail(&c, code, &why);
     catch_interrupts();
     code = setup_open(&s, &why);
-    if (code && code != LOOP_INTERRUPTED && !ask.resume)
+    lost = code == LOOP_INTERRUPTED && run_lacks_stdin(&s.run);
+    if (code && (code != LOOP_INTERRUPTED || lost) && !ask.resume)
         run_discard(&s.run);
     if (!code)
         code = check_stretch(&c, &s, steps, &why);
@@ -300,7 +331,9 @@ int train_main(int argc, char **argv)
         tell_finished(&s);
     else if (!code)
         code = train(&s, &why);
-    if (code == LOOP_INTERRUPTED)
+    if (lost)
+        fprintf(stderr, "nothing is kept of what came from stdin; repeat the command\n");
+    else if (code == LOOP_INTERRUPTED)
         tell_interrupted(&s);
     else if (code)
         cli_fail(&c, code, &why);
