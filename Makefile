@@ -102,8 +102,8 @@ FAMILIES := $(filter test_scalar test_linear_attention test_vector test_delta te
 DOUBLE := test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
 
 test: deps
-	@$(MAKE) --no-print-directory MODE=$(MODE) run-tests
-	@$(MAKE) --no-print-directory MODE=double run-double
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=$(MODE) run-tests
+	@$(MAKE) --no-print-directory -j$$(nproc) MODE=double run-double
 	@echo "all tests passed"
 
 run-tests: $O/bin/weft $(TESTX)
@@ -115,7 +115,7 @@ run-double: $(DOUBLE:%=$O/tests/%)
 
 check: deps
 	@ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(MAKE) --no-print-directory MODE=asan run-tests
+	  $(MAKE) --no-print-directory -j$$(nproc) MODE=asan run-tests
 
 # tokenizer < data < model < infer < train < tools: includes go left only.
 layers:
