@@ -21,7 +21,7 @@ static double loss_at(struct layer *l, real *at, double to)
 
 /* The central difference at *at that comes nearest to `got`, over shrinking steps: a corner
  * of a relu inside the step spoils a wide one only, a wrong gradient all of them. */
-static double difference(struct layer *l, real *at, double got)
+static double difference(struct layer *l, real *at, double got, double floor)
 {
     double best = NAN;
 
@@ -30,7 +30,7 @@ static double difference(struct layer *l, real *at, double got)
 
         if (!(fabs(best - got) <= fabs(fd - got)))
             best = fd;
-        if (fabs(best - got) <= 1e-7 * fabs(got))
+        if (fabs(best - got) <= 1e-6 * fmax(fabs(got), floor))
             break;
     }
     return best;
@@ -55,7 +55,7 @@ static void assert_differences(struct layer *l, const char *name, real *a, const
     double diff = 0, size = floor;
 
     for (size_t i = 0; i < n; i++) {
-        double fd = difference(l, a + i, (double)d[i]);
+        double fd = difference(l, a + i, (double)d[i], floor);
 
         if (!isfinite(fd) || !isfinite(d[i]))
             ck_abort_msg("%s: gradient of %s is not finite", l->entry, name);
