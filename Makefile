@@ -51,7 +51,7 @@ LDLIBS   := $(if $(BLAS_LIB),-L$(BLAS_LIB) -Wl$(comma)-rpath$(comma)$(BLAS_LIB))
 
 LIB   := $(wildcard tokenizer/*.cc tokenizer/*.c data/*.c model/*.c model/mixers/*.c \
            model/positions/*.c infer/*.c train/*.c)
-TOOL  := $(wildcard tools/*.c)
+TOOL  := $(wildcard tools/*.c tools/*/*.c)
 TESTS := $(wildcard tests/test_*.c)
 RIG   := $(filter-out $(TESTS),$(wildcard tests/*.c))
 

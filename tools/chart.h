@@ -1,0 +1,41 @@
+#ifndef WEFT_TOOLS_CHART_H
+#define WEFT_TOOLS_CHART_H
+#include <stdio.h>
+
+/*
+ * A chart as one self-contained <svg>: lines and points over linear or log axes, error
+ * bars, horizontal yardsticks, a legend; readable in light and dark and when printed.
+ * weft lab writes it to a file, weft compare into its report.
+ */
+
+struct chart_series {
+    const char *name;
+    const double *x, *y;            // n points; a NaN in y breaks the line
+    const double *err;              // half-length of the error bars, or NULL
+    int n;
+    int points;                     // markers only, no line
+    int thin;                       // a faint line without a legend entry: one seed among several
+    int colour;                     // index into the palette, so that seeds share their mean's
+};
+
+struct chart_line {                 // a yardstick across the whole width
+    const char *name;
+    double y;
+};
+
+struct chart {
+    const char *title, *xlabel, *ylabel;
+    int logx, logy;
+    const struct chart_series *series;
+    int nseries;
+    const struct chart_line *lines;
+    int nlines;
+    double ymin, ymax;              // both 0: from the data
+};
+
+// A standalone file begins with <?xml; inside a page only the <svg> element is wanted.
+void chart_write(FILE *f, const struct chart *c, int standalone);
+
+// Text made harmless inside SVG, HTML and XML attributes.
+void chart_text(FILE *f, const char *s);
+#endif
