@@ -27,8 +27,8 @@ enum { VEC = 16, NV = 2, MR = 6, KC = 256 };
 enum {
     L  = VEC / sizeof(real),        // lanes of a vector
     NR = NV * L,                    // columns of a panel
-    MB = 16 * MR,                   // columns of a transposed a that are copied at once
-    KT = KC / 2,                    // and rows: both copies share the cache
+    MB = 16 * MR,                   // columns of a transposed a that are copied at once,
+    KT = KC / 2,                    // and rows; MB is a whole number of vectors
 };
 
 typedef real vec __attribute__((vector_size(VEC), may_alias));
@@ -201,21 +201,6 @@ static void copy_turned(real *to, const real *b, size_t ld, int k, int cols, int
             to[p * width + j] = j < cols ? b[j * ld + p] : 0;
 }
 
-/* to: strips of MR columns of a (k, cols) each, (k, MR). */
-static void copy_strips(real *to, const real *a, size_t ld, int k, int cols)
-{
-    for (int i = 0; i < cols; i += MR) {
-        const real *from = a + i;
-
-        if (cols - i >= MR)
-            for (int p = 0; p < k; p++, to += MR, from += ld)
-                memcpy(to, from, MR * sizeof *to);
-        else
-            for (int p = 0; p < k; p++, to += MR, from += ld)
-                memcpy(to, from, (cols - i) * sizeof *to);
-    }
-}
-
 /* ---- products -------------------------------------------------------------------------------- */
 
 static struct factor moved(struct factor f, size_t i, size_t p)
@@ -224,12 +209,14 @@ static struct factor moved(struct factor f, size_t i, size_t p)
 }
 
 /* All rows over a panel of depth rows and cols columns. */
-static void over_panel(real *c, size_t ldc, struct factor a, size_t next, const real *panel,
-                       int m, int cols, int depth, struct scale s)
+static void over_panel(real *c, size_t ldc, struct factor a, const real *panel, int m, int cols,
+                       int depth, struct scale s)
 {
-    for (int i = 0; i < m; i += MR, a.x += next)
-        strip(min_int(m - i, MR), cols, c + i * ldc, ldc, a, panel, depth, s);
+    for (int i = 0; i < m; i += MR)
+        strip(min_int(m - i, MR), cols, c + i * ldc, ldc, moved(a, i, 0), panel, depth, s);
 }
+
+static int whole_vectors(int cols) { return (cols + L - 1) / L * L; }
 
 /* a with contiguous rows; b (k, n), or (n, k) when turned. */
 static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t ldb, int turned,
@@ -242,19 +229,19 @@ static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t 
         int depth = min_int(k - p, KC);
 
         for (int j = 0; j < n; j += NR) {
-            int cols = min_int(n - j, NR), width = (cols + L - 1) / L * L;
+            int cols = min_int(n - j, NR);
 
             if (turned)
-                copy_turned(panel, b + j * ldb + p, ldb, depth, cols, width);
+                copy_turned(panel, b + j * ldb + p, ldb, depth, cols, whole_vectors(cols));
             else
-                copy_rows(panel, b + p * ldb + j, ldb, depth, cols, width);
-            over_panel(c + j, ldc, moved(a, 0, p), MR * a.row, panel, m, cols, depth, s);
+                copy_rows(panel, b + p * ldb + j, ldb, depth, cols, whole_vectors(cols));
+            over_panel(c + j, ldc, moved(a, 0, p), panel, m, cols, depth, s);
         }
         s.beta = 1;
     } while ((p += KC) < k);
 }
 
-/* a (k, m) transposed, m <= MB. */
+/* a (k, m) transposed, m <= MB. Rows of a that are far apart are copied next to each other. */
 static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
                        int m, int n, int k, struct scale s)
 {
@@ -262,15 +249,18 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
     int p = 0;
 
     do {
-        int depth = min_int(k - p, KT);
+        int           depth = min_int(k - p, KT);
+        struct factor rows = {a + p * lda, 1, lda};
 
-        copy_strips(side, a + p * lda, lda, depth, m);
+        if (lda > MB) {
+            copy_rows(side, rows.x, lda, depth, m, whole_vectors(m));
+            rows = (struct factor){side, 1, whole_vectors(m)};
+        }
         for (int j = 0; j < n; j += NR) {
             int cols = min_int(n - j, NR);
 
-            copy_rows(panel, b + p * ldb + j, ldb, depth, cols, (cols + L - 1) / L * L);
-            over_panel(c + j, ldc, (struct factor){side, 1, MR}, (size_t)MR * depth, panel, m,
-                       cols, depth, s);
+            copy_rows(panel, b + p * ldb + j, ldb, depth, cols, whole_vectors(cols));
+            over_panel(c + j, ldc, rows, panel, m, cols, depth, s);
         }
         s.beta = 1;
     } while ((p += KT) < k);
