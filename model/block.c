@@ -1,6 +1,7 @@
 #include "model/block.h"
 
 #include "model/arena.h"
+#include "model/meter.h"
 #include "model/mlp.h"
 #include "model/norm.h"
 
@@ -109,10 +110,14 @@ void block_forward(const struct block *b, struct block_kept *k, struct block_scr
     int        C = b->cfg->C;
 
     normalise(b, s->n, k->x, b->w[NORM1], n);
+    meter_switch(METER_MIXER);
     mixer_forward(&ctx, s->n, s->y);
+    meter_switch(METER_NORMS);
     add(k->a, k->x, s->y, n * C);
     normalise(b, s->n, k->a, after(b, NORM2), n);
+    meter_switch(METER_MLP);
     mlp_forward(s->y, s->n, after(b, WG), after(b, WD), k->gu, s->wide, n, C, b->mlp);
+    meter_switch(METER_NORMS);
     add(y, k->a, s->y, n * C);
 }
 
@@ -124,13 +129,17 @@ void block_backward(const struct block *b, struct block_kept *k, struct block_sc
     int        C = b->cfg->C;
 
     normalise(b, s->n, k->a, after(b, NORM2), n);
+    meter_switch(METER_MLP);
     mlp_backward(s->y, d_after(b, WG), d_after(b, WD), dx, s->n, after(b, WG), after(b, WD), k->gu,
                  s->wide, n, C, b->mlp);
+    meter_switch(METER_NORMS);
     normalise_back(b, dx, d_after(b, NORM2), s->y, k->a, after(b, NORM2), n, s->partial);
 
     normalise(b, s->n, k->x, b->w[NORM1], n);
     memset(s->y, 0, (size_t)n * C * sizeof *s->y);
+    meter_switch(METER_MIXER);
     mixer_backward(&ctx, s->n, dx, s->y);
+    meter_switch(METER_NORMS);
     normalise_back(b, dx, b->dw[NORM1], s->y, k->x, b->w[NORM1], n, s->partial);
 }
 
@@ -143,9 +152,13 @@ void block_extend(const struct block *b, struct block_scratch *s, real *gu, void
 
     ctx.pos = pos;
     normalise(b, s->n, x, b->w[NORM1], n);
+    meter_switch(METER_MIXER);
     mixer_extend(&ctx, state, s->n, s->y);
+    meter_switch(METER_NORMS);
     add(x, x, s->y, n * C);
     normalise(b, s->n, x, after(b, NORM2), n);
+    meter_switch(METER_MLP);
     mlp_forward(s->y, s->n, after(b, WG), after(b, WD), gu, s->wide, n, C, b->mlp);
+    meter_switch(METER_NORMS);
     add(x, x, s->y, n * C);
 }

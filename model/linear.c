@@ -1,6 +1,7 @@
 #include "model/linear.h"
 
 #include "model/arena.h"
+#include "model/meter.h"
 
 #include <cblas.h>
 #include <omp.h>
@@ -72,17 +73,29 @@ static void forward_few(real *y, const real *x, const real *w, int n, int in, in
     }
 }
 
+/* A mixer's products are its projections; those of MLP and loss stay on their account. */
+static enum meter enter(void)
+{
+    enum meter was = meter_switch(METER_PROJECTIONS);
+
+    if (was != METER_MIXER)
+        meter_switch(was);
+    return was;
+}
+
 void linear_forward(real *y, const real *x, const real *w, long n, int in, int out)
 {
-    int tile = linear_tile(n);
+    enum meter was = enter();
+    int        tile = linear_tile(n);
 
-    if (n <= FEW) {
+    if (n <= FEW)
         forward_few(y, x, w, (int)n, in, out);
-        return;
+    else {
+        #pragma omp parallel for schedule(static)
+        for (long i = 0; i < n; i += tile)
+            gemm_nt(y + i * out, out, x + i * in, in, w, in, min_int(n - i, tile), out, in, 1, 0);
     }
-    #pragma omp parallel for schedule(static)
-    for (long i = 0; i < n; i += tile)
-        gemm_nt(y + i * out, out, x + i * in, in, w, in, min_int(n - i, tile), out, in, 1, 0);
+    meter_switch(was);
 }
 
 /* dw (out, in) += dyᵀ x, tile by tile; inside a parallel region. */
@@ -98,7 +111,8 @@ static void backward_weights(real *dw, const real *dy, const real *x, long n, in
 void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x, const real *w,
                      long n, int in, int out)
 {
-    int tile = linear_tile(n);
+    enum meter was = enter();
+    int        tile = linear_tile(n);
 
     #pragma omp parallel
     {
@@ -111,6 +125,7 @@ void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *
         if (dw)
             backward_weights(dw, dy, x, n, in, out);
     }
+    meter_switch(was);
 }
 
 const char *linear_blas_problem(void)

@@ -2,6 +2,7 @@
 #include "model/arena.h"
 #include "model/linear.h"
 #include "model/loss.h"
+#include "model/meter.h"
 #include "model/model.h"
 #include "model/norm.h"
 
@@ -183,10 +184,14 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
         count += targets[i] >= 0;
     if (!count)
         return 0;
+    meter_switch(METER_NORMS);
     run_forward(m, &a, tokens, p->B, p->T, window, true);
+    meter_switch(METER_LOSS);
     loss_run(a.n, model_head(m), targets, a.nats, a.dx, dhead, (real)(scale / count), a.logits, n,
              m->cfg.width, m->cfg.vocab);
+    meter_switch(METER_NORMS);
     run_backward(m, p, &a, tokens, window);
+    meter_switch(METER_REST);
     for (long i = 0; i < n; i++)
         sum += a.nats[i];
     return sum / count;
@@ -264,8 +269,11 @@ void model_extend(const struct model *m, void *scratch, void *const *state, cons
         block_extend(&b, &s, r.gu, r.state, pos, S, n, r.x);
         at += sizes.state;
     }
+    meter_switch(logits ? METER_NORMS : METER_REST);
     if (!logits)
         return;
     rms_forward(&norm, r.last, C, r.x + (n - 1) * C, n * C, m->wp[m->first[m->cfg.layers]], S);
+    meter_switch(METER_LOSS);
     linear_forward(logits, r.last, model_head(m), S, (int)C, m->cfg.vocab);
+    meter_switch(METER_REST);
 }

@@ -1,0 +1,74 @@
+/* weft bench: how fast this machine trains and decodes, and how fast it could.
+ *
+ * A shape is measured on random tokens: real training steps (forward, backward, clipping,
+ * AdamW), the matrix products of one such step alone, prefill, decoding. Beside it the
+ * yardsticks, in the same run since machines are noisy: the rate of one large product by
+ * OpenBLAS, and the bandwidth of reading memory.
+ */
+#ifndef WEFT_BENCH_H
+#define WEFT_BENCH_H
+
+#include "data/fail.h"
+#include "model/meter.h"
+#include "model/model.h"
+
+enum { BENCH_PREFILL = 512, BENCH_TOGETHER = 8 };   // tokens of a prompt, sequences at once
+
+struct shape {
+    const char *name;               // "small", or NULL
+    const char *arch;
+    int         layers, width, heads, vocab, context, batch, steps;
+};
+
+/* Seconds of the best step, by part; REST is the optimiser and data together. */
+struct parts {
+    double seconds[METER_PARTS], optimiser, data;
+};
+
+struct result {
+    double sgemm_gflops, read_gbs;
+    double params, peak_rss_mib;
+    double tok_s, tok_s_median, mfu;
+    double step_ms, products_ms;    // the best step; its products alone
+    struct parts parts;
+    double prefill_tok_s, prefill_mfu;
+    double decode_tok_s, decode_share, decode_together_tok_s;
+    double state_bytes;
+};
+
+/* A model in training, with its moments and a batch of random tokens. */
+struct rig {
+    struct model model;
+    struct pass  pass;
+    real        *m, *v;
+    int32_t     *tokens;            // (B T + 1)
+    size_t       bytes;             // of m, of v
+    long         n_tokens, step;
+};
+
+int  rig_open(struct rig *r, const struct shape *s, struct why *why);
+void rig_close(struct rig *r);
+
+/* One step; seconds, and of each part unless p is NULL. */
+double rig_step(struct rig *r, struct parts *p);
+
+/* Training: everything of a result up to parts. */
+int bench_training(struct rig *r, const struct shape *s, struct result *out, struct why *why);
+
+/* Prefill and decoding, by the weights of r. */
+int bench_decoding(struct rig *r, struct result *out, struct why *why);
+
+/* GB/s of reading 512 MiB with all threads. */
+double read_bandwidth(void);
+
+/* The process's largest memory since reset. */
+void   peak_reset(void);
+double peak_mib(void);
+
+/* Cost against length: a training step at fixed tokens, decoding at several positions. */
+int bench_slopes(const char *arch, struct why *why);
+
+/* What changed from one file of --json lines to another, beyond their noise. */
+int bench_changes(const char *before, const char *after, struct why *why);
+
+#endif

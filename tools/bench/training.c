@@ -1,0 +1,197 @@
+#include "tools/bench/bench.h"
+
+#include "data/rng.h"
+#include "infer/term.h"
+#include "model/arena.h"
+#include "model/gemm.h"
+#include "train/adamw.h"
+
+#include <stdlib.h>
+
+int rig_open(struct rig *r, const struct shape *s, struct why *why)
+{
+    struct config c;
+    int           code;
+
+    *r = (struct rig){.n_tokens = (long)s->batch * s->context + 1};
+    config_defaults(&c);
+    c.layers = s->layers, c.width = s->width, c.heads = s->heads;
+    c.context = s->context, c.batch = s->batch, c.vocab = s->vocab;
+    c.mlp = c.kv_heads = 0, c.tied = 1;
+    if ((code = config_set(&c, "mixers", s->arch, why)) || (code = config_resolve(&c, why)) ||
+        (code = model_open(&r->model, &c, why)) ||
+        (code = pass_open(&r->pass, &r->model, s->batch, s->context, true, why)))
+        return code;
+    model_init(&r->model, 1);
+    r->bytes = r->model.n * sizeof(real);
+    r->m = pages_alloc(r->bytes);
+    r->v = pages_alloc(r->bytes);
+    r->tokens = malloc(r->n_tokens * sizeof *r->tokens);
+    if (!r->m || !r->v || !r->tokens)
+        return fail(why, FAIL_INPUT, "not enough memory for this shape");
+    return FAIL_NONE;
+}
+
+void rig_close(struct rig *r)
+{
+    pages_free(r->m, r->bytes);
+    pages_free(r->v, r->bytes);
+    free(r->tokens);
+    pass_close(&r->pass);
+    model_close(&r->model);
+}
+
+static void draw_tokens(struct rig *r)
+{
+    struct rng draw = rng_open(1, RNG_TEST, (uint64_t)r->step);
+
+    for (long i = 0; i < r->n_tokens; i++)
+        r->tokens[i] = (int32_t)rng_below(&draw, r->model.cfg.vocab);
+}
+
+double rig_step(struct rig *r, struct parts *p)
+{
+    const struct adamw o = {0.9, 0.95, 1e-8, 0.1, 1};
+    double start = wall_seconds(), drawn, trained, norm;
+
+    draw_tokens(r);
+    drawn = wall_seconds();
+    meter_clear();
+    model_step(&r->model, &r->pass, r->tokens, r->tokens + 1, 0, 1);
+    trained = wall_seconds();
+    norm = adamw_norm(&r->model, r->pass.dw);
+    adamw_step(&o, &r->model, r->pass.dw, r->m, r->v, norm, 1e-4, ++r->step);
+    for (int i = 0; p && i < METER_PARTS; i++)
+        p->seconds[i] = meter_seconds(i);
+    if (p)
+        p->data = drawn - start, p->optimiser = wall_seconds() - trained;
+    return wall_seconds() - start;
+}
+
+/* ---- the products of a step alone ---- */
+
+struct span {
+    const void *from;
+    size_t      bytes;
+};
+
+static bool inside(const struct span *s, const void *p)
+{
+    return (const char *)p >= (const char *)s->from && (const char *)p < (const char *)s->from + s->bytes;
+}
+
+/* An operand of a product that is to run again: itself when it lies in memory that is still there,
+ * else (it lay on a thread's stack) a place of this thread's own. */
+static void *still_there(const struct rig *r, const void *p, void *own)
+{
+    const struct span spans[] = {
+        {r->pass.acts, r->pass.acts_bytes}, {r->pass.dw, r->pass.dw_bytes}, {r->model.w, r->bytes},
+    };
+
+    for (int i = 0; i < 3; i++)
+        if (inside(&spans[i], p))
+            return (void *)p;
+    return own;
+}
+
+/* Run all products of the log again, the threads taking them in order. Their operands are spoilt. */
+static double replay(const struct rig *r, const struct gemm_log *log)
+{
+    enum { OWN = 1 << 17 };                 // reals: the largest block on any stack
+    double start = wall_seconds();
+
+    #pragma omp parallel
+    {
+        real *own = malloc(3 * OWN * sizeof *own);
+
+        #pragma omp for schedule(dynamic)
+        for (long i = 0; i < log->n; i++) {
+            const struct gemm_call *g = &log->call[i];
+
+            g->product(still_there(r, g->c, own), g->ldc, still_there(r, g->a, own + OWN), g->lda,
+                       still_there(r, g->b, own + 2 * OWN), g->ldb, g->m, g->n, g->k, g->alpha,
+                       g->beta);
+        }
+        free(own);
+    }
+    return wall_seconds() - start;
+}
+
+/* Record the products of one step: first only their number, then all. */
+static bool record_step(struct rig *r, struct gemm_log *log)
+{
+    gemm_record(log);
+    rig_step(r, NULL);
+    gemm_record(NULL);
+    log->call = malloc(log->n * sizeof *log->call);
+    if (!log->call)
+        return false;
+    log->room = log->n, log->n = 0;
+    gemm_record(log);
+    rig_step(r, NULL);
+    gemm_record(NULL);
+    return log->n == log->room;
+}
+
+static double products_alone(struct rig *r, int tries)
+{
+    struct gemm_log log = {0};
+    double          best = 0;
+
+    for (int i = 0; i < tries && (log.call || record_step(r, &log)); i++) {
+        double t = replay(r, &log);
+
+        best = i == 0 || t < best ? t : best;
+    }
+    free(log.call);
+    return best;
+}
+
+/* ---- training ---- */
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The best and the median of some steps; tries is how many there was time for. */
+static void time_steps(struct rig *r, const struct shape *s, struct result *out, int *tries)
+{
+    enum { MOST = 64, WARM_UP = 2, SECONDS = 20 };
+    double seconds[MOST], start = wall_seconds(), tokens = (double)s->batch * s->context, best = 0;
+    int    n = 0;
+
+    for (int i = 0; i < WARM_UP; i++)
+        rig_step(r, NULL);
+    while (n < MOST && n < s->steps && (n < 3 || wall_seconds() - start < SECONDS)) {
+        struct parts p;
+
+        seconds[n] = rig_step(r, &p);
+        if (n == 0 || seconds[n] < best)
+            best = seconds[n], out->parts = p;
+        n++;
+    }
+    qsort(seconds, n, sizeof *seconds, ascending);
+    out->step_ms = best * 1e3;
+    out->tok_s = tokens / best;
+    out->tok_s_median = tokens / seconds[n / 2];
+    *tries = n;
+}
+
+int bench_training(struct rig *r, const struct shape *s, struct result *out, struct why *why)
+{
+    int code, tries;
+
+    peak_reset();
+    if ((code = rig_open(r, s, why)))
+        return code;
+    time_steps(r, s, out, &tries);
+    out->mfu = 3 * model_flops(&r->model, s->context, 0) * s->batch / (out->step_ms * 1e6) /
+               out->sgemm_gflops;
+    out->peak_rss_mib = peak_mib();
+    out->params = (double)model_count(&r->model);
+    out->products_ms = products_alone(r, tries) * 1e3;
+    return FAIL_NONE;
+}

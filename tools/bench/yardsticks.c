@@ -1,0 +1,63 @@
+#include "model/arena.h"
+#include "tools/bench/bench.h"
+
+#include "infer/term.h"
+
+#include <stdio.h>
+
+double read_bandwidth(void)
+{
+    enum { CHUNK = 1 << 16, TRIES = 5 };
+    size_t bytes = (size_t)512 << 20, n = bytes / sizeof(real);
+    real  *x = pages_alloc(bytes), sink = 0;
+    double best = 0;
+
+    if (!x)
+        return 0;
+    #pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < n; i += 1024)
+        x[i] = 1;
+    for (int k = 0; k < TRIES; k++) {
+        double start = wall_seconds(), rate;
+
+        #pragma omp parallel for schedule(static)
+        for (size_t at = 0; at < n; at += CHUNK) {
+            real sum = 0;
+
+            #pragma omp simd reduction(+ : sum)
+            for (size_t i = at; i < at + CHUNK; i++)
+                sum += x[i];
+            #pragma omp atomic
+            sink += sum;
+        }
+        rate = (double)bytes / (wall_seconds() - start) / 1e9;
+        best = rate > best ? rate : best;
+    }
+    pages_free(x, bytes);
+    return sink < 0 ? 0 : best;         // the sum is used, so the loop cannot be left out
+}
+
+void peak_reset(void)
+{
+    FILE *f = fopen("/proc/self/clear_refs", "w");
+
+    if (f) {
+        fputs("5", f);
+        fclose(f);
+    }
+}
+
+double peak_mib(void)
+{
+    char   line[128];
+    double kib = 0;
+    FILE  *f = fopen("/proc/self/status", "r");
+
+    if (!f)
+        return 0;
+    while (fgets(line, sizeof line, f))
+        if (sscanf(line, "VmHWM: %lf", &kib) == 1)
+            break;
+    fclose(f);
+    return kib / 1024;
+}
