@@ -15,7 +15,7 @@
 
 enum {
     FEW      = 8,           // rows up to which a product is read from w by dot products
-    TILE     = 256,         // rows of a tile
+    TILE     = 512,         // rows of a tile
     DW_ROWS  = 96,          // of a tile of dw
     DW_COLS  = 256,
     DOT_ROWS = 32,          // rows of w that a thread takes at once when decoding
@@ -23,7 +23,7 @@ enum {
 
 int linear_tile(long n)
 {
-    return n >= 4 * TILE ? TILE : n >= 256 ? TILE / 4 : 32;
+    return n >= 4 * TILE ? TILE : n >= 1024 ? 256 : n >= 256 ? 64 : 32;
 }
 
 static int min_int(long a, int b)
@@ -91,7 +91,7 @@ void linear_forward(real *y, const real *x, const real *w, long n, int in, int o
     if (n <= FEW)
         forward_few(y, x, w, (int)n, in, out);
     else {
-        #pragma omp parallel for schedule(static)
+        #pragma omp parallel for schedule(dynamic)
         for (long i = 0; i < n; i += tile)
             gemm_nt(y + i * out, out, x + i * in, in, w, in, min_int(n - i, tile), out, in, 1, 0);
     }
@@ -117,7 +117,7 @@ void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *
     #pragma omp parallel
     {
         if (dx) {
-            #pragma omp for schedule(static) nowait
+            #pragma omp for schedule(dynamic) nowait
             for (long i = 0; i < n; i += tile)
                 gemm_nn(dx + i * in, in, dy + i * out, out, w, in, min_int(n - i, tile), in, out,
                         1, keep);

@@ -42,7 +42,7 @@ void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *
         forward_few(y, x, wgu, wd, gu, act, n, C, h);
         return;
     }
-    #pragma omp parallel for schedule(static)
+    #pragma omp parallel for schedule(dynamic)
     for (long t = 0; t < n; t += tile) {
         int rows = (int)(n - t < tile ? n - t : tile);
 
@@ -59,7 +59,7 @@ static void backward_rows(real *dx, const real *dy, const real *wgu, const real 
 {
     int tile = linear_tile(n);
 
-    #pragma omp parallel for schedule(static)
+    #pragma omp parallel for schedule(dynamic)
     for (long t = 0; t < n; t += tile) {
         int rows = (int)(n - t < tile ? n - t : tile);
 
