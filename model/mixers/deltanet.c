@@ -140,7 +140,7 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
 
         for (int j = 0; j < 2 * H; j++) {
             real *head = a->qkv + i * qkv(c) + (size_t)j * e;
-            real  s = 1 / (real)sqrt(unit_dot(head, head, e) + (real)1e-6);
+            real  s = 1 / (real)sqrt(vdot(head, head, e) + (real)1e-6);
 
             a->shrink[i * 2 * H + j] = s;
             scale(head, s, e);
@@ -169,7 +169,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 /* d <- d - z (z . d) */
 static inline void tangent(real *d, const real *z, int e)
 {
-    real along = unit_dot(z, d, e);
+    real along = vdot(z, d, e);
 
     #pragma omp simd
     for (int j = 0; j < e; j++)

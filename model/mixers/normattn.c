@@ -146,11 +146,8 @@ static void normaliser_back(const struct ctx *ctx, const struct acts *a)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             size_t at = i * row(c) + 3 * (size_t)c->C + h, o = i * c->C + (size_t)h * e;
-            real   z = a->row[at] + ctx->w[BN][h], along = 0;
+            real   z = a->row[at] + ctx->w[BN][h], along = vdot(a->d_o + o, a->o + o, e);
 
-            #pragma omp simd reduction(+ : along)
-            for (int j = 0; j < e; j++)
-                along += a->d_o[o + j] * a->o[o + j];
             a->drow[at] = -along * (real)log_n_slope(z, c->opt[ETA] == EXP);
         }
     for (int h = 0; h < c->H; h++) {
