@@ -1,165 +1,13 @@
 #include "model/checkpoint.h"
 
 #include "data/file.h"
-#include "model/safetensors.h"
+#include "model/parts.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { JSON_MAX = 1 << 20, TOKENIZER_MAX = 256 << 20 };
-
-/* ---- tensors: float32 in files, real in memory ---------------------------------------------- */
-
-#ifdef WEFT_DOUBLE
-/* The values as floats; malloc'ed, NULL when out of memory. */
-static const float *to_floats(const real *w, size_t n)
-{
-    float *f = malloc(n * sizeof *f);
-
-    for (size_t i = 0; f && i < n; i++)
-        f[i] = (float)w[i];
-    return f;
-}
-
-static void free_floats(const float *f)
-{
-    free((void *)f);
-}
-#else
-static const float *to_floats(const real *w, size_t n)
-{
-    (void)n;
-    return w;
-}
-
-static void free_floats(const float *f)
-{
-    (void)f;
-}
-#endif
-
-static void from_floats(real *w, const void *data, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        float f;
-
-        memcpy(&f, (const char *)data + i * sizeof f, sizeof f);
-        w[i] = f;
-    }
-}
-
-/* The tensor of parameter p under the name prefix + p's, without data. */
-static void describe(struct tensor *t, const char *prefix, const struct model_param *p)
-{
-    *t = (struct tensor){.dtype = DTYPE_F32, .dims = p->is.cols ? 2 : 1,
-                         .shape = {p->is.rows, p->is.cols}, .n = param_size(&p->is)};
-    snprintf(t->name, sizeof t->name, "%s%s", prefix, p->name);
-}
-
-/* A set of tensors of the model's layout: all parameters, or the trained ones under a prefix. */
-struct part {
-    const char *prefix;         // "", "m.", "v."
-    bool        buffers;        // with buffers
-    real       *values;         // (m->n)
-};
-
-static int count_part(const struct part *part, const struct model *m)
-{
-    int n = 0;
-
-    for (int i = 0; i < m->n_param; i++)
-        n += part->buffers || !m->param[i].is.buffer;
-    return n;
-}
-
-/* Describe the tensors of a part whose values are at floats; returns how many. */
-static int list_part(const struct part *part, const struct model *m, const float *floats,
-                     struct tensor *t)
-{
-    int n = 0;
-
-    for (int i = 0; i < m->n_param; i++) {
-        const struct model_param *p = &m->param[i];
-
-        if (p->is.buffer && !part->buffers)
-            continue;
-        describe(&t[n], part->prefix, p);
-        t[n++].data = floats + p->at;
-    }
-    return n;
-}
-
-enum { PARTS = 4 };
-
-static int write_parts(const char *path, const struct model *m, const struct part *part, int n,
-                       struct why *why)
-{
-    const float   *floats[PARTS] = {0};
-    struct tensor *t = calloc((size_t)n * m->n_param, sizeof *t);
-    int            used = 0, err = FAIL_NONE;
-    bool           memory = t != NULL;
-
-    for (int i = 0; memory && i < n; i++) {
-        floats[i] = to_floats(part[i].values, m->n);
-        memory = floats[i] != NULL;
-        if (memory)
-            used += list_part(&part[i], m, floats[i], t + used);
-    }
-    err = memory ? safetensors_write(path, t, used, NULL, 0, why)
-                 : fail(why, FAIL_WRITE, "%s: not enough memory to write it", path);
-    for (int i = 0; i < n; i++)
-        free_floats(floats[i]);
-    free(t);
-    return err;
-}
-
-static bool same_shape(const struct tensor *a, const struct tensor *b)
-{
-    return a->dtype == b->dtype && a->dims == b->dims &&
-           !memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape);
-}
-
-static int read_part(const struct safetensors *s, const char *path, const struct model *m,
-                     const struct part *part, struct why *why)
-{
-    for (int i = 0; i < m->n_param; i++) {
-        const struct model_param *p = &m->param[i];
-        const struct tensor      *found;
-        struct tensor             want;
-
-        if (p->is.buffer && !part->buffers)
-            continue;
-        describe(&want, part->prefix, p);
-        found = safetensors_find(s, want.name);
-        if (!found)
-            return fail(why, FAIL_INPUT, "%s: the tensor %s is missing", path, want.name);
-        if (!same_shape(found, &want))
-            return fail(why, FAIL_INPUT, "%s: the tensor %s is not float32 of the shape that "
-                        "config.json means", path, want.name);
-        from_floats(part->values + p->at, found->data, want.n);
-    }
-    return FAIL_NONE;
-}
-
-static int read_parts(const char *path, const struct model *m, const struct part *part, int n,
-                      struct why *why)
-{
-    struct safetensors s;
-    int                expected = 0, err = safetensors_open(&s, path, why);
-
-    if (err)
-        return err;
-    for (int i = 0; i < n && !err; i++) {
-        err = read_part(&s, path, m, &part[i], why);
-        expected += count_part(&part[i], m);
-    }
-    if (!err && s.n != expected)
-        err = fail(why, FAIL_INPUT, "%s: %d tensors where the model has %d", path, s.n, expected);
-    safetensors_close(&s);
-    return err;
-}
 
 /* ---- the trainer's tensors ------------------------------------------------------------------ */
 
@@ -179,7 +27,7 @@ int checkpoint_write_like(const char *path, const struct model *m, const char *c
     char        prefix[PARTS][16];
 
     make_parts(part, prefix, kind, (real *const *)values, n);
-    return write_parts(path, m, part, n, why);
+    return parts_write(path, m, part, n, why);
 }
 
 int checkpoint_read_like(const char *path, const struct model *m, const char *const *kind,
@@ -189,7 +37,7 @@ int checkpoint_read_like(const char *path, const struct model *m, const char *co
     char        prefix[PARTS][16];
 
     make_parts(part, prefix, kind, values, n);
-    return read_parts(path, m, part, n, why);
+    return parts_read(path, m, part, n, why);
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -224,68 +72,9 @@ int checkpoint_write(const char *dir, const struct model *m, const struct tokeni
     if (!err)
         err = file_write(path_join(path, sizeof path, dir, "tokenizer.model"), model, len, why);
     if (!err)
-        err = write_parts(path_join(path, sizeof path, dir, "model.safetensors"), m, &part, 1,
+        err = parts_write(path_join(path, sizeof path, dir, "model.safetensors"), m, &part, 1,
                           why);
     return err;
-}
-
-/* ---- finding -------------------------------------------------------------------------------- */
-
-static bool holds(const char *dir, const char *name)
-{
-    char path[PATH_MAX];
-
-    return path_exists(path_join(path, sizeof path, dir, name));
-}
-
-static bool is_checkpoint(const char *dir)
-{
-    return holds(dir, "manifest.json") || holds(dir, "config.json") ||
-           holds(dir, "model.safetensors");
-}
-
-/* The directory that path/latest names. */
-static int follow_latest(const char *path, char *dir, size_t cap, struct why *why)
-{
-    char    link[PATH_MAX], target[PATH_MAX];
-    ssize_t n = readlink(path_join(link, sizeof link, path, "latest"), target, sizeof target - 1);
-
-    if (n < 0)
-        return fail(why, FAIL_INPUT, "%s: no checkpoint yet; continue training with: weft train "
-                    "--resume %s", path, path);
-    target[n] = '\0';
-    if (*target == '/')
-        snprintf(dir, cap, "%s", target);
-    else
-        path_join(dir, cap, path, target);
-    if (!is_checkpoint(dir))
-        return fail(why, FAIL_INPUT, "%s: it points at %s, which is no checkpoint; name another "
-                    "ckpt-* of this run", link, target);
-    return FAIL_NONE;
-}
-
-int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why)
-{
-    char   name[PATH_MAX];
-    size_t len = strlen(path);
-
-    while (len > 1 && path[len - 1] == '/')
-        len--;
-    snprintf(name, sizeof name, "%.*s", (int)len, path);
-    if (!path_exists(name))
-        return fail(why, FAIL_INPUT, "%s: no such run or checkpoint", name);
-    if (!path_is_dir(name))
-        return fail(why, FAIL_INPUT, "%s: a file; give a run or checkpoint directory", name);
-    if (is_checkpoint(name)) {
-        snprintf(dir, cap, "%s", name);
-        return FAIL_NONE;
-    }
-    if (holds(name, "dataset.json"))
-        return fail(why, FAIL_INPUT, "%s: a dataset, not a run; train on it with: weft train %s",
-                    name, name);
-    if (!holds(name, "config.cfg") && !holds(name, "latest"))
-        return fail(why, FAIL_INPUT, "%s: neither a run nor a checkpoint", name);
-    return follow_latest(name, dir, cap, why);
 }
 
 /* ---- loading -------------------------------------------------------------------------------- */
@@ -377,9 +166,19 @@ static int load(const char *dir, struct model *m, struct tokenizer **t, struct w
     if (!err)
         err = model_open(m, &c, why);
     if (!err)
-        err = read_parts(path_join(path, sizeof path, dir, "model.safetensors"), m,
+        err = parts_read(path_join(path, sizeof path, dir, "model.safetensors"), m,
                          &(struct part){"", true, m->w}, 1, why);
     return err;
+}
+
+/* A damaged checkpoint, reached by its run's `latest`: name the newest that is not. */
+static void name_intact(const char *run, struct why *why)
+{
+    struct why damage = *why;
+    char       dir[PATH_MAX];
+
+    if (checkpoint_intact(run, dir, sizeof dir))
+        fail(why, FAIL_INPUT, "%.600s; the newest intact checkpoint is %.400s", damage.line, dir);
 }
 
 int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir, size_t cap,
@@ -390,8 +189,11 @@ int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, cha
 
     *m = (struct model){0};
     *t = NULL;
-    if (!err)
+    if (!err) {
         err = manifest_check(found, why);
+        if (err && strcmp(found, path))
+            name_intact(path, why);
+    }
     if (!err)
         err = load(found, m, t, why);
     if (err) {

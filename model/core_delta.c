@@ -32,6 +32,7 @@
 
 #include "model/delta_chunk.h"
 #include "model/linear.h"
+#include "model/vmath.h"
 
 #include <string.h>
 
@@ -136,7 +137,7 @@ static void step(const struct delta_chunk *u, const struct delta *c, real *S, re
                  real *o)
 {
     const int  dk = u->dk, dv = u->dv;
-    const real a = u->e[0], both = dot(u->q, u->k, dk);
+    const real a = u->e[0], both = vdot(u->q, u->k, dk);
 
     memset(past, 0, dv * sizeof *past);
     memset(o, 0, dv * sizeof *o);
@@ -219,7 +220,7 @@ static void back_u(const struct delta_chunk *u, const struct delta *c, struct ba
         scale_rows(u->z, u->r, n, dv);
     }
     for (size_t x = 0; x < (size_t)n; x++)
-        b->written[x] = b->last ? 0 : dot(u->u + x * dv, u->z + x * dv, dv);
+        b->written[x] = b->last ? 0 : vdot(u->u + x * dv, u->z + x * dv, dv);
     gemm_tn(u->z, dv, u->A, L, u->d_o, dv, n, dv, n, 1, !b->last);
 }
 
@@ -233,7 +234,7 @@ static void back_v(const struct delta_chunk *u, const struct delta *c,
         size_t row = u->row + x;
         real  *y = u->y + x * dv, *z = u->z + x * dv;
 
-        g->dbeta[row * c->H + u->head] = dot(z, u->w + x * dv, u->dv);
+        g->dbeta[row * c->H + u->head] = vdot(z, u->w + x * dv, u->dv);
         memcpy(g->dv + row * c->ld + u->head * dv, y, dv * sizeof(real));
         scaled(z, -1, y, u->dv);
     }
@@ -281,8 +282,8 @@ static void back_read(const struct delta_chunk *u, const struct delta *c, struct
     gemm_nt(dq, c->ld, u->d_o, dv, b->S, dv, n, u->dk, dv, c->scale, 0);
     gemm_nt(dk, c->ld, u->z, dv, b->S, dv, n, u->dk, dv, 1, 0);
     for (int x = 0; x < n; x++)
-        b->read[x] = (double)dot(u->q + x * c->ld, dq + x * c->ld, u->dk) +
-                     (double)dot(u->k + x * c->ld, dk + x * c->ld, u->dk);
+        b->read[x] = (double)vdot(u->q + x * c->ld, dq + x * c->ld, u->dk) +
+                     (double)vdot(u->k + x * c->ld, dk + x * c->ld, u->dk);
 }
 
 /* dq, dk, and Γ of the entering state. */
@@ -303,7 +304,7 @@ static void back_qk(const struct delta_chunk *u, const struct delta *c, struct b
         scale_rows(u->u, u->r, n, dv);
         gemm_nt(dk, c->ld, u->u, dv, u->G, dv, n, e, dv, 1, 1);
     }
-    b->through = b->S && !b->last ? keep * dot(u->G, b->S, e * dv) : 0;
+    b->through = b->S && !b->last ? keep * vdot(u->G, b->S, e * dv) : 0;
     if (b->S)
         gemm_tn(u->G, dv, u->qs, e, u->d_o, dv, e, dv, 2 * n, 1, keep);
 }

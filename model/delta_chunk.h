@@ -40,22 +40,12 @@ void delta_chunk_solve(const struct delta_chunk *u, const struct delta *c, bool 
 /* z and y, of which z holds du. */
 void delta_chunk_solve_back(const struct delta_chunk *u);
 
-/* y = by x, and a . b, of n reals. */
+/* y = by x, of n reals. */
 static inline void scaled(real *y, real by, const real *x, int n)
 {
     #pragma omp simd
     for (int j = 0; j < n; j++)
         y[j] = by * x[j];
-}
-
-static inline real dot(const real *a, const real *b, int n)
-{
-    real sum = 0;
-
-    #pragma omp simd reduction(+ : sum)
-    for (int j = 0; j < n; j++)
-        sum += a[j] * b[j];
-    return sum;
 }
 
 #endif

@@ -24,16 +24,6 @@ int feature_width(enum feature_map map, int dk, int chosen)
     }
 }
 
-static inline real dot(const real *a, const real *b, int n)
-{
-    real sum = 0;
-
-    #pragma omp simd reduction(+ : sum)
-    for (int j = 0; j < n; j++)
-        sum += a[j] * b[j];
-    return sum;
-}
-
 /* ---- elu1, relu ------------------------------------------------------------------------------ */
 
 static void elu1(const struct slice *s, real *phi, real *top, const real *z)
@@ -224,7 +214,7 @@ static void hedgehog_back(const struct slice *s, real *dz, real *dphi, const rea
     for (int i = 0; i < s->n; i++) {
         const real *p = phi + i * s->step, *r = p + dk;
         real       *dp = dphi + i * s->step, *dr = dp + dk;
-        real        along_p = dot(p, dp, dk), along_r = dot(r, dr, dk);
+        real        along_p = vdot(p, dp, dk), along_r = vdot(r, dr, dk);
 
         #pragma omp simd
         for (int j = 0; j < dk; j++)
@@ -311,7 +301,7 @@ static void favor(const struct slice *s, real *phi, real *top, const real *z)
 
     gemm_nt(phi, s->step, z, s->ld, f->w, f->dk, s->n, f->m, f->dk, root, 0);
     for (int i = 0; i < s->n; i++, phi += s->step, z += s->ld) {
-        real half = root * root * dot(z, z, f->dk) / 2, shift = half;
+        real half = root * root * vdot(z, z, f->dk) / 2, shift = half;
 
         if (top) {
             shift = phi[0];

@@ -1,7 +1,5 @@
 #include "model/mixer.h"
 
-#include "model/arena.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -19,106 +17,121 @@ int mixer_params(const struct mixer_cfg *c, struct param *p)
     return c->position->params ? n + c->position->params(c, p + n) : n;
 }
 
-/* How memory is parted between an encoding and its mixer.
+/* The rooms of an encoding and of its mixer. One goes on where the other ends:
  *
  *     kept      struct angles | the encoding's | the mixer's
  *     scratch   dtheta        | the encoding's | the mixer's        dtheta only when trained
- *     state     the encoding's | the mixer's
+ *     state     the encoding's | the mixer's, each from a cache line on
  */
-struct parts {
+struct rooms {
+    struct room    encoding, mixer;
     struct angles *angles;
     real          *dtheta;
     size_t         n_dtheta;
-    void          *kept[2], *scratch[2];
-    size_t         state;               // where the mixer's begins
-    struct sizes   sizes;
 };
 
-static void carve(struct parts *p, const struct mixer_cfg *c, int B, int T, void *kept,
-                  void *scratch)
+/* Where the encoding's parameters begin. */
+static int own_params(const struct mixer_cfg *c)
 {
-    struct sizes e = {0}, m = {0};
-    struct arena k = arena_over(kept), s = arena_over(scratch), st = arena_over(NULL);
+    struct param unused[MIXER_PARAMS];
+
+    return c->position->params ? c->mixer->params(c, unused) : 0;
+}
+
+static void carve(struct rooms *r, const struct ctx *ctx, enum call call)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct room *e = &r->encoding;
     int          heads, dk;
 
-    *p = (struct parts){0};
-    c->position->sizes(c, B, T, &e);
-    c->mixer->sizes(c, B, T, &m);
-    if (c->position->backward) {
+    *r = (struct rooms){.encoding = {
+        .call = call, .B = ctx->B, .T = ctx->T, .w = ctx->w ? ctx->w + own_params(c) : NULL,
+        .kept = arena_over(ctx->kept), .scratch = arena_over(ctx->scratch),
+    }};
+    r->angles = arena_bytes(&e->kept, sizeof *r->angles);
+    if (c->position->backward && call == BACKWARD) {
         c->mixer->angles(c, &heads, &dk);
-        p->n_dtheta = (size_t)B * T * heads * (dk / 2);
+        r->n_dtheta = room_rows(e) * heads * (dk / 2);
+        r->dtheta = room_back(e, r->n_dtheta);
     }
-    p->angles = arena_bytes(&k, sizeof *p->angles);
-    p->kept[0] = arena_bytes(&k, e.kept);
-    p->kept[1] = arena_bytes(&k, m.kept);
-    p->dtheta = arena_reals(&s, p->n_dtheta);
-    p->scratch[0] = arena_bytes(&s, e.scratch);
-    p->scratch[1] = arena_bytes(&s, m.scratch);
-    arena_bytes(&st, e.state);
-    p->state = st.used;
-    arena_bytes(&st, m.state);
-    p->sizes = (struct sizes){k.used, s.used, st.used};
+    if (c->position->carve)
+        c->position->carve(e, c);
+    r->mixer = *e;
+    r->mixer.state = 0;
+    r->mixer.w = ctx->w;
+    c->mixer->carve(&r->mixer, c);
 }
+
+void mixer_room(struct room *m, const struct ctx *ctx, enum call call)
+{
+    struct rooms r;
+
+    carve(&r, ctx, call);
+    *m = r.mixer;
+}
+
+static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 void mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
 {
-    struct parts p;
+    struct rooms r;
 
-    carve(&p, c, B, T, NULL, NULL);
-    *s = p.sizes;
+    *s = (struct sizes){0};
+    for (enum call call = FORWARD; call <= EXTEND; call++) {
+        carve(&r, &(struct ctx){.cfg = c, .B = B, .T = T}, call);
+        s->kept = r.mixer.kept.used > s->kept ? r.mixer.kept.used : s->kept;
+        s->scratch = r.mixer.scratch.used > s->scratch ? r.mixer.scratch.used : s->scratch;
+    }
+    s->state = whole_lines(r.encoding.state) + whole_lines(r.mixer.state);
 }
 
 /* ctx as the encoding sees it. */
-static struct ctx encoding_ctx(const struct ctx *ctx, const struct parts *p)
+static struct ctx encoding_ctx(const struct ctx *ctx, struct rooms *r)
 {
-    struct param unused[MIXER_PARAMS];
-    int          n = ctx->cfg->position->params ? ctx->cfg->mixer->params(ctx->cfg, unused) : 0;
-    struct ctx   e = *ctx;
+    struct ctx e = *ctx;
 
-    e.kept = p->kept[0];
-    e.scratch = p->scratch[0];
-    e.w += n;
+    e.acts = r->encoding.names;
+    e.w = r->encoding.w;
     if (e.dw)
-        e.dw += n;
+        e.dw += own_params(ctx->cfg);
     return e;
 }
 
-static struct ctx inner_ctx(const struct ctx *ctx, const struct parts *p, struct angles angles)
+static struct ctx inner_ctx(const struct ctx *ctx, struct rooms *r, struct angles angles)
 {
     struct ctx m = *ctx;
 
-    m.kept = p->kept[1];
-    m.scratch = p->scratch[1];
+    m.acts = r->mixer.names;
     m.angles = angles;
     return m;
 }
 
 void mixer_forward(struct ctx *ctx, const real *x, real *y)
 {
-    struct parts p;
+    struct rooms r;
     struct ctx   e, m;
 
-    carve(&p, ctx->cfg, ctx->B, ctx->T, ctx->kept, ctx->scratch);
-    e = encoding_ctx(ctx, &p);
+    carve(&r, ctx, FORWARD);
+    e = encoding_ctx(ctx, &r);
     ctx->cfg->position->forward(&e, x);
-    *p.angles = e.angles;
-    m = inner_ctx(ctx, &p, e.angles);
+    *r.angles = e.angles;
+    m = inner_ctx(ctx, &r, e.angles);
     ctx->cfg->mixer->forward(&m, x, y);
 }
 
 void mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    struct parts p;
+    struct rooms r;
     struct ctx   e, m;
 
-    carve(&p, ctx->cfg, ctx->B, ctx->T, ctx->kept, ctx->scratch);
-    e = encoding_ctx(ctx, &p);
-    e.angles = *p.angles;
-    if (p.n_dtheta) {
-        memset(p.dtheta, 0, p.n_dtheta * sizeof *p.dtheta);
-        e.angles.dtheta = p.dtheta;
+    carve(&r, ctx, BACKWARD);
+    e = encoding_ctx(ctx, &r);
+    e.angles = *r.angles;
+    if (r.n_dtheta) {
+        memset(r.dtheta, 0, r.n_dtheta * sizeof *r.dtheta);
+        e.angles.dtheta = r.dtheta;
     }
-    m = inner_ctx(ctx, &p, e.angles);
+    m = inner_ctx(ctx, &r, e.angles);
     ctx->cfg->mixer->backward(&m, x, dy, dx);
     if (ctx->cfg->position->backward)
         ctx->cfg->position->backward(&e, x, dx);
@@ -132,24 +145,32 @@ void mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     for (int b = 0; b < ctx->B; b += AT_ONCE) {
         int          n = ctx->B - b < AT_ONCE ? ctx->B - b : AT_ONCE;
         void        *inner[AT_ONCE];
-        struct parts p;
+        struct rooms r;
         struct ctx   part = *ctx, e, m;
 
         part.B = n;
         part.pos = ctx->pos + b;
-        carve(&p, ctx->cfg, n, ctx->T, NULL, ctx->scratch);
+        carve(&r, &part, EXTEND);
         for (int i = 0; i < n; i++)
-            inner[i] = (char *)state[b + i] + p.state;
-        e = encoding_ctx(&part, &p);
+            inner[i] = (char *)state[b + i] + whole_lines(r.encoding.state);
+        e = encoding_ctx(&part, &r);
         ctx->cfg->position->extend(&e, state + b, x + (size_t)b * ctx->T * C);
-        m = inner_ctx(&part, &p, e.angles);
-        ctx->cfg->mixer->extend(&m, inner, x + (size_t)b * ctx->T * C, y + (size_t)b * ctx->T * C);
+        m = inner_ctx(&part, &r, e.angles);
+        ctx->cfg->mixer->extend(&m, inner, x + (size_t)b * ctx->T * C,
+                                y + (size_t)b * ctx->T * C);
     }
 }
 
 double mixer_flops(const struct mixer_cfg *c, int T, int window)
 {
     return c->mixer->flops(c, T, window) + c->position->flops(c, T);
+}
+
+real param_step(struct rng *r)
+{
+    double step = 1e-3 * pow(100, rng_uniform(r));
+
+    return (real)(step + log(-expm1(-step)));
 }
 
 void param_fill(const struct param *p, real *w, int layers, struct rng *r)

@@ -18,6 +18,7 @@
 #include "data/rng.h"
 #include "model/angles.h"
 #include "model/real.h"
+#include "model/room.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -99,8 +100,14 @@ struct ctx {
     const real *const *w;           // parameters, in the order of params()
     real *const       *dw;          // their gradients; NULL outside backward
     void              *kept, *scratch;
+    void              *acts;        // the struct that carve() filled for this call
     struct angles      angles;      // left by the position encoding
 };
+
+static inline long ctx_rows(const struct ctx *x)
+{
+    return (long)x->B * x->T;
+}
 
 /* The window a layer must use: the smaller of its own and this step's draw; 0 is no limit. A
  * layer without a window of its own takes no draw. */
@@ -127,8 +134,8 @@ struct mixer {
      * takes no position encoding. */
     void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
 
-    /* Bytes for calls of forward and backward over (B, T) and of extend over (B, T). */
-    void (*sizes)(const struct mixer_cfg *c, int B, int T, struct sizes *s);
+    /* Lay out the buffers of a call in m (model/room.h). Its names are ctx->acts of the call. */
+    void (*carve)(struct room *m, const struct mixer_cfg *c);
 
     /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
     void (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);
@@ -147,23 +154,24 @@ struct mixer {
     double (*flops)(const struct mixer_cfg *c, int T, int window);
 };
 
-/* A position encoding: fills ctx->angles from x. Same conventions as struct mixer. */
+/* A position encoding: fills ctx->angles from x; backward starts from angles.dtheta. Same
+ * conventions as struct mixer. */
 struct position {
     const char *name, *about;
     const struct opt *opts;
     int    (*params)(const struct mixer_cfg *c, struct param *p);              // (optional)
-    void   (*sizes)(const struct mixer_cfg *c, int B, int T, struct sizes *s);
+    void   (*carve)(struct room *m, const struct mixer_cfg *c);                // (optional)
     void   (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);  // (optional)
     void   (*forward)(struct ctx *ctx, const real *x);
-    void   (*backward)(struct ctx *ctx, const real *x, real *dx);              // (optional) from angles.dtheta
+    void   (*backward)(struct ctx *ctx, const real *x, real *dx);              // (optional)
     void   (*extend)(struct ctx *ctx, void *const *state, const real *x);
     double (*flops)(const struct mixer_cfg *c, int T);
 };
 
 /* ---- the tables --------------------------------------------------------------------------- */
 
-#define MIXERS(X) X(softmax) X(rela) X(linear) X(luna) X(normattn) X(inline) X(retention) X(mlstm) X(ssd) \
-    X(deltanet) X(gla) X(metala) X(qlstm) X(rglru) X(mingru) X(s6)
+#define MIXERS(X) X(softmax) X(rela) X(linear) X(luna) X(normattn) X(inline) X(retention) \
+    X(mlstm) X(ssd) X(deltanet) X(gla) X(metala) X(qlstm) X(rglru) X(mingru) X(s6)
 #define POSITIONS(X) X(none) X(rope) X(srope)
 
 #define DECLARE_MIXER(name) extern const struct mixer mixer_##name;
@@ -184,11 +192,24 @@ int mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
 /* The mixer's parameters, then the encoding's. */
 int    mixer_params(const struct mixer_cfg *c, struct param *p);
 void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
+
+/* The buffers of the mixer itself for a call with the ctx that mixer_forward got, its angles
+ * included: m's names are the mixer's. */
+void   mixer_room(struct room *m, const struct ctx *ctx, enum call call);
 void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed, uint64_t first);
 void   mixer_forward(struct ctx *ctx, const real *x, real *y);
 void   mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx);
 void   mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y);
 double mixer_flops(const struct mixer_cfg *c, int T, int window);
+
+/* An option, or what stands for its 0. */
+static inline int opt_or(const struct mixer_cfg *c, int opt, int otherwise)
+{
+    return c->opt[opt] > 0 ? (int)c->opt[opt] : otherwise;
+}
+
+/* A bias whose softplus, a step in time, is log-uniform in [1e-3, 1e-1]. */
+real param_step(struct rng *r);
 
 /* Fill one tensor as declared (all but INIT_OWN); layers is for INIT_OUTPUT. */
 void param_fill(const struct param *p, real *w, int layers, struct rng *r);

@@ -5,24 +5,12 @@
 #ifndef WEFT_UNIT_H
 #define WEFT_UNIT_H
 
-#include "model/real.h"
-
-#include <math.h>
-
-static inline real unit_dot(const real *a, const real *b, int n)
-{
-    real sum = 0;
-
-    #pragma omp simd reduction(+ : sum)
-    for (int i = 0; i < n; i++)
-        sum += a[i] * b[i];
-    return sum;
-}
+#include "model/vmath.h"
 
 /* y = s v; y may be x. */
 static inline void unit(real *y, const real *x, int n, real eps, real s)
 {
-    real r = s / (real)sqrt(unit_dot(x, x, n) + eps);
+    real r = s / (real)sqrt(vdot(x, x, n) + eps);
 
     #pragma omp simd
     for (int i = 0; i < n; i++)
@@ -32,7 +20,7 @@ static inline void unit(real *y, const real *x, int n, real eps, real s)
 /* dx += s r (dy - v (v . dy)); returns v . dy. */
 static inline real unit_back(real *dx, const real *dy, const real *x, int n, real eps, real s)
 {
-    real r = 1 / (real)sqrt(unit_dot(x, x, n) + eps), along = r * unit_dot(x, dy, n);
+    real r = 1 / (real)sqrt(vdot(x, x, n) + eps), along = r * vdot(x, dy, n);
 
     #pragma omp simd
     for (int i = 0; i < n; i++)

@@ -241,3 +241,13 @@ void layer_assert_finite(const struct layer *l, const char *what, const real *a,
             ck_abort_msg("%s, T = %d: %s: element %zu is %g", l->entry, l->T, what, i,
                          (double)a[i]);
 }
+
+void layer_encoding(struct room *m, struct ctx *ctx, enum call call)
+{
+    *m = (struct room){
+        .call = call, .B = ctx->B, .T = ctx->T, .w = ctx->w,
+        .kept = arena_over(ctx->kept), .scratch = arena_over(ctx->scratch),
+    };
+    ctx->cfg->position->carve(m, ctx->cfg);
+    ctx->acts = m->names;
+}

@@ -174,6 +174,33 @@ START_TEST(a_missing_or_changed_file_is_noticed)
 }
 END_TEST
 
+START_TEST(a_damaged_latest_names_the_newest_intact_checkpoint)
+{
+    char              dir[512], older[512], words[640];
+    const char       *run = new_run(dir);
+    struct tokenizer *t = new_tokenizer();
+    struct model      m;
+    struct why        why;
+
+    new_model(&m);
+    for (long step = 1; step < 3; step++) {
+        ck_assert(!mkdir(checkpoint_path(older, sizeof older, run, step), 0777));
+        ck_assert(!checkpoint_write(older, &m, t, &why));
+        ck_assert(!manifest_write(older, &why));
+    }
+    model_close(&m);
+    tokenizer_free(t);
+    replace(dir, "tokenizer.model", "nonsense", 8, false);
+    snprintf(words, sizeof words, "; the newest intact checkpoint is %s", older);
+    assert_refused(run, words);
+    replace(older, "config.json", "{}", 2, false);
+    snprintf(words, sizeof words, "%s/ckpt-00000001", run);
+    assert_refused(run, words);
+    ck_assert(checkpoint_intact(run, older, sizeof older));
+    ck_assert_str_eq(older, words);
+}
+END_TEST
+
 /* A key of config.json, what it becomes (NULL: removed), and the words of the error. */
 static const struct { const char *key, *json, *words; } wrong[] = {
     {"model_type", "\"llama\"", "not a model of weft"},
@@ -276,6 +303,7 @@ static Suite *suite(void)
     tcase_add_test(c, files_hold_float32_whatever_the_build);
     tcase_add_test(c, a_path_that_is_no_checkpoint_says_what_it_is);
     tcase_add_loop_test(c, a_missing_or_changed_file_is_noticed, 0, COUNT(files));
+    tcase_add_test(c, a_damaged_latest_names_the_newest_intact_checkpoint);
     tcase_add_loop_test(c, files_that_do_not_belong_together_are_refused, 0, COUNT(wrong));
     tcase_add_test(c, nonsense_in_place_of_a_file_is_refused);
     tcase_add_test(c, moments_come_back_under_their_kind);

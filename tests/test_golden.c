@@ -182,13 +182,16 @@ static void check_encoding(const struct golden *g)
         .cfg = &l.cfg, .B = l.B, .T = l.T, .w = (const real *const *)l.wp + first,
         .kept = l.kept, .scratch = l.scratch,
     };
+    struct room room;
 
+    layer_encoding(&room, &ctx, FORWARD);
     p->forward(&ctx, l.x);
     compare_angles(g, &l, &ctx.angles);
     ctx.angles.dtheta = calloc(n_theta, sizeof(real));
     compare_rotation(g, &l, &ctx.angles, "q");
     compare_rotation(g, &l, &ctx.angles, "k");
     ctx.dw = l.dwp + first;
+    layer_encoding(&room, &ctx, BACKWARD);
     p->backward(&ctx, l.x, l.dx);
     golden_compare(g, "dx", "", l.dx, l.n_x);
     for (int i = first; i < l.n_param; i++) {

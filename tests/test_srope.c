@@ -248,13 +248,13 @@ END_TEST
 /* The encoding of softmax heads 8 wide, with parameters set by set_turns. */
 struct encoding {
     struct mixer_cfg cfg;
-    struct sizes     sizes;
+    struct room      room;
     struct param     param[MIXER_PARAMS];
     real            *w[MIXER_PARAMS];
     struct ctx       ctx;
 };
 
-static void encoding_open(struct encoding *e, const char *position, int T,
+static void encoding_open(struct encoding *e, const char *position, enum call call, int T,
                           const double *turn)
 {
     char entry[128];
@@ -266,12 +266,13 @@ static void encoding_open(struct encoding *e, const char *position, int T,
     for (int i = 0; i < n; i++)
         e->w[i] = rig_reals(param_size(&e->param[i]));
     set_turns(&e->cfg, e->w, e->param, 0, turn);
-    e->cfg.position->sizes(&e->cfg, 1, T, &e->sizes);
     e->ctx = (struct ctx){
         .cfg = &e->cfg, .B = 1, .T = T, .w = (const real *const *)e->w,
-        .kept = aligned_alloc(64, e->sizes.kept),
-        .scratch = aligned_alloc(64, e->sizes.scratch),
     };
+    layer_encoding(&e->room, &e->ctx, call);
+    e->ctx.kept = aligned_alloc(64, e->room.kept.used);
+    e->ctx.scratch = aligned_alloc(64, e->room.scratch.used);
+    layer_encoding(&e->room, &e->ctx, call);
 }
 
 static void encoding_close(struct encoding *e)
@@ -313,7 +314,7 @@ START_TEST(half_turns_compute_parity_at_any_length)
     real               *x = tokens(bit, T);
     int                 ones = 0;
 
-    encoding_open(&e, "srope(base=1,act=none,gate=0)", T, (double[]){pi, pi, pi, pi});
+    encoding_open(&e, "srope(base=1,act=none,gate=0)", FORWARD, T, (double[]){pi, pi, pi, pi});
     e.cfg.position->forward(&e.ctx, x);
     for (int t = 0; t < T; t++) {
         ones += bit[t];
@@ -353,9 +354,8 @@ START_TEST(angles_stay_exact_over_long_streams)
     void               *state;
     long                ones = 0;
 
-    encoding_open(&e, "srope(base=10000,act=none,gate=0)", 1, turn);
-    state = aligned_alloc(64, e.sizes.state);
-    memset(state, 0, e.sizes.state);
+    encoding_open(&e, "srope(base=10000,act=none,gate=0)", EXTEND, 1, turn);
+    state = calloc(1, e.room.state);
     for (long t = 0; t < T; t++) {
         e.ctx.pos = &t;
         e.cfg.position->extend(&e.ctx, &state, x + t * 8);

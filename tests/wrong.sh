@@ -234,6 +234,7 @@ wrong 3 'model.safetensors' infer damaged/run -p x
 found 'model.safetensors' damaged/run
 damage run $at/tokenizer.model without_end
 wrong 3 'tokenizer.model' infer damaged/run -p x
+wrong 3 'the newest intact checkpoint is damaged/run/ckpt-00000002' infer damaged/run -p x
 damage run $at/config.json without_end
 wrong 3 'config.json' infer damaged/run -p x
 damage data dataset.json flipped '"version": 1' '"version": 9'

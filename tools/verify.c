@@ -4,7 +4,6 @@
 #include "infer/cli.h"
 #include "model/checkpoint.h"
 #include "tools/verbs.h"
-#include "train/save.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -51,17 +50,15 @@ static void verify_checkpoint(int *worst, const char *path)
 
 static void verify_run(int *worst, const char *run, const long *step, long n)
 {
-    char       path[PATH_MAX], name[32];
+    char       path[PATH_MAX];
     struct why why;
     int        err = checkpoint_find(run, path, sizeof path, &why);
 
     path_join(path, sizeof path, run, "data");
     if (dataset_is(path))
         verify_dataset(worst, path);
-    for (long i = n - 1; i >= 0; i--) {
-        snprintf(name, sizeof name, "ckpt-%08ld", step[i]);
-        verify_checkpoint(worst, path_join(path, sizeof path, run, name));
-    }
+    for (long i = n - 1; i >= 0; i--)
+        verify_checkpoint(worst, checkpoint_path(path, sizeof path, run, step[i]));
     if (err)
         report(worst, err, run, &why);
 }
@@ -79,7 +76,7 @@ int verify_main(int argc, char **argv)
         cli_die(&c, FAIL_USAGE, "give one dataset, run or checkpoint");
     if (!path_exists(c.args[0]))
         cli_die(&c, FAIL_INPUT, "%s: no such dataset, run or checkpoint", c.args[0]);
-    n = save_list(c.args[0], &step);
+    n = checkpoint_list(c.args[0], &step);
     if (dataset_is(c.args[0]))
         verify_dataset(&worst, c.args[0]);
     else if (n > 0 || path_exists(path_join(config, sizeof config, c.args[0], "config.cfg")))

@@ -85,7 +85,7 @@ static void name_good(const struct loop *l, char *line, size_t cap)
 {
     char path[PATH_MAX], name[32];
 
-    snprintf(name, sizeof name, "ckpt-%08ld", l->good);
+    checkpoint_name(name, sizeof name, l->good);
     if (l->good >= 0 && path_is_dir(path_join(path, sizeof path, l->run->dir, name)))
         snprintf(line, cap, "the last good checkpoint is %.900s/%s", l->run->dir, name);
     else

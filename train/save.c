@@ -26,19 +26,6 @@ int save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
                      why);
 }
 
-static char *step_name(char *buf, size_t cap, long step)
-{
-    snprintf(buf, cap, "ckpt-%08ld", step);
-    return buf;
-}
-
-static char *step_path(char *buf, size_t cap, const char *run, long step)
-{
-    char name[32];
-
-    return path_join(buf, cap, run, step_name(name, sizeof name, step));
-}
-
 /* ---- trainer.json ---- */
 
 static json_t *number_or_null(double x)
@@ -135,57 +122,6 @@ static int read_tally(const char *dir, struct tally *y, char *seed, char *data,
 
 /* ---- listing and pruning ---- */
 
-static int newest_first(const void *a, const void *b)
-{
-    long x = *(const long *)a, y = *(const long *)b;
-
-    return (x < y) - (x > y);
-}
-
-/* The step of an entry named ckpt-<digits>, or -1. */
-static long step_of(const char *name)
-{
-    char *end;
-
-    if (strncmp(name, "ckpt-", 5) || !strchr("0123456789", name[5]) || !name[5])
-        return -1;
-    long step = strtol(name + 5, &end, 10);
-
-    return *end ? -1 : step;
-}
-
-long save_list(const char *run, long **steps)
-{
-    DIR           *d = opendir(run);
-    struct dirent *e;
-    long           n = 0, cap = 0;
-
-    *steps = NULL;
-    if (!d)
-        return -1;
-    while ((e = readdir(d)))
-        if (step_of(e->d_name) >= 0) {
-            if (n == cap) {
-                long *more =
-                    realloc(*steps, (size_t)(cap = 2 * cap + 16) * sizeof **steps);
-
-                if (!more) {
-                    free(*steps);
-                    *steps = NULL;
-                    closedir(d);
-                    errno = ENOMEM;
-                    return -1;
-                }
-                *steps = more;
-            }
-            (*steps)[n++] = step_of(e->d_name);
-        }
-    closedir(d);
-    if (n)
-        qsort(*steps, (size_t)n, sizeof **steps, newest_first);
-    return n;
-}
-
 void save_choose(const double *val_loss, long n, int keep, bool *stay)
 {
     long best = -1;
@@ -205,7 +141,7 @@ static void remove_step(const char *run, long step)
 {
     char path[PATH_MAX], gone[PATH_MAX + 16];
 
-    step_path(path, sizeof path, run, step);
+    checkpoint_path(path, sizeof path, run, step);
     snprintf(gone, sizeof gone, "%s.tmp-%08x", path, (unsigned)step);
     dir_remove(rename(path, gone) ? path : gone);
 }
@@ -213,7 +149,7 @@ static void remove_step(const char *run, long step)
 /* Best effort: what cannot be read is taken as never validated. */
 static void prune(const char *run, int keep)
 {
-    long   *step, n = save_list(run, &step);
+    long   *step, n = checkpoint_list(run, &step);
     double *loss = n > 0 ? malloc((size_t)n * (sizeof *loss + sizeof(bool))) : NULL;
     bool   *stay = (bool *)(loss + (n > 0 ? n : 0));
     char    path[PATH_MAX];
@@ -223,7 +159,7 @@ static void prune(const char *run, int keep)
             struct tally y = {.val_loss = NAN};
             struct why   ignored;
 
-            step_path(path, sizeof path, run, step[i]);
+            checkpoint_path(path, sizeof path, run, step[i]);
             loss[i] = read_tally(path, &y, NULL, NULL, &ignored) ? NAN : y.val_loss;
         }
         save_choose(loss, n, keep, stay);
@@ -260,7 +196,7 @@ int save_write(const char *run, const struct trainer *t, const struct tokenizer 
     char path[PATH_MAX], tmp[PATH_MAX], name[32];
     int  code;
 
-    step_path(path, sizeof path, run, t->tally.step);
+    checkpoint_path(path, sizeof path, run, t->tally.step);
     code = dir_begin(path, tmp, sizeof tmp, why);
     if (code)
         return code;
@@ -271,7 +207,7 @@ int save_write(const char *run, const struct trainer *t, const struct tokenizer 
         dir_abandon(tmp);
         return code;
     }
-    code = link_replace(run, "latest", step_name(name, sizeof name, t->tally.step), why);
+    code = link_replace(run, "latest", checkpoint_name(name, sizeof name, t->tally.step), why);
     if (!code)
         prune(run, t->cfg.keep);
     return code;
@@ -324,8 +260,8 @@ static void set_aside(const char *run, long step, const struct why *damage,
 {
     char path[PATH_MAX], aside[PATH_MAX], name[64], word[32];
 
-    step_path(path, sizeof path, run, step);
-    snprintf(name, sizeof name, "damaged-%s", step_name(word, sizeof word, step));
+    checkpoint_path(path, sizeof path, run, step);
+    snprintf(name, sizeof name, "damaged-%s", checkpoint_name(word, sizeof word, step));
     for (int i = 2; path_exists(path_join(aside, sizeof aside, run, name)); i++)
         snprintf(name, sizeof name, "damaged-%s-%d", word, i);
     if (rename(path, aside))
@@ -342,11 +278,11 @@ int save_newest(const char *run, char *dir, size_t cap, struct why *note, struct
     int        code = 0;
 
     dir[0] = note->line[0] = 0;
-    n = save_list(run, &step);
+    n = checkpoint_list(run, &step);
     if (n < 0)
         return fail(why, FAIL_INPUT, "%s: cannot be listed: %s", run, strerror(errno));
     for (; i < n && !dir[0] && !code; i++) {
-        code = check_damage(step_path(dir, cap, run, step[i]), &damaged, &damage, why);
+        code = check_damage(checkpoint_path(dir, cap, run, step[i]), &damaged, &damage, why);
         if (damaged)
             dir[0] = 0;
         if (damaged && !code)
@@ -358,7 +294,7 @@ int save_newest(const char *run, char *dir, size_t cap, struct why *note, struct
                     "with another --out",
                     run);
     if (dir[0])
-        code = link_replace(run, "latest", step_name(name, sizeof name, step[i - 1]),
+        code = link_replace(run, "latest", checkpoint_name(name, sizeof name, step[i - 1]),
                             why);
     free(step);
     return code;

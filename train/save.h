@@ -37,10 +37,6 @@ int save_load_model(const char *dir, const struct config *cfg, const struct toke
  * damaged, or the data or the seed are not those it was trained with. */
 int save_load_state(const char *dir, struct trainer *t, uint64_t data, struct why *why);
 
-/* Steps of the checkpoints in run, newest first, into a malloc'ed array; -1: errno
- * says why not. */
-long save_list(const char *run, long **steps);
-
 /* Which of n checkpoints, newest first, stay: the `keep` first and the lowest finite
  * loss. */
 void save_choose(const double *val_loss, long n, int keep, bool *stay);

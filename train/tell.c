@@ -2,6 +2,7 @@
 
 #include "data/file.h"
 #include "infer/cli.h"
+#include "model/checkpoint.h"
 #include "train/choose.h"
 
 #include <limits.h>
@@ -178,10 +179,9 @@ static void tell_validation(const struct dataset *d, double nats, double bits)
 static void tell_best(const struct setup *s)
 {
     const struct tally *y = &s->trainer.tally;
-    char best[PATH_MAX], name[32], word[PATH_MAX];
+    char best[PATH_MAX], word[PATH_MAX];
 
-    snprintf(name, sizeof name, "ckpt-%08ld", y->best_step);
-    path_join(best, sizeof best, s->run.dir, name);
+    checkpoint_path(best, sizeof best, s->run.dir, y->best_step);
     run_quote(word, sizeof word, best);
     fprintf(stderr, "it was best at step %ld (%.4f nats/token), then learned by heart\n",
             y->best_step, y->best_loss);

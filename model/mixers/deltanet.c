@@ -11,13 +11,11 @@
  * With beta up to 2, I - beta k kᵀ has an eigenvalue down to -1: a state can change its sign.
  * Decode state: the last inputs of the convolution, then S.
  */
-#include "model/arena.h"
 #include "model/conv.h"
 #include "model/core_delta.h"
-#include "model/gate.h"
 #include "model/linear.h"
 #include "model/mixer.h"
-#include "model/norm.h"
+#include "model/rows.h"
 #include "model/unit.h"
 #include "model/vmath.h"
 
@@ -66,115 +64,59 @@ static int params(const struct mixer_cfg *c, struct param *p)
 static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 {
     for (int h = 0; h < c->H; h++) {
-        double step = 1e-3 * pow(100, rng_uniform(r));
-
-        w[DTB][h] = (real)(step + log(-expm1(-step)));
+        w[DTB][h] = param_step(r);
         w[ALOG][h] = (real)log(fmax(16 * rng_uniform(r), 1e-3));
     }
 }
 
-static void angles(const struct mixer_cfg *c, int *heads, int *dk)
-{
-    *heads = c->H;
-    *dk = width(c);
-}
-
 struct acts {
-    real *row;          // (B, T, row)
-    real *qkv;          // (B, T, 3, H, e) as the core takes them
-    real *shrink;       // (B, T, 2, H) what q and k were multiplied by to have length 1
-    real *beta, *log_a; // (B, T, H)
-    real *o, *gated;    // (B, T, H, e)
-    real *core;         // kept of the core, or its scratch in extend
+    real *row, *drow;           // (B, T, row)
+    real *qkv, *dqkv;           // (B, T, 3, H, e) as the core takes them
+    real *shrink;               // (B, T, 2, H) what q and k were multiplied by to have length 1
+    real *beta, *log_a;         // (B, T, H)
+    real *dbeta, *dlog_a;
+    real *sums;                 // (B, H, 2) of dtb, alog
+    struct rows rows;           // of qkv
+    struct conv conv;
+    struct leave out;
+    struct delta core;
+    struct delta_grad dcore;
+    real *saved, *scratch;      // of the core
+    size_t past, S;             // where the states of conv and core are
 };
 
-struct grads {
-    real *drow, *dqkv;  // as row, qkv
-    real *dbeta;        // (B, T, H)
-    real *dlog_a;       // (B, T, H)
-    real *d_o, *normed; // as o
-    real *sums;         // (B, H, 2) of dtb, alog
-    real *partial;      // of the norm
-    real *core;         // scratch of the core
-};
-
-static struct norm head_norm(const struct mixer_cfg *c)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    return (struct norm){c->H, width(c), true, (real)1e-5};
-}
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t n = room_rows(m), C = c->C;
+    const int    e = width(c);
 
-static struct delta shape(const struct mixer_cfg *c, int B, int T)
-{
-    return (struct delta){.B = B, .T = T, .H = c->H, .dk = width(c), .dv = width(c),
-                          .ld = qkv(c), .ld_o = c->C, .scale = 1 / (real)sqrt(width(c))};
-}
-
-static struct delta core_of(const struct ctx *ctx, const struct acts *a)
-{
-    struct delta s = shape(ctx->cfg, ctx->B, ctx->T);
-
-    s.q = a->qkv, s.k = s.q + ctx->cfg->C, s.v = s.k + ctx->cfg->C;
-    s.log_a = a->log_a, s.beta = a->beta;
-    return s;
-}
-
-static struct conv conv_of(const struct ctx *ctx, int B)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-
-    return (struct conv){.B = B, .T = ctx->T, .C = qkv(c), .ld_x = row(c), .ld_y = qkv(c),
-                         .w = ctx->w[CQ], .silu = true};
-}
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T,
-                    bool train)
-{
-    struct arena m = arena_over(base);
-    struct delta core = shape(c, B, T);
-    size_t       n = (size_t)B * T;
-
-    a->row = arena_reals(&m, n * row(c));
-    a->qkv = arena_reals(&m, n * qkv(c));
-    a->shrink = arena_reals(&m, n * 2 * c->H);
-    a->beta = arena_reals(&m, n * c->H);
-    a->log_a = arena_reals(&m, n * c->H);
-    a->o = arena_reals(&m, n * c->C);
-    a->gated = arena_reals(&m, n * c->C);
-    a->core = arena_reals(&m, train ? delta_kept(&core) : delta_scratch(&core, false));
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B,
-                          int T)
-{
-    struct arena m = arena_over(base);
-    struct delta core = shape(c, B, T);
-    struct norm  o = head_norm(c);
-    size_t       n = (size_t)B * T;
-
-    g->drow = arena_reals(&m, n * row(c));
-    g->dqkv = arena_reals(&m, n * qkv(c));
-    g->dbeta = arena_reals(&m, n * c->H);
-    g->dlog_a = arena_reals(&m, n * c->H);
-    g->d_o = arena_reals(&m, n * c->C);
-    g->normed = arena_reals(&m, n * c->C);
-    g->sums = arena_reals(&m, (size_t)B * c->H * 2);
-    g->partial = arena_reals(&m, norm_partial(&o));
-    g->core = arena_reals(&m, delta_scratch(&core, true));
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct delta core = shape(c, B, T);
-    struct acts  a;
-    struct grads g;
-    size_t       extend = carve(&a, NULL, c, B, T, false);
-    size_t       back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T, true);
-    s->scratch = back > extend ? back : extend;
-    s->state = ((CONV_TAPS - 1) * (size_t)qkv(c) + delta_state(&core)) * sizeof(real);
+    a->row = room_keep(m, n * row(c));
+    a->drow = room_back(m, n * row(c));
+    a->qkv = room_keep(m, n * qkv(c));
+    a->dqkv = room_back(m, n * qkv(c));
+    a->rows = (struct rows){.Hk = c->H, .k = C, .ld = qkv(c)};
+    a->shrink = room_keep(m, n * 2 * c->H);
+    a->beta = room_keep(m, n * c->H);
+    a->log_a = room_keep(m, n * c->H);
+    a->dbeta = room_back(m, n * c->H);
+    a->dlog_a = room_back(m, n * c->H);
+    a->sums = room_back(m, (size_t)m->B * c->H * 2);
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = qkv(c), .ld_x = row(c), .ld_y = qkv(c),
+                            .w = room_param(m, CQ), .silu = true};
+    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM, .wo = WO};
+    leave_carve(&a->out, m);
+    a->core = (struct delta){
+        .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
+        .q = a->qkv, .k = room_at(a->qkv, C), .v = room_at(a->qkv, 2 * C), .ld = qkv(c),
+        .ld_o = C, .log_a = a->log_a, .beta = a->beta,
+    };
+    a->dcore = (struct delta_grad){a->dqkv, room_at(a->dqkv, C), room_at(a->dqkv, 2 * C),
+                                   a->dlog_a, a->dbeta};
+    a->saved = room_save(m, delta_kept(&a->core));
+    a->scratch = room_work(m, delta_scratch(&a->core, m->call == BACKWARD));
+    a->past = room_state(m, conv_state(&a->conv));
+    a->S = room_state(m, delta_state(&a->core));
 }
 
 static inline void scale(real *z, real s, int e)
@@ -185,21 +127,20 @@ static inline void scale(real *z, real s, int e)
 }
 
 /* What the core takes, from rows of which qkv is the convolution. */
-static void prepare(struct ctx *ctx, struct acts *a)
+static void prepare(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  H = c->H, e = width(c);
 
-    rotate(&ctx->angles, a->qkv, ctx->B, ctx->T, H, qkv(c));
-    rotate(&ctx->angles, a->qkv + c->C, ctx->B, ctx->T, H, qkv(c));
+    rows_rotate(ctx, &a->rows, a->qkv);
     #pragma omp parallel for schedule(static) if (n > 32)
     for (long i = 0; i < n; i++) {
         const real *z = a->row + i * row(c);
 
         for (int j = 0; j < 2 * H; j++) {
             real *head = a->qkv + i * qkv(c) + (size_t)j * e;
-            real  s = 1 / (real)sqrt(unit_dot(head, head, e) + (real)1e-6);
+            real  s = 1 / (real)sqrt(vdot(head, head, e) + (real)1e-6);
 
             a->shrink[i * 2 * H + j] = s;
             scale(head, s, e);
@@ -213,56 +154,22 @@ static void prepare(struct ctx *ctx, struct acts *a)
     }
 }
 
-/* y from o and g. */
-static void finish(struct ctx *ctx, struct acts *a, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    const size_t C = c->C;
-    struct norm  o = head_norm(c);
-
-    rms_forward(&o, a->gated, C, a->o, C, ctx->w[NORM], n);
-    gate_forward(GATE_SILU, a->gated, C, a->gated, C, a->row + qkv(c), row(c), n, c->C);
-    linear_forward(y, a->gated, ctx->w[WO], n, c->C, c->C);
-}
-
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct conv  conv = conv_of(ctx, ctx->B);
-    struct acts  a;
-    struct delta core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    core = core_of(ctx, &a);
-    linear_forward(a.row, x, ctx->w[WQ], (long)ctx->B * ctx->T, c->C, row(c));
-    conv_forward(&conv, a.qkv, a.row);
-    prepare(ctx, &a);
-    delta_forward(&core, a.o, a.core, ctx->scratch);
-    finish(ctx, &a, y);
-}
-
-/* From dy to the gradients of o and g. */
-static void finish_back(struct ctx *ctx, const struct acts *a, struct grads *g,
-                        const real *dy)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    const size_t C = c->C, ld = row(c), at = qkv(c);
-    struct norm  o = head_norm(c);
-
-    linear_backward(g->d_o, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, c->C, c->C);
-    rms_forward(&o, g->normed, C, a->o, C, ctx->w[NORM], n);
-    gate_backward(GATE_SILU, g->d_o, g->drow + at, ld, g->d_o, C, g->normed, C, a->row + at,
-                  ld, n, c->C);
-    rms_backward(&o, g->d_o, C, 0, ctx->dw[NORM], g->d_o, C, a->o, C, ctx->w[NORM], n,
-                 g->partial);
+    linear_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
+    conv_forward(&a->conv, a->qkv, a->row);
+    prepare(ctx, a);
+    delta_forward(&a->core, a->out.o, a->saved, a->scratch);
+    leave_forward(ctx, &a->out, y, a->row + qkv(c), row(c));
 }
 
 /* d <- d - z (z . d) */
 static inline void tangent(real *d, const real *z, int e)
 {
-    real along = unit_dot(z, d, e);
+    real along = vdot(z, d, e);
 
     #pragma omp simd
     for (int j = 0; j < e; j++)
@@ -271,29 +178,27 @@ static inline void tangent(real *d, const real *z, int e)
 
 /* Back through length and rotation:  d <- s R^-1 (d - z (z . d)), s of shrink. The angles take
  * their gradient from z of length 1 and its d: s comes last. */
-static void length_back(struct ctx *ctx, const struct acts *a, struct grads *g)
+static void length_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
+    const long   n = ctx_rows(ctx);
     const int    H = c->H, e = width(c);
-    const size_t C = c->C, ld = qkv(c);
+    const size_t ld = qkv(c);
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
         for (int j = 0; j < 2 * H; j++)
-            tangent(g->dqkv + i * ld + (size_t)j * e, a->qkv + i * ld + (size_t)j * e, e);
-    rotate_back(&ctx->angles, a->qkv, g->dqkv, ctx->B, ctx->T, H, ld, ld);
-    rotate_back(&ctx->angles, a->qkv + C, g->dqkv + C, ctx->B, ctx->T, H, ld, ld);
+            tangent(a->dqkv + i * ld + (size_t)j * e, a->qkv + i * ld + (size_t)j * e, e);
+    rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
         for (int j = 0; j < 2 * H; j++)
-            scale(g->dqkv + i * ld + (size_t)j * e, a->shrink[i * 2 * H + j], e);
+            scale(a->dqkv + i * ld + (size_t)j * e, a->shrink[i * 2 * H + j], e);
 }
 
 /* db = dbeta beta sigmoid(-b),  da = -e^alog dg sigmoid(a + dtb)  of head h of sequence b, and
  * the sums over its tokens. */
-static void gates_back(const struct ctx *ctx, const struct acts *a, struct grads *g, int b,
-                       int h)
+static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const real rate = (real)exp(ctx->w[ALOG][h]);
@@ -302,72 +207,56 @@ static void gates_back(const struct ctx *ctx, const struct acts *a, struct grads
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
         const real *z = a->row + i * row(c);
         size_t      at = i * c->H + h;
-        real       *dz = g->drow + i * row(c), dg = g->dlog_a[at];
+        real       *dz = a->drow + i * row(c), dg = a->dlog_a[at];
         real        da = -rate * dg * vsigmoid(z[a_at(c) + h] + ctx->w[DTB][h]);
 
-        dz[b_at(c) + h] = g->dbeta[at] * a->beta[at] * vsigmoid(-z[b_at(c) + h]);
+        dz[b_at(c) + h] = a->dbeta[at] * a->beta[at] * vsigmoid(-z[b_at(c) + h]);
         dz[a_at(c) + h] = da;
         dtb += da;
         dalog += a->log_a[at] * dg;
     }
-    g->sums[2 * (b * c->H + h)] = (real)dtb;
-    g->sums[2 * (b * c->H + h) + 1] = (real)dalog;
+    a->sums[2 * (b * c->H + h)] = (real)dtb;
+    a->sums[2 * (b * c->H + h) + 1] = (real)dalog;
 }
 
-static void core_back(struct ctx *ctx, const struct acts *a, struct grads *g)
+static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct delta core = core_of(ctx, a);
-    real        *dq = g->dqkv, *dk = dq + c->C, *dv = dk + c->C;
-    struct delta_grad d = {dq, dk, dv, g->dlog_a, g->dbeta};
+    const int H = ctx->cfg->H;
 
-    delta_backward(&core, &d, g->d_o, a->core, g->core);
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < ctx->B; b++)
-        for (int h = 0; h < c->H; h++)
-            gates_back(ctx, a, g, b, h);
-    for (int i = 0; i < ctx->B * c->H; i++) {
-        ctx->dw[DTB][i % c->H] += g->sums[2 * i];
-        ctx->dw[ALOG][i % c->H] += g->sums[2 * i + 1];
+        for (int h = 0; h < H; h++)
+            head_back(ctx, a, b, h);
+    for (int i = 0; i < ctx->B * H; i++) {
+        ctx->dw[DTB][i % H] += a->sums[2 * i];
+        ctx->dw[ALOG][i % H] += a->sums[2 * i + 1];
     }
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    struct conv  conv = conv_of(ctx, ctx->B);
-    struct acts  a;
-    struct grads g;
+    const size_t at = qkv(c), ld = row(c);
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    finish_back(ctx, &a, &g, dy);
-    core_back(ctx, &a, &g);
-    length_back(ctx, &a, &g);
-    conv_backward(&conv, g.drow, ctx->dw[CQ], NULL, g.dqkv, a.row);
-    linear_backward(dx, 1, ctx->dw[WQ], g.drow, x, ctx->w[WQ], n, c->C, row(c));
+    leave_backward(ctx, &a->out, a->drow + at, dy, a->row + at, ld);
+    delta_backward(&a->core, &a->dcore, a->out.d_o, a->saved, a->scratch);
+    gates_back(ctx, a);
+    length_back(ctx, a);
+    conv_backward(&a->conv, a->drow, ctx->dw[CQ], NULL, a->dqkv, a->row);
+    linear_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct conv  conv = conv_of(ctx, 1);
-    struct acts  a;
-    struct delta core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->scratch, c, ctx->B, ctx->T, false);
-    core = core_of(ctx, &a);
-    linear_forward(a.row, x, ctx->w[WQ], (long)ctx->B * ctx->T, c->C, row(c));
-    for (int b = 0; b < ctx->B; b++) {
-        size_t i = (size_t)b * ctx->T;
-        real  *past = state[b];
-
-        conv_extend(&conv, &past, a.qkv + i * qkv(c), a.row + i * row(c));
-    }
-    prepare(ctx, &a);
-    delta_extend(&core, state, (CONV_TAPS - 1) * (size_t)qkv(c), a.o, a.core);
-    finish(ctx, &a, y);
+    linear_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
+    conv_extend_at(&a->conv, state, a->past, a->qkv, a->row);
+    prepare(ctx, a);
+    delta_extend(&a->core, state, a->S, a->out.o, a->scratch);
+    leave_forward(ctx, &a->out, y, a->row + qkv(c), row(c));
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -384,8 +273,8 @@ const struct mixer mixer_deltanet = {
     .opts     = opts,
     .check    = check,
     .params   = params,
-    .angles   = angles,
-    .sizes    = sizes,
+    .angles   = rows_angles,
+    .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,

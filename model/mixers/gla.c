@@ -10,13 +10,11 @@
  * A rotation commutes with the decay only if the channels of a pair (j, j + dk/2) share it. With a
  * position encoding there are therefore half as many decays.
  */
-#include "model/arena.h"
 #include "model/conv.h"
 #include "model/core_vector.h"
-#include "model/gate.h"
 #include "model/linear.h"
 #include "model/mixer.h"
-#include "model/norm.h"
+#include "model/rows.h"
 #include "model/vmath.h"
 
 #include <math.h>
@@ -34,15 +32,8 @@ static const struct opt opts[] = {
     {0},
 };
 
-static int dk_of(const struct mixer_cfg *c)
-{
-    return c->opt[DK] > 0 ? (int)c->opt[DK] : c->C / c->H / 2;
-}
-
-static int dv_of(const struct mixer_cfg *c)
-{
-    return c->opt[DV] > 0 ? (int)c->opt[DV] : c->C / c->H;
-}
+static int dk_of(const struct mixer_cfg *c) { return opt_or(c, DK, c->C / c->H / 2); }
+static int dv_of(const struct mixer_cfg *c) { return opt_or(c, DV, c->C / c->H); }
 
 static bool has_conv(const struct mixer_cfg *c) { return c->opt[CONV] > 0; }
 static bool tied(const struct mixer_cfg *c) { return c->position != &position_none; }
@@ -89,112 +80,67 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
 }
 
 struct acts {
-    real *row;          // (B, T, row)
-    real *qkv;          // (B, T, qkv) after convolution; without one it is the row
-    size_t ld;          // of qkv
-    real *low;          // (B, T, rank) Wa1 x
-    real *g;            // (B, T, H, dk)
-    real *o;            // (B, T, H, dv)
-    real *gated;        // as o
-    real *core;         // kept of the core
-    real *z;            // (B, T, z) logits of tied decays, not kept
+    real *row, *drow;           // (B, T, row)
+    real *qkv, *dqkv;           // (B, T, qkv) after convolution; without one it is the row
+    real *low, *dlow;           // (B, T, rank) Wa1 x
+    real *z, *dz;               // (B, T, z) logits; without tied decays z is g
+    real *g, *dg;               // (B, T, H, dk)
+    real *dba;                  // (B, z)
+    struct rows rows;           // of qkv
+    struct conv conv;
+    struct leave out;
+    struct vector core;
+    struct vector_grad dcore;
+    real *saved, *scratch;      // of the core
+    size_t past, S;             // where the states of conv and core are
 };
 
-struct grads {
-    real *drow;         // as row
-    real *dqkv;         // as qkv
-    real *dg, *dz;      // as g, z
-    real *dlow;         // as low
-    real *dba;          // (B, z)
-    real *d_o, *normed; // as o
-    real *partial;      // of the norm
-    real *core;         // scratch of the core
-};
-
-static struct norm head_norm(const struct mixer_cfg *c)
+static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
 {
-    return (struct norm){c->H, dv_of(c), true, (real)1e-5};
+    const size_t n = room_rows(m);
+    const bool   conv = has_conv(c);
+
+    a->row = room_keep(m, n * n_row(c));
+    a->drow = room_back(m, n * n_row(c));
+    a->qkv = conv ? room_keep(m, n * n_qkv(c)) : a->row;
+    a->dqkv = conv ? room_back(m, n * n_qkv(c)) : a->drow;
+    a->rows = (struct rows){.Hk = c->H, .k = n_k(c), .ld = conv ? n_qkv(c) : n_row(c)};
+    a->low = room_keep(m, n * rank(c));
+    a->dlow = room_back(m, n * rank(c));
+    a->g = room_keep(m, n * n_k(c));
+    a->dg = room_back(m, n * n_k(c));
+    a->z = tied(c) ? room_work(m, n * n_z(c)) : a->g;
+    a->dz = room_back(m, n * n_z(c));
+    a->dba = room_back(m, (size_t)m->B * n_z(c));
 }
 
-static struct vector shape(const struct mixer_cfg *c, int B, int T)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    return (struct vector){.B = B, .T = T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
-                           .scale = 1 / (real)sqrt(dk_of(c))};
-}
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t k = n_k(c);
 
-static struct vector core_of(const struct ctx *ctx, const struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct vector s = shape(c, ctx->B, ctx->T);
-
-    s.q = a->qkv, s.k = s.q + n_k(c), s.v = s.k + n_k(c), s.g = a->g;
-    s.ld_q = s.ld_k = s.ld_v = a->ld;
-    s.ld_g = n_k(c);
-    s.ld_o = n_v(c);
-    return s;
-}
-
-static struct conv conv_of(const struct ctx *ctx, int B)
-{
-    return (struct conv){.B = B, .T = ctx->T, .C = n_qkv(ctx->cfg), .ld_x = n_row(ctx->cfg),
-                         .ld_y = n_qkv(ctx->cfg), .w = ctx->w[CQ], .silu = true};
-}
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T, bool train)
-{
-    struct arena  m = arena_over(base);
-    struct vector core = shape(c, B, T);
-    size_t        n = (size_t)B * T;
-
-    a->row = arena_reals(&m, n * n_row(c));
-    a->qkv = has_conv(c) ? arena_reals(&m, n * n_qkv(c)) : a->row;
-    a->ld = has_conv(c) ? n_qkv(c) : n_row(c);
-    a->low = arena_reals(&m, n * rank(c));
-    a->g = arena_reals(&m, n * n_k(c));
-    a->o = arena_reals(&m, n * n_v(c));
-    a->gated = arena_reals(&m, n * n_v(c));
-    a->core = arena_reals(&m, train ? vector_kept(&core) : 0);
-    a->z = arena_reals(&m, train ? 0 : n * n_z(c));
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena  m = arena_over(base);
-    struct vector core = shape(c, B, T);
-    struct norm   o = head_norm(c);
-    size_t        n = (size_t)B * T;
-
-    g->drow = arena_reals(&m, n * n_row(c));
-    g->dqkv = has_conv(c) ? arena_reals(&m, n * n_qkv(c)) : g->drow;
-    g->dg = arena_reals(&m, n * n_k(c));
-    g->dz = arena_reals(&m, n * n_z(c));
-    g->dlow = arena_reals(&m, n * rank(c));
-    g->dba = arena_reals(&m, (size_t)B * n_z(c));
-    g->d_o = arena_reals(&m, n * n_v(c));
-    g->normed = arena_reals(&m, n * n_v(c));
-    g->partial = arena_reals(&m, norm_partial(&o));
-    g->core = arena_reals(&m, vector_scratch(&core));
-    return m.used;
-}
-
-/* Inputs that the convolution remembers. */
-static size_t past(const struct mixer_cfg *c)
-{
-    return has_conv(c) ? (CONV_TAPS - 1) * (size_t)n_qkv(c) : 0;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct vector core = shape(c, B, T);
-    struct acts   a;
-    struct grads  g;
-    size_t        extend = carve(&a, NULL, c, B, T, false);
-    size_t        back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T, true);
-    s->scratch = back > extend ? back : extend;
-    s->state = (past(c) + vector_state(&core)) * sizeof(real);
+    carve_rows(a, m, c);
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = n_qkv(c), .ld_x = n_row(c),
+                            .ld_y = n_qkv(c), .silu = true};
+    if (has_conv(c))
+        a->conv.w = room_param(m, CQ);
+    a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
+                            .wo = WO};
+    leave_carve(&a->out, m);
+    a->core = (struct vector){
+        .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
+        .scale = 1 / (real)sqrt(dk_of(c)),
+        .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, 2 * k), .g = a->g,
+        .ld_q = a->rows.ld, .ld_k = a->rows.ld, .ld_v = a->rows.ld, .ld_g = k, .ld_o = n_v(c),
+    };
+    a->dcore = (struct vector_grad){
+        .dq = a->dqkv, .dk = room_at(a->dqkv, k), .dv = room_at(a->dqkv, 2 * k), .dg = a->dg,
+        .ld_dq = a->rows.ld, .ld_dk = a->rows.ld, .ld_dv = a->rows.ld, .ld_dg = k,
+    };
+    a->saved = room_save(m, vector_kept(&a->core));
+    a->scratch = room_back(m, vector_scratch(&a->core));
+    a->past = room_state(m, has_conv(c) ? conv_state(&a->conv) : 0);
+    a->S = room_state(m, vector_state(&a->core));
 }
 
 /* g from the logits of n rows; those of a head, of width e, serve dk / e channels each. */
@@ -217,88 +163,43 @@ static void decays(const struct ctx *ctx, real *g, const real *z, long n)
 }
 
 /* x to rows and decays; what depends on earlier tokens is left to the caller. */
-static void project(struct ctx *ctx, const real *x, struct acts *a)
+static void project(const struct ctx *ctx, const real *x, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
-    real      *z = tied(c) ? a->z : a->g;
+    const long n = ctx_rows(ctx);
 
     linear_forward(a->row, x, ctx->w[WQ], n, c->C, n_row(c));
     linear_forward(a->low, x, ctx->w[WA1], n, c->C, rank(c));
-    linear_forward(z, a->low, ctx->w[WA2], n, rank(c), n_z(c));
-    decays(ctx, a->g, z, n);
-}
-
-static void turn(struct ctx *ctx, struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-
-    rotate(&ctx->angles, a->qkv, ctx->B, ctx->T, c->H, a->ld);
-    rotate(&ctx->angles, a->qkv + n_k(c), ctx->B, ctx->T, c->H, a->ld);
-}
-
-/* y from o and r. */
-static void finish(struct ctx *ctx, struct acts *a, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long  n = (long)ctx->B * ctx->T;
-    const int   e = n_v(c);
-    struct norm o = head_norm(c);
-
-    rms_forward(&o, a->gated, e, a->o, e, ctx->w[NORM], n);
-    gate_forward(GATE_SILU, a->gated, e, a->gated, e, a->row + n_qkv(c), n_row(c), n, e);
-    linear_forward(y, a->gated, ctx->w[WO], n, e, c->C);
+    linear_forward(a->z, a->low, ctx->w[WA2], n, rank(c), n_z(c));
+    decays(ctx, a->g, a->z, n);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct acts   a;
-    struct vector core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    a.z = ctx->scratch;
-    core = core_of(ctx, &a);
-    project(ctx, x, &a);
-    if (has_conv(c)) {
-        struct conv conv = conv_of(ctx, ctx->B);
-
-        conv_forward(&conv, a.qkv, a.row);
-    }
-    turn(ctx, &a);
-    vector_forward(&core, a.o, a.core);
-    finish(ctx, &a, y);
-}
-
-/* From dy to the gradients of o and r. */
-static void finish_back(struct ctx *ctx, const struct acts *a, struct grads *g, const real *dy)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    const int    e = n_v(c);
-    const size_t ld = n_row(c), at = n_qkv(c);
-    struct norm  o = head_norm(c);
-
-    linear_backward(g->d_o, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, e, c->C);
-    rms_forward(&o, g->normed, e, a->o, e, ctx->w[NORM], n);
-    gate_backward(GATE_SILU, g->d_o, g->drow + at, ld, g->d_o, e, g->normed, e, a->row + at, ld,
-                  n, e);
-    rms_backward(&o, g->d_o, e, 0, ctx->dw[NORM], g->d_o, e, a->o, e, ctx->w[NORM], n, g->partial);
+    project(ctx, x, a);
+    if (has_conv(c))
+        conv_forward(&a->conv, a->qkv, a->row);
+    rows_rotate(ctx, &a->rows, a->qkv);
+    vector_forward(&a->core, a->out.o, a->saved);
+    leave_forward(ctx, &a->out, y, a->row + n_qkv(c), n_row(c));
 }
 
 /* Of head h of sequence b:  dz = dg (1 - e^{16 g}) / 16, over both channels where they are tied. */
-static void decay_back(const struct ctx *ctx, const struct acts *a, struct grads *g, int b, int h)
+static void decay_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int    e = n_z(c) / c->H, dk = dk_of(c);
     const size_t at = (size_t)h * e;
-    real        *dba = g->dba + (size_t)b * n_z(c) + at;
+    real        *dba = a->dba + (size_t)b * n_z(c) + at;
 
     memset(dba, 0, e * sizeof *dba);
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
         const real *gi = a->g + i * n_k(c) + (size_t)h * dk;
-        const real *dg = g->dg + i * n_k(c) + (size_t)h * dk, *more = dg + dk - e;
-        real       *dz = g->dz + i * n_z(c) + at;
+        const real *dg = a->dg + i * n_k(c) + (size_t)h * dk, *more = dg + dk - e;
+        real       *dz = a->dz + i * n_z(c) + at;
 
         for (int j = 0; j < e; j++) {
             dz[j] = (dg[j] + (e < dk ? more[j] : 0)) * vexpm1(TAU * gi[j]) / -TAU;
@@ -307,77 +208,47 @@ static void decay_back(const struct ctx *ctx, const struct acts *a, struct grads
     }
 }
 
-static void decays_back(struct ctx *ctx, const real *x, const struct acts *a, struct grads *g,
-                        real *dx)
+static void decays_back(const struct ctx *ctx, const real *x, const struct acts *a, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
 
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < ctx->B; b++)
         for (int h = 0; h < c->H; h++)
-            decay_back(ctx, a, g, b, h);
+            decay_back(ctx, a, b, h);
     for (int i = 0; i < ctx->B * n_z(c); i++)
-        ctx->dw[BA][i % n_z(c)] += g->dba[i];
-    linear_backward(g->dlow, 0, ctx->dw[WA2], g->dz, a->low, ctx->w[WA2], n, rank(c), n_z(c));
-    linear_backward(dx, 1, ctx->dw[WA1], g->dlow, x, ctx->w[WA1], n, c->C, rank(c));
-}
-
-static void core_back(struct ctx *ctx, const struct acts *a, struct grads *g)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const size_t  ld = a->ld, k = n_k(c);
-    struct vector core = core_of(ctx, a);
-    struct vector_grad d = {
-        .dq = g->dqkv, .dk = g->dqkv + k, .dv = g->dqkv + 2 * k, .dg = g->dg,
-        .ld_dq = ld, .ld_dk = ld, .ld_dv = ld, .ld_dg = k,
-    };
-
-    vector_backward(&core, &d, g->d_o, a->core, g->core);
-    rotate_back(&ctx->angles, a->qkv, g->dqkv, ctx->B, ctx->T, c->H, ld, ld);
-    rotate_back(&ctx->angles, a->qkv + k, g->dqkv + k, ctx->B, ctx->T, c->H, ld, ld);
-    if (has_conv(c)) {
-        struct conv conv = conv_of(ctx, ctx->B);
-
-        conv_backward(&conv, g->drow, ctx->dw[CQ], NULL, g->dqkv, a->row);
-    }
+        ctx->dw[BA][i % n_z(c)] += a->dba[i];
+    linear_backward(a->dlow, 0, ctx->dw[WA2], a->dz, a->low, ctx->w[WA2], n, rank(c), n_z(c));
+    linear_backward(dx, 1, ctx->dw[WA1], a->dlow, x, ctx->w[WA1], n, c->C, rank(c));
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct acts  a;
-    struct grads g;
+    const size_t r = n_qkv(c), ld = n_row(c);
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    finish_back(ctx, &a, &g, dy);
-    core_back(ctx, &a, &g);
-    decays_back(ctx, x, &a, &g, dx);
-    linear_backward(dx, 1, ctx->dw[WQ], g.drow, x, ctx->w[WQ], (long)ctx->B * ctx->T, c->C,
-                    n_row(c));
+    leave_backward(ctx, &a->out, a->drow + r, dy, a->row + r, ld);
+    vector_backward(&a->core, &a->dcore, a->out.d_o, a->saved, a->scratch);
+    rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
+    if (has_conv(c))
+        conv_backward(&a->conv, a->drow, ctx->dw[CQ], NULL, a->dqkv, a->row);
+    decays_back(ctx, x, a, dx);
+    linear_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C, n_row(c));
 }
 
-/* The state of a sequence: the inputs of the convolution, then S. */
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct acts   a;
-    struct vector core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->scratch, c, ctx->B, ctx->T, false);
-    core = core_of(ctx, &a);
-    project(ctx, x, &a);
-    for (int b = 0; has_conv(c) && b < ctx->B; b++) {
-        struct conv conv = conv_of(ctx, 1);
-        size_t      at = (size_t)b * ctx->T;
-        real       *inputs = state[b];
-
-        conv_extend(&conv, &inputs, a.qkv + at * conv.ld_y, a.row + at * conv.ld_x);
-    }
-    turn(ctx, &a);
-    vector_extend(&core, state, past(c), a.o);
-    finish(ctx, &a, y);
+    project(ctx, x, a);
+    if (has_conv(c))
+        conv_extend_at(&a->conv, state, a->past, a->qkv, a->row);
+    rows_rotate(ctx, &a->rows, a->qkv);
+    vector_extend(&a->core, state, a->S, a->out.o);
+    leave_forward(ctx, &a->out, y, a->row + n_qkv(c), n_row(c));
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -398,7 +269,7 @@ const struct mixer mixer_gla = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .sizes    = sizes,
+    .carve    = carve,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -10,12 +10,12 @@
  * e^{top_u - top_0} back as the weight of token u and keeps it in range by a running maximum, which
  * starts with the first token and sees no later one. Features are computed anew for backward.
  */
-#include "model/arena.h"
 #include "model/core_scalar.h"
 #include "model/feature.h"
 #include "model/linear.h"
 #include "model/mixer.h"
 #include "model/norm.h"
+#include "model/rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -53,15 +53,10 @@ static int dk_of(const struct mixer_cfg *c)
 {
     int e = c->C / c->H;
 
-    if (c->opt[DK] > 0)
-        return (int)c->opt[DK];
-    return map_of(c) == FEATURE_TAYLOR && e > TAYLOR_DK ? TAYLOR_DK : e;
+    return opt_or(c, DK, map_of(c) == FEATURE_TAYLOR && e > TAYLOR_DK ? TAYLOR_DK : e);
 }
 
-static int dv_of(const struct mixer_cfg *c)
-{
-    return c->opt[DV] > 0 ? (int)c->opt[DV] : c->C / c->H;
-}
+static int dv_of(const struct mixer_cfg *c) { return opt_or(c, DV, c->C / c->H); }
 
 static int m_of(const struct mixer_cfg *c)
 {
@@ -130,148 +125,85 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 
 /* ---- memory ----------------------------------------------------------------------------------- */
 
-/* The core without its rows. */
-static struct scalar shape(const struct mixer_cfg *c, int B, int T)
-{
-    static const real some = 0;
-
-    return (struct scalar){
-        .B = B, .T = T, .H = c->H, .dk = m_of(c), .dv = dv_of(c),
-        .log_i = weighted(c) ? &some : NULL,
-        .den = normalised(c) ? SCALAR_SUM : SCALAR_PLAIN,
-    };
-}
-
-struct kept {
-    real *qkv;          // (B, T, row), rotated
-    real *o;            // (B, T, H, dv) of the core
-    real *core;
+struct acts {
+    real *qkv, *dqkv;           // (B, T, row), rotated
+    real *q, *k, *dq, *dk;      // (B, T, H, m) features; of id: q and k of qkv
+    real *top_q, *top;          // (B, T, H) of q and k, for favor
+    real *o, *d_o;              // (B, T, H, dv) of the core
+    real *normed;               // as o, with normalise = 0; otherwise o
+    real *partial;              // of the norm
+    struct rows rows;
+    struct feature fq, fk;
+    struct norm norm;
+    struct scalar core;
+    real *saved, *scratch;      // of the core
+    size_t S, first;            // where its state is, and top_0 (H) of favor
 };
 
-static size_t carve_kept(struct kept *k, void *base, const struct mixer_cfg *c, int B, int T)
+static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
 {
-    struct arena  a = arena_over(base);
-    struct scalar s = shape(c, B, T);
-    size_t        n = (size_t)B * T;
+    const size_t n = room_rows(m), features = n * c->H * m_of(c), k = k_at(c);
+    const bool   id = map_of(c) == FEATURE_ID;
 
-    k->qkv = arena_reals(&a, n * row(c));
-    k->o = arena_reals(&a, n * outs(c));
-    k->core = arena_reals(&a, scalar_kept(&s));
-    return a.used;
-}
-
-struct work {
-    real *q, *k;        // (B, T, H, m) features; of id: q and k of qkv
-    real *top_q, *top;  // (B, T, H) of q and k, for favor
-    real *normed;       // (B, T, H, dv) with normalise = 0
-};
-
-static size_t features_of(const struct mixer_cfg *c)
-{
-    return map_of(c) == FEATURE_ID ? 0 : (size_t)c->H * m_of(c);
-}
-
-static size_t carve_work(struct work *w, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena a = arena_over(base);
-    size_t       n = (size_t)B * T, tops = weighted(c) ? n * c->H : 0;
-
-    w->q = arena_reals(&a, n * features_of(c));
-    w->k = arena_reals(&a, n * features_of(c));
-    w->top_q = arena_reals(&a, tops);
-    w->top = arena_reals(&a, tops);
-    w->normed = arena_reals(&a, normalised(c) ? 0 : n * outs(c));
-    return a.used;
-}
-
-struct grads {
-    struct work w;
-    real *dqkv, *d_o;   // as qkv, o
-    real *dq, *dk;      // as q, k of work
-    real *core;
-    real *partial;      // of the norm
-};
-
-static struct norm head_norm(const struct mixer_cfg *c)
-{
-    return (struct norm){c->H, dv_of(c), true, (real)1e-5};
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena  a = arena_over(base);
-    struct scalar s = shape(c, B, T);
-    struct norm   o = head_norm(c);
-    size_t        n = (size_t)B * T, work = carve_work(&g->w, NULL, c, B, T);
-
-    carve_work(&g->w, arena_bytes(&a, work), c, B, T);
-    g->dqkv = arena_reals(&a, n * row(c));
-    g->d_o = arena_reals(&a, n * outs(c));
-    g->dq = arena_reals(&a, n * features_of(c));
-    g->dk = arena_reals(&a, n * features_of(c));
-    g->core = arena_reals(&a, scalar_scratch(&s));
-    g->partial = arena_reals(&a, normalised(c) ? 0 : norm_partial(&o));
-    return a.used;
-}
-
-/* Scratch of extend. */
-struct extension {
-    struct kept part;
-    struct work w;
-};
-
-static size_t carve_extension(struct extension *x, void *base, const struct mixer_cfg *c, int B,
-                              int T)
-{
-    struct arena a = arena_over(base);
-    size_t       part = carve_kept(&x->part, NULL, c, B, T), work = carve_work(&x->w, NULL, c, B, T);
-
-    carve_kept(&x->part, arena_bytes(&a, part), c, B, T);
-    carve_work(&x->w, arena_bytes(&a, work), c, B, T);
-    return a.used;
-}
-
-/* State: the core's, then top_0 (H) of favor. */
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct kept      k;
-    struct grads     g;
-    struct extension x;
-    struct scalar    core = shape(c, B, T);
-    size_t           back = carve_grads(&g, NULL, c, B, T), ext = carve_extension(&x, NULL, c, B, T);
-
-    s->kept = carve_kept(&k, NULL, c, B, T);
-    s->scratch = back > ext ? back : ext;
-    s->state = (scalar_state(&core) + (weighted(c) ? c->H : 0)) * sizeof(real);
-}
-
-/* ---- forward and backward --------------------------------------------------------------------- */
-
-static void project(struct ctx *ctx, const real *x, struct kept *k)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    size_t ld = row(c);
-
-    linear_forward(k->qkv, x, ctx->w[WQ], (long)ctx->B * ctx->T, c->C, (int)ld);
-    rotate(&ctx->angles, k->qkv, ctx->B, ctx->T, c->H, ld);
-    rotate(&ctx->angles, k->qkv + k_at(c), ctx->B, ctx->T, c->H, ld);
+    a->qkv = room_keep(m, n * row(c));
+    a->dqkv = room_back(m, n * row(c));
+    a->q = id ? a->qkv : room_work(m, features);
+    a->k = id ? room_at(a->qkv, k) : room_work(m, features);
+    a->dq = id ? a->dqkv : room_back(m, features);
+    a->dk = id ? room_at(a->dqkv, k) : room_back(m, features);
+    a->top_q = weighted(c) ? room_work(m, n * c->H) : NULL;
+    a->top = weighted(c) ? room_work(m, n * c->H) : NULL;
+    a->o = room_keep(m, n * outs(c));
+    a->d_o = room_back(m, n * outs(c));
+    a->norm = (struct norm){c->H, dv_of(c), true, (real)1e-5};
+    a->normed = normalised(c) ? a->o : room_work(m, n * outs(c));
+    a->partial = normalised(c) ? NULL : room_back(m, norm_partial(&a->norm));
 }
 
 /* The map of q (side 0) or k (side 1). */
-static struct feature feature_of(const struct ctx *ctx, int side)
+static struct feature feature_of(const struct room *m, const struct mixer_cfg *c, int side)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     struct feature f = {
-        .map = map_of(c), .B = ctx->B, .T = ctx->T, .H = c->H, .dk = dk_of(c), .m = m_of(c),
-        .pos = ctx->pos, .horizon = c->opt[MAX_LEN] > 0 ? (int)c->opt[MAX_LEN] : c->context,
+        .map = map_of(c), .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .m = m_of(c),
+        .horizon = opt_or(c, MAX_LEN, c->context),
     };
 
     if (f.map == FEATURE_HEDGEHOG)
-        f.w = ctx->w[side ? HK : HQ], f.b = ctx->w[side ? HKB : HQB];
+        f.w = room_param(m, side ? HK : HQ), f.b = room_param(m, side ? HKB : HQB);
     if (f.map == FEATURE_FAVOR)
-        f.w = ctx->w[PROJ];
+        f.w = room_param(m, PROJ);
     return f;
 }
+
+/* What keeps the sum of weights off zero; favor's are positive, but may all underflow. */
+static real eps_of(enum feature_map map)
+{
+    return map == FEATURE_TAYLOR ? 0 : (real)(map == FEATURE_FAVOR ? 1e-30 : 1e-6);
+}
+
+static void carve(struct room *m, const struct mixer_cfg *c)
+{
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t ld = map_of(c) == FEATURE_ID ? row(c) : (size_t)c->H * m_of(c);
+
+    carve_rows(a, m, c);
+    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = k_at(c), .ld = row(c)};
+    a->fq = feature_of(m, c, 0);
+    a->fk = feature_of(m, c, 1);
+    a->core = (struct scalar){
+        .B = m->B, .T = m->T, .H = c->H, .dk = m_of(c), .dv = dv_of(c),
+        .den = normalised(c) ? SCALAR_SUM : SCALAR_PLAIN, .den_eps = eps_of(map_of(c)),
+        .scale = normalised(c) ? 1 : 1 / (real)sqrt(dk_of(c)),
+        .q = a->q, .k = a->k, .v = room_at(a->qkv, v_at(c)), .log_i = a->top,
+        .ld_q = ld, .ld_k = ld, .ld_v = row(c), .ld_i = c->H, .ld_o = outs(c),
+    };
+    a->saved = room_save(m, scalar_kept(&a->core));
+    a->scratch = room_back(m, scalar_scratch(&a->core));
+    a->S = room_state(m, scalar_state(&a->core));
+    a->first = room_state(m, weighted(c) ? c->H : 0);
+}
+
+/* ---- forward and backward --------------------------------------------------------------------- */
 
 /* top_t <- top_t - top_0, the one of the sequence's first token, which state[b] + at keeps. */
 static void rebase(const struct ctx *ctx, real *top, void *const *state, size_t at)
@@ -290,141 +222,100 @@ static void rebase(const struct ctx *ctx, real *top, void *const *state, size_t 
         }
 }
 
-static void map_features(const struct ctx *ctx, const struct kept *k, struct work *w,
-                         void *const *state)
+static void map_features(const struct ctx *ctx, struct acts *a, void *const *state)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct feature fq = feature_of(ctx, 0), fk = feature_of(ctx, 1);
-    struct scalar  core = shape(c, ctx->B, ctx->T);
-    bool           tops = weighted(c);
 
-    if (fq.map == FEATURE_ID) {
-        w->q = k->qkv, w->k = k->qkv + k_at(c);
+    if (map_of(c) == FEATURE_ID)
         return;
-    }
-    feature_forward(&fq, w->q, tops ? w->top_q : NULL, k->qkv, row(c));
-    feature_forward(&fk, w->k, tops ? w->top : NULL, k->qkv + k_at(c), row(c));
-    if (tops)
-        rebase(ctx, w->top, state, scalar_state(&core));
+    a->fq.pos = a->fk.pos = ctx->pos;
+    feature_forward(&a->fq, a->q, a->top_q, a->qkv, row(c));
+    feature_forward(&a->fk, a->k, a->top, a->qkv + k_at(c), row(c));
+    if (weighted(c))
+        rebase(ctx, a->top, state, a->first);
 }
 
-/* What keeps the sum of weights off zero; favor's are positive, but may all underflow. */
-static real eps_of(enum feature_map map)
+/* The core's output as Wo takes it, in a->normed. */
+static void normalise(const struct ctx *ctx, const struct acts *a)
 {
-    return map == FEATURE_TAYLOR ? 0 : (real)(map == FEATURE_FAVOR ? 1e-30 : 1e-6);
+    const size_t e = outs(ctx->cfg);
+
+    if (!normalised(ctx->cfg))
+        rms_forward(&a->norm, a->normed, e, a->o, e, ctx->w[norm_at(ctx->cfg)], ctx_rows(ctx));
 }
 
-static struct scalar core_of(const struct ctx *ctx, const struct kept *k, const struct work *w)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct scalar s = shape(c, ctx->B, ctx->T);
-
-    s.q = w->q, s.k = w->k, s.v = k->qkv + v_at(c);
-    s.ld_q = s.ld_k = map_of(c) == FEATURE_ID ? row(c) : features_of(c);
-    s.ld_v = row(c);
-    s.ld_o = outs(c);
-    s.log_i = weighted(c) ? w->top : NULL;
-    s.ld_i = c->H;
-    s.scale = normalised(c) ? 1 : 1 / (real)sqrt(dk_of(c));
-    s.den_eps = eps_of(map_of(c));
-    return s;
-}
-
-/* The core's output as Wo takes it. */
-static const real *finish(const struct ctx *ctx, const struct kept *k, const struct work *w)
+static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct norm o = head_norm(c);
 
-    if (normalised(c))
-        return k->o;
-    rms_forward(&o, w->normed, outs(c), k->o, outs(c), ctx->w[norm_at(c)], (long)ctx->B * ctx->T);
-    return w->normed;
+    normalise(ctx, a);
+    linear_forward(y, a->normed, ctx->w[WO], ctx_rows(ctx), (int)outs(c), c->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct kept   k;
-    struct work   w;
-    struct scalar s;
+    struct acts *a = ctx->acts;
 
-    carve_kept(&k, ctx->kept, c, ctx->B, ctx->T);
-    carve_work(&w, ctx->scratch, c, ctx->B, ctx->T);
-    project(ctx, x, &k);
-    map_features(ctx, &k, &w, NULL);
-    s = core_of(ctx, &k, &w);
-    scalar_forward(&s, k.o, k.core);
-    linear_forward(y, finish(ctx, &k, &w), ctx->w[WO], (long)ctx->B * ctx->T, (int)outs(c), c->C);
+    rows_forward(ctx, &a->rows, a->qkv, x);
+    map_features(ctx, a, NULL);
+    scalar_forward(&a->core, a->o, a->saved);
+    finish(ctx, a, y);
 }
 
 /* From the gradient of the features to that of q and k. */
-static void map_back(const struct ctx *ctx, const struct kept *k, const struct grads *g)
+static void map_back(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct feature fq = feature_of(ctx, 0), fk = feature_of(ctx, 1);
-    bool           own = fq.map == FEATURE_HEDGEHOG;
-    real *const   *dw = ctx->dw;
+    const size_t ld = row(ctx->cfg), k = k_at(ctx->cfg);
+    const bool   own = a->fq.map == FEATURE_HEDGEHOG;
+    real *const *dw = ctx->dw;
 
-    if (fq.map == FEATURE_ID)
+    if (a->fq.map == FEATURE_ID)
         return;
-    feature_backward(&fq, g->dqkv, row(c), own ? dw[HQ] : NULL, own ? dw[HQB] : NULL, g->dq, g->w.q,
-                     k->qkv, row(c));
-    feature_backward(&fk, g->dqkv + k_at(c), row(c), own ? dw[HK] : NULL, own ? dw[HKB] : NULL,
-                     g->dk, g->w.k, k->qkv + k_at(c), row(c));
+    feature_backward(&a->fq, a->dqkv, ld, own ? dw[HQ] : NULL, own ? dw[HQB] : NULL, a->dq, a->q,
+                     a->qkv, ld);
+    feature_backward(&a->fk, a->dqkv + k, ld, own ? dw[HK] : NULL, own ? dw[HKB] : NULL, a->dk,
+                     a->k, a->qkv + k, ld);
 }
 
-/* Through the core: d_o to dqkv, with q and k still rotated. */
-static void attend_back(const struct ctx *ctx, const struct kept *k, struct grads *g)
+/* Through norm, core and map: d_o to dqkv, with q and k still rotated. */
+static void attend_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct scalar      s = core_of(ctx, k, &g->w);
-    struct norm        o = head_norm(c);
-    struct scalar_grad to = {.dv = g->dqkv + v_at(c), .ld_dq = s.ld_q, .ld_dk = s.ld_k,
-                             .ld_dv = row(c)};
+    const size_t e = outs(c);
+    const int    norm = norm_at(c);
+    struct scalar_grad to = {
+        .dq = a->dq, .dk = a->dk, .dv = a->dqkv + v_at(c),
+        .ld_dq = a->core.ld_q, .ld_dk = a->core.ld_k, .ld_dv = row(c),
+    };
 
-    if (map_of(c) == FEATURE_ID)
-        g->dq = g->dqkv, g->dk = g->dqkv + k_at(c);
-    to.dq = g->dq, to.dk = g->dk;
     if (!normalised(c))
-        rms_backward(&o, g->d_o, outs(c), 0, ctx->dw[norm_at(c)], g->d_o, outs(c), k->o, outs(c),
-                     ctx->w[norm_at(c)], (long)ctx->B * ctx->T, g->partial);
-    scalar_backward(&s, &to, normalised(c) ? k->o : NULL, g->d_o, k->core, g->core);
-    map_back(ctx, k, g);
+        rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[norm], a->d_o, e, a->o, e, ctx->w[norm],
+                     ctx_rows(ctx), a->partial);
+    scalar_backward(&a->core, &to, normalised(c) ? a->o : NULL, a->d_o, a->saved, a->scratch);
+    map_back(ctx, a);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    long         n = (long)ctx->B * ctx->T;
-    size_t       ld = row(c), at = k_at(c);
-    struct kept  k;
-    struct grads g;
+    struct acts *a = ctx->acts;
 
-    carve_kept(&k, ctx->kept, c, ctx->B, ctx->T);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    map_features(ctx, &k, &g.w, NULL);
-    linear_backward(g.d_o, 0, ctx->dw[WO], dy, finish(ctx, &k, &g.w), ctx->w[WO], n, (int)outs(c),
-                    c->C);
-    attend_back(ctx, &k, &g);
-    rotate_back(&ctx->angles, k.qkv, g.dqkv, ctx->B, ctx->T, c->H, ld, ld);
-    rotate_back(&ctx->angles, k.qkv + at, g.dqkv + at, ctx->B, ctx->T, c->H, ld, ld);
-    linear_backward(dx, 1, ctx->dw[WQ], g.dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
+    map_features(ctx, a, NULL);
+    normalise(ctx, a);
+    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->normed, ctx->w[WO], ctx_rows(ctx),
+                    (int)outs(c), c->C);
+    attend_back(ctx, a);
+    rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct extension e;
-    struct scalar    s;
+    struct acts *a = ctx->acts;
 
-    carve_extension(&e, ctx->scratch, c, ctx->B, ctx->T);
-    project(ctx, x, &e.part);
-    map_features(ctx, &e.part, &e.w, state);
-    s = core_of(ctx, &e.part, &e.w);
-    scalar_extend(&s, state, 0, e.part.o);
-    linear_forward(y, finish(ctx, &e.part, &e.w), ctx->w[WO], (long)ctx->B * ctx->T, (int)outs(c),
-                   c->C);
+    rows_forward(ctx, &a->rows, a->qkv, x);
+    map_features(ctx, a, state);
+    scalar_extend(&a->core, state, a->S, a->o);
+    finish(ctx, a, y);
 }
 
 /* Projections, writing and reading the state, and the products of hedgehog and favor. */
@@ -448,7 +339,7 @@ const struct mixer mixer_linear = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .sizes    = sizes,
+    .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,

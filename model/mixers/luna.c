@@ -10,11 +10,11 @@
  * so it is read from a table of its pieces, exactly; backward sums the gradient of each piece and
  * hands the sums to the units that are active there (model/pieces.h).
  */
-#include "model/arena.h"
 #include "model/core_scalar.h"
 #include "model/linear.h"
 #include "model/mixer.h"
 #include "model/pieces.h"
+#include "model/rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -59,113 +59,60 @@ static int params(const struct mixer_cfg *c, struct param *p)
     return N_PARAMS;
 }
 
-static void angles(const struct mixer_cfg *c, int *heads, int *dk)
-{
-    *heads = c->H;
-    *dk = width(c);
-}
-
-/* ---- memory ----------------------------------------------------------------------------------- */
-
-/* The core without its rows. */
-static struct scalar shape(const struct mixer_cfg *c, int B, int T)
-{
-    return (struct scalar){
-        .B = B, .T = T, .H = c->H, .dk = m_of(c) * channels(c), .dv = width(c),
-        .den = SCALAR_SUM, .scale = 1, .den_eps = (real)1e-6,
-    };
-}
-
-struct kept {
-    real *qkv;          // (B, T, 3 C), rotated
-    real *o;            // (B, T, C)
-    real *core;
-};
-
-static size_t carve_kept(struct kept *k, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena  a = arena_over(base);
-    struct scalar s = shape(c, B, T);
-    size_t        n = (size_t)B * T;
-
-    k->qkv = arena_reals(&a, n * row(c));
-    k->o = arena_reals(&a, n * c->C);
-    k->core = arena_reals(&a, scalar_kept(&s));
-    return a.used;
-}
-
-struct work {
+struct acts {
+    real *qkv, *dqkv;           // (B, T, 3 C), rotated
+    real *o, *d_o;              // (B, T, C)
     struct pieces psi;
-    real *u;            // (B, T, 2 H, m)
-    real *phi;          // (B, T, 2 H, m, channels)
+    real *u, *du;               // (B, T, 2 H, m)
+    real *phi, *dphi;           // (B, T, 2 H, m, channels)
+    real *dfw;                  // (2 H, m, e + 1) each head's share of fw's and fb's
+    double *sums;               // (BLOCKS) of pieces
+    struct rows rows;
+    struct scalar core;
+    struct scalar_grad dcore;
+    real *saved, *scratch;      // of the core
+    size_t S;                   // where its state is
 };
 
-static size_t carve_work(struct work *w, void *base, const struct mixer_cfg *c, int B, int T)
+static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
 {
-    struct arena a = arena_over(base);
-    size_t       n = (size_t)B * T;
+    const size_t n = room_rows(m);
 
-    w->psi = (struct pieces){.groups = groups(c), .channels = channels(c), .hidden = hidden(c)};
-    pieces_carve(&w->psi, arena_reals(&a, pieces_carve(&w->psi, NULL)));
-    w->u = arena_reals(&a, n * us(c));
-    w->phi = arena_reals(&a, n * phis(c));
-    return a.used;
+    a->qkv = room_keep(m, n * row(c));
+    a->dqkv = room_back(m, n * row(c));
+    a->o = room_keep(m, n * c->C);
+    a->d_o = room_back(m, n * c->C);
+    a->psi = (struct pieces){.groups = groups(c), .channels = channels(c), .hidden = hidden(c)};
+    pieces_carve(&a->psi, room_work(m, pieces_carve(&a->psi, NULL)));
+    a->u = room_work(m, n * us(c));
+    a->du = room_back(m, n * us(c));
+    a->phi = room_work(m, n * phis(c));
+    a->dphi = room_back(m, n * phis(c));
+    a->dfw = room_back(m, us(c) * (width(c) + 1));
+    if (m->call == BACKWARD)
+        a->sums = arena_bytes(&m->scratch, BLOCKS * pieces_sums(&a->psi) * sizeof(double));
 }
 
-struct grads {
-    struct work w;
-    real   *dqkv, *d_o;     // as qkv, o
-    real   *du, *dphi;      // as u, phi
-    real   *dfw;            // (2 H, m, e + 1) each head's share of fw's and fb's
-    double *sums;           // (BLOCKS) of pieces
-    real   *core;
-};
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    struct arena  a = arena_over(base);
-    struct scalar s = shape(c, B, T);
-    size_t        n = (size_t)B * T, work = carve_work(&g->w, NULL, c, B, T);
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t n = phis(c), ld = row(c), C = c->C;
 
-    carve_work(&g->w, arena_bytes(&a, work), c, B, T);
-    g->dqkv = arena_reals(&a, n * row(c));
-    g->d_o = arena_reals(&a, n * c->C);
-    g->du = arena_reals(&a, n * us(c));
-    g->dphi = arena_reals(&a, n * phis(c));
-    g->dfw = arena_reals(&a, us(c) * (width(c) + 1));
-    g->sums = arena_bytes(&a, BLOCKS * pieces_sums(&g->w.psi) * sizeof(double));
-    g->core = arena_reals(&a, scalar_scratch(&s));
-    return a.used;
-}
-
-/* Scratch of extend. */
-struct extension {
-    struct kept part;
-    struct work w;
-};
-
-static size_t carve_extension(struct extension *x, void *base, const struct mixer_cfg *c, int B,
-                              int T)
-{
-    struct arena a = arena_over(base);
-    size_t       part = carve_kept(&x->part, NULL, c, B, T), work = carve_work(&x->w, NULL, c, B, T);
-
-    carve_kept(&x->part, arena_bytes(&a, part), c, B, T);
-    carve_work(&x->w, arena_bytes(&a, work), c, B, T);
-    return a.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct kept      k;
-    struct grads     g;
-    struct extension x;
-    struct scalar    core = shape(c, B, T);
-    size_t           back = carve_grads(&g, NULL, c, B, T), ext = carve_extension(&x, NULL, c, B, T);
-
-    s->kept = carve_kept(&k, NULL, c, B, T);
-    s->scratch = back > ext ? back : ext;
-    s->state = scalar_state(&core) * sizeof(real);
+    carve_rows(a, m, c);
+    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
+    a->core = (struct scalar){
+        .B = m->B, .T = m->T, .H = c->H, .dk = m_of(c) * channels(c), .dv = width(c),
+        .den = SCALAR_SUM, .scale = 1, .den_eps = (real)1e-6,
+        .q = a->phi, .k = room_at(a->phi, n / 2), .v = room_at(a->qkv, 2 * C),
+        .ld_q = n, .ld_k = n, .ld_v = ld, .ld_o = C,
+    };
+    a->dcore = (struct scalar_grad){
+        .dq = a->dphi, .dk = room_at(a->dphi, n / 2), .dv = room_at(a->dqkv, 2 * C),
+        .ld_dq = n, .ld_dk = n, .ld_dv = ld,
+    };
+    a->saved = room_save(m, scalar_kept(&a->core));
+    a->scratch = room_back(m, scalar_scratch(&a->core));
+    a->S = room_state(m, scalar_state(&a->core));
 }
 
 /* ---- features --------------------------------------------------------------------------------- */
@@ -176,54 +123,54 @@ static struct pieces_net net_of(real *const *w)
 }
 
 /* u and phi of n tokens from row i on. */
-static void map_rows(const struct ctx *ctx, const struct kept *k, const struct work *w, long i, int n)
+static void map_rows(const struct ctx *ctx, const struct acts *a, long i, int n)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int  m = m_of(c), e = width(c);
     const real norm = (real)(1 / sqrt(m));
-    real      *u = w->u + i * us(c), *phi = w->phi + i * phis(c);
+    real      *u = a->u + i * us(c), *phi = a->phi + i * phis(c);
 
     for (int h = 0; h < 2 * c->H; h++)
-        gemm_nt(u + (size_t)h * m, us(c), k->qkv + i * row(c) + (size_t)h * e, row(c), ctx->w[FW], e,
+        gemm_nt(u + (size_t)h * m, us(c), a->qkv + i * row(c) + (size_t)h * e, row(c), ctx->w[FW], e,
                 n, m, e, 1, 0);
     for (size_t j = 0; j < n * us(c); j++)
         u[j] += ctx->w[FB][j % m];
-    pieces_read(&w->psi, phi, u, (int)(n * us(c)));
+    pieces_read(&a->psi, phi, u, (int)(n * us(c)));
     for (size_t j = 0; j < n * phis(c); j++)
         phi[j] = phi[j] < 0 ? 0 : norm * phi[j];
 }
 
-static void map_features(const struct ctx *ctx, const struct kept *k, struct work *w)
+static void map_features(const struct ctx *ctx, struct acts *a)
 {
     struct pieces_net net = net_of((real *const *)ctx->w);
-    const long        rows = (long)ctx->B * ctx->T;
+    const long        rows = ctx_rows(ctx);
     const int         tile = 32;
 
-    pieces_build(&w->psi, &net);
+    pieces_build(&a->psi, &net);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < rows; i += tile)
-        map_rows(ctx, k, w, i, rows - i < tile ? (int)(rows - i) : tile);
+        map_rows(ctx, a, i, rows - i < tile ? (int)(rows - i) : tile);
 }
 
 /* dphi to du and dqkv of n tokens from row i on. */
-static void map_rows_back(const struct ctx *ctx, const struct grads *g, double *sums, long i, int n)
+static void map_rows_back(const struct ctx *ctx, const struct acts *a, double *sums, long i, int n)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int   m = m_of(c), e = width(c);
     const real  norm = (real)(1 / sqrt(m));
-    real       *du = g->du + i * us(c), *dphi = g->dphi + i * phis(c);
-    const real *phi = g->w.phi + i * phis(c);
+    real       *du = a->du + i * us(c), *dphi = a->dphi + i * phis(c);
+    const real *phi = a->phi + i * phis(c);
 
     for (size_t j = 0; j < n * phis(c); j++)
         dphi[j] = phi[j] > 0 ? norm * dphi[j] : 0;
-    pieces_back(&g->w.psi, du, sums, dphi, g->w.u + i * us(c), (int)(n * us(c)));
+    pieces_back(&a->psi, du, sums, dphi, a->u + i * us(c), (int)(n * us(c)));
     for (int h = 0; h < 2 * c->H; h++)
-        gemm_nn(g->dqkv + i * row(c) + (size_t)h * e, row(c), du + (size_t)h * m, us(c), ctx->w[FW],
+        gemm_nn(a->dqkv + i * row(c) + (size_t)h * e, row(c), du + (size_t)h * m, us(c), ctx->w[FW],
                 e, n, e, m, 1, 0);
 }
 
 /* fw and fb: each head's share, then their sum. */
-static void projection_back(const struct ctx *ctx, const struct kept *k, const struct grads *g)
+static void projection_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int    m = m_of(c), e = width(c), n = ctx->B * ctx->T;
@@ -231,17 +178,17 @@ static void projection_back(const struct ctx *ctx, const struct kept *k, const s
 
     #pragma omp parallel for schedule(dynamic)
     for (int h = 0; h < 2 * c->H; h++) {
-        const real *du = g->du + (size_t)h * m;
-        real       *dfw = g->dfw + h * share, *dfb = dfw + (size_t)m * e;
+        const real *du = a->du + (size_t)h * m;
+        real       *dfw = a->dfw + h * share, *dfb = dfw + (size_t)m * e;
 
-        gemm_tn(dfw, e, du, us(c), k->qkv + (size_t)h * e, row(c), m, e, n, 1, 0);
+        gemm_tn(dfw, e, du, us(c), a->qkv + (size_t)h * e, row(c), m, e, n, 1, 0);
         memset(dfb, 0, m * sizeof *dfb);
         for (int i = 0; i < n; i++)
             for (int j = 0; j < m; j++)
                 dfb[j] += du[i * us(c) + j];
     }
     for (int h = 0; h < 2 * c->H; h++) {
-        const real *dfw = g->dfw + h * share;
+        const real *dfw = a->dfw + h * share;
 
         for (int j = 0; j < m * e; j++)
             ctx->dw[FW][j] += dfw[j];
@@ -250,101 +197,60 @@ static void projection_back(const struct ctx *ctx, const struct kept *k, const s
     }
 }
 
-static void map_back(const struct ctx *ctx, const struct kept *k, const struct grads *g)
+static void map_back(const struct ctx *ctx, const struct acts *a)
 {
-    const long        rows = (long)ctx->B * ctx->T;
-    const size_t      per = pieces_sums(&g->w.psi);
+    const long        rows = ctx_rows(ctx);
+    const size_t      per = pieces_sums(&a->psi);
     struct pieces_net net = net_of((real *const *)ctx->w), dnet = net_of(ctx->dw);
 
-    memset(g->sums, 0, BLOCKS * per * sizeof *g->sums);
+    memset(a->sums, 0, BLOCKS * per * sizeof *a->sums);
     #pragma omp parallel for schedule(static)
     for (int b = 0; b < BLOCKS; b++) {
         long from = rows * b / BLOCKS, to = rows * (b + 1) / BLOCKS;
 
         if (to > from)
-            map_rows_back(ctx, g, g->sums + b * per, from, (int)(to - from));
+            map_rows_back(ctx, a, a->sums + b * per, from, (int)(to - from));
     }
     for (size_t j = per; j < BLOCKS * per; j++)
-        g->sums[j % per] += g->sums[j];
-    pieces_weights(&g->w.psi, &dnet, &net, g->sums);
-    projection_back(ctx, k, g);
+        a->sums[j % per] += a->sums[j];
+    pieces_weights(&a->psi, &dnet, &net, a->sums);
+    projection_back(ctx, a);
 }
 
 /* ---- the layer -------------------------------------------------------------------------------- */
 
-static void project(struct ctx *ctx, const real *x, struct kept *k)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    size_t ld = row(c);
-
-    linear_forward(k->qkv, x, ctx->w[WQ], (long)ctx->B * ctx->T, c->C, (int)ld);
-    rotate(&ctx->angles, k->qkv, ctx->B, ctx->T, c->H, ld);
-    rotate(&ctx->angles, k->qkv + c->C, ctx->B, ctx->T, c->H, ld);
-}
-
-static struct scalar core_of(const struct ctx *ctx, const struct kept *k, const struct work *w)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct scalar s = shape(c, ctx->B, ctx->T);
-
-    s.q = w->phi, s.k = w->phi + phis(c) / 2, s.v = k->qkv + 2 * (size_t)c->C;
-    s.ld_q = s.ld_k = phis(c);
-    s.ld_v = row(c);
-    s.ld_o = c->C;
-    return s;
-}
-
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct kept   k;
-    struct work   w;
-    struct scalar s;
+    const int    C = ctx->cfg->C;
+    struct acts *a = ctx->acts;
 
-    carve_kept(&k, ctx->kept, c, ctx->B, ctx->T);
-    carve_work(&w, ctx->scratch, c, ctx->B, ctx->T);
-    project(ctx, x, &k);
-    map_features(ctx, &k, &w);
-    s = core_of(ctx, &k, &w);
-    scalar_forward(&s, k.o, k.core);
-    linear_forward(y, k.o, ctx->w[WO], (long)ctx->B * ctx->T, c->C, c->C);
+    rows_forward(ctx, &a->rows, a->qkv, x);
+    map_features(ctx, a);
+    scalar_forward(&a->core, a->o, a->saved);
+    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    size_t       ld = row(c), C = c->C;
-    struct kept  k;
-    struct grads g;
+    const int    C = ctx->cfg->C;
+    struct acts *a = ctx->acts;
 
-    carve_kept(&k, ctx->kept, c, ctx->B, ctx->T);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    map_features(ctx, &k, &g.w);
-    struct scalar      s = core_of(ctx, &k, &g.w);
-    struct scalar_grad to = {.dq = g.dphi, .dk = g.dphi + phis(c) / 2, .dv = g.dqkv + 2 * C,
-                             .ld_dq = phis(c), .ld_dk = phis(c), .ld_dv = ld};
-
-    linear_backward(g.d_o, 0, ctx->dw[WO], dy, k.o, ctx->w[WO], n, c->C, c->C);
-    scalar_backward(&s, &to, k.o, g.d_o, k.core, g.core);
-    map_back(ctx, &k, &g);
-    rotate_back(&ctx->angles, k.qkv, g.dqkv, ctx->B, ctx->T, c->H, ld, ld);
-    rotate_back(&ctx->angles, k.qkv + C, g.dqkv + C, ctx->B, ctx->T, c->H, ld, ld);
-    linear_backward(dx, 1, ctx->dw[WQ], g.dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
+    map_features(ctx, a);
+    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    scalar_backward(&a->core, &a->dcore, a->o, a->d_o, a->saved, a->scratch);
+    map_back(ctx, a);
+    rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct extension e;
-    struct scalar    s;
+    const int    C = ctx->cfg->C;
+    struct acts *a = ctx->acts;
 
-    carve_extension(&e, ctx->scratch, c, ctx->B, ctx->T);
-    project(ctx, x, &e.part);
-    map_features(ctx, &e.part, &e.w);
-    s = core_of(ctx, &e.part, &e.w);
-    scalar_extend(&s, state, 0, e.part.o);
-    linear_forward(y, e.part.o, ctx->w[WO], (long)ctx->B * ctx->T, c->C, c->C);
+    rows_forward(ctx, &a->rows, a->qkv, x);
+    map_features(ctx, a);
+    scalar_extend(&a->core, state, a->S, a->o);
+    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
 }
 
 /* Projections, u, psi as the network it is, writing and reading the state. */
@@ -363,8 +269,8 @@ const struct mixer mixer_luna = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .angles   = angles,
-    .sizes    = sizes,
+    .angles   = rows_angles,
+    .carve    = carve,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -10,13 +10,11 @@
  * What enters the state is what was forgotten: the weights of all tokens sum to 1 - a_0 ... a_t. The
  * norm must remove the mean: with aug = 0 the augmentation is the constant 1/2.
  */
-#include "model/arena.h"
 #include "model/conv.h"
 #include "model/core_vector.h"
-#include "model/gate.h"
 #include "model/linear.h"
 #include "model/mixer.h"
-#include "model/norm.h"
+#include "model/rows.h"
 #include "model/vmath.h"
 
 #include <math.h>
@@ -32,15 +30,8 @@ static const struct opt opts[] = {
     {0},
 };
 
-static int dk_of(const struct mixer_cfg *c)
-{
-    return c->opt[DK] > 0 ? (int)c->opt[DK] : c->C / c->H / 2;
-}
-
-static int dv_of(const struct mixer_cfg *c)
-{
-    return c->opt[DV] > 0 ? (int)c->opt[DV] : c->C / c->H;
-}
+static int dk_of(const struct mixer_cfg *c) { return opt_or(c, DK, c->C / c->H / 2); }
+static int dv_of(const struct mixer_cfg *c) { return opt_or(c, DV, c->C / c->H); }
 
 /* Channels of q, z or k and of v, r or o; a row is [q, log a, v, r]. */
 static int n_k(const struct mixer_cfg *c) { return c->H * dk_of(c); }
@@ -74,108 +65,65 @@ static int params(const struct mixer_cfg *c, struct param *p)
 }
 
 struct acts {
-    real *u;            // (B, T, C)
-    real *row;          // (B, T, row)
-    real *k;            // (B, T, H, dk)
-    real *o;            // (B, T, H, dv)
-    real *gated;        // as o
-    real *core;         // kept of the core
+    real *u, *du, *dx;          // (B, T, C)
+    real *row, *drow;           // (B, T, row)
+    real *k, *dk;               // (B, T, H, dk)
+    real *dbg, *daug;           // (B, H, dv), (B, H, dk)
+    struct conv conv;
+    struct leave out;
+    struct vector core;
+    struct vector_grad dcore;
+    real *saved, *scratch;      // of the core
+    size_t past, S;             // where the states of conv and core are
 };
 
-struct grads {
-    real *du, *dx;      // as u
-    real *drow;         // as row
-    real *dk;           // as k
-    real *d_o, *normed; // as o
-    real *dbg, *daug;   // (B, H, dv), (B, H, dk)
-    real *core;         // scratch of the core
-};
-
-static struct norm head_norm(const struct mixer_cfg *c)
+static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
 {
-    return (struct norm){c->H, dv_of(c), true, (real)1e-5};
+    const size_t n = room_rows(m);
+
+    a->u = room_keep(m, n * c->C);
+    a->du = room_back(m, n * c->C);
+    a->dx = room_back(m, n * c->C);
+    a->row = room_keep(m, n * n_row(c));
+    a->drow = room_back(m, n * n_row(c));
+    a->k = room_keep(m, n * n_k(c));
+    a->dk = room_back(m, n * n_k(c));
+    a->dbg = room_back(m, (size_t)m->B * n_v(c));
+    a->daug = room_back(m, (size_t)m->B * n_k(c));
 }
 
-static struct vector shape(const struct mixer_cfg *c, int B, int T)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    return (struct vector){.B = B, .T = T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
-                           .scale = 1 / (real)sqrt(dk_of(c))};
-}
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t ld = n_row(c), k = n_k(c), v = v_at(c);
 
-static struct vector core_of(const struct ctx *ctx, const struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct vector s = shape(c, ctx->B, ctx->T);
-
-    s.q = a->row, s.g = a->row + n_k(c), s.v = a->row + v_at(c), s.k = a->k;
-    s.ld_q = s.ld_g = s.ld_v = n_row(c);
-    s.ld_k = n_k(c);
-    s.ld_o = n_v(c);
-    return s;
-}
-
-static struct conv conv_of(const struct ctx *ctx, int B)
-{
-    const int C = ctx->cfg->C;
-
-    return (struct conv){.B = B, .T = ctx->T, .C = C, .ld_x = C, .ld_y = C, .w = ctx->w[CONV],
-                         .silu = true};
-}
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T, bool train)
-{
-    struct arena  m = arena_over(base);
-    struct vector core = shape(c, B, T);
-    size_t        n = (size_t)B * T;
-
-    a->u = arena_reals(&m, n * c->C);
-    a->row = arena_reals(&m, n * n_row(c));
-    a->k = arena_reals(&m, n * n_k(c));
-    a->o = arena_reals(&m, n * n_v(c));
-    a->gated = arena_reals(&m, n * n_v(c));
-    a->core = arena_reals(&m, train ? vector_kept(&core) : 0);
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena  m = arena_over(base);
-    struct vector core = shape(c, B, T);
-    size_t        n = (size_t)B * T;
-
-    g->du = arena_reals(&m, n * c->C);
-    g->dx = arena_reals(&m, n * c->C);
-    g->drow = arena_reals(&m, n * n_row(c));
-    g->dk = arena_reals(&m, n * n_k(c));
-    g->d_o = arena_reals(&m, n * n_v(c));
-    g->normed = arena_reals(&m, n * n_v(c));
-    g->dbg = arena_reals(&m, (size_t)B * n_v(c));
-    g->daug = arena_reals(&m, (size_t)B * n_k(c));
-    g->core = arena_reals(&m, vector_scratch(&core));
-    return m.used;
-}
-
-/* Inputs that the convolution remembers. */
-static size_t past(const struct mixer_cfg *c) { return (CONV_TAPS - 1) * (size_t)c->C; }
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct vector core = shape(c, B, T);
-    struct acts   a;
-    struct grads  g;
-    size_t        extend = carve(&a, NULL, c, B, T, false);
-    size_t        back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T, true);
-    s->scratch = back > extend ? back : extend;
-    s->state = (past(c) + vector_state(&core)) * sizeof(real);
+    carve_rows(a, m, c);
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = c->C, .ld_x = c->C, .ld_y = c->C,
+                            .w = room_param(m, CONV), .silu = true};
+    a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .mean = true, .act = GATE_SILU,
+                            .w = -1, .wo = WO};
+    leave_carve(&a->out, m);
+    a->core = (struct vector){
+        .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
+        .scale = 1 / (real)sqrt(dk_of(c)),
+        .q = a->row, .g = room_at(a->row, k), .v = room_at(a->row, v), .k = a->k,
+        .ld_q = ld, .ld_g = ld, .ld_v = ld, .ld_k = k, .ld_o = n_v(c),
+    };
+    a->dcore = (struct vector_grad){
+        .dq = a->drow, .dg = room_at(a->drow, k), .dv = room_at(a->drow, v), .dk = a->dk,
+        .ld_dq = ld, .ld_dg = ld, .ld_dv = ld, .ld_dk = k,
+    };
+    a->saved = room_save(m, vector_kept(&a->core));
+    a->scratch = room_back(m, vector_scratch(&a->core));
+    a->past = room_state(m, conv_state(&a->conv));
+    a->S = room_state(m, vector_state(&a->core));
 }
 
 /* u to rows and k. */
-static void project(struct ctx *ctx, struct acts *a)
+static void project(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
 
     linear_forward(a->row, a->u, ctx->w[WQ], n, c->C, n_row(c));
     #pragma omp parallel for schedule(static) if (n > 32)
@@ -203,10 +151,10 @@ static inline real dot3(const real *a, const real *b, const real *c, int n)
 }
 
 /* o += sigmoid(v (q . aug k)) */
-static void augment(struct ctx *ctx, struct acts *a)
+static void augment(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  dk = dk_of(c), dv = dv_of(c);
 
     #pragma omp parallel for schedule(static) if (n > 32)
@@ -214,7 +162,7 @@ static void augment(struct ctx *ctx, struct acts *a)
         for (int h = 0; h < c->H; h++) {
             const real *row = a->row + i * n_row(c), *v = row + v_at(c) + (size_t)h * dv;
             size_t      at = (size_t)h * dk;
-            real       *o = a->o + i * n_v(c) + (size_t)h * dv;
+            real       *o = a->out.o + i * n_v(c) + (size_t)h * dv;
             real        s = dot3(row + at, ctx->w[AUG] + at, a->k + i * n_k(c) + at, dk);
 
             #pragma omp simd
@@ -223,48 +171,20 @@ static void augment(struct ctx *ctx, struct acts *a)
         }
 }
 
-/* y from S_tᵀ q_t in o, and r. */
-static void finish(struct ctx *ctx, struct acts *a, real *y)
+static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long  n = (long)ctx->B * ctx->T;
-    const int   e = n_v(c);
-    struct norm s = head_norm(c);
-
     augment(ctx, a);
-    ln_forward(&s, a->gated, e, a->o, e, NULL, n);
-    gate_forward(GATE_SILU, a->gated, e, a->gated, e, a->row + r_at(c), n_row(c), n, e);
-    linear_forward(y, a->gated, ctx->w[WO], n, e, c->C);
+    leave_forward(ctx, &a->out, y, a->row + r_at(ctx->cfg), n_row(ctx->cfg));
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    struct conv   conv = conv_of(ctx, ctx->B);
-    struct acts   a;
-    struct vector core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, ctx->cfg, ctx->B, ctx->T, true);
-    core = core_of(ctx, &a);
-    conv_forward(&conv, a.u, x);
-    project(ctx, &a);
-    vector_forward(&core, a.o, a.core);
-    finish(ctx, &a, y);
-}
-
-/* From dy to the gradients of o and r. */
-static void finish_back(struct ctx *ctx, const struct acts *a, struct grads *g, const real *dy)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    const int    e = n_v(c);
-    const size_t ld = n_row(c), at = r_at(c);
-    struct norm  s = head_norm(c);
-
-    linear_backward(g->d_o, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, e, c->C);
-    ln_forward(&s, g->normed, e, a->o, e, NULL, n);
-    gate_backward(GATE_SILU, g->d_o, g->drow + at, ld, g->d_o, e, g->normed, e, a->row + at, ld,
-                  n, e);
-    ln_backward(&s, g->d_o, e, 0, NULL, g->d_o, e, a->o, e, NULL, n, NULL);
+    conv_forward(&a->conv, a->u, x);
+    project(ctx, a);
+    vector_forward(&a->core, a->out.o, a->saved);
+    finish(ctx, a, y);
 }
 
 /* With p = sigmoid(s v), s = q . aug k:   e = do p (1 - p),  dv += s e;  returns ds = e . v. */
@@ -302,88 +222,68 @@ static void keys_back(real *restrict dq, real *restrict dz, real *restrict daug,
 
 /* All tokens of head h of sequence b: from the core's gradients to those of q, z and v, and the sums
  * for aug and bg. */
-static void head_back(const struct ctx *ctx, const struct acts *a, struct grads *g, int b, int h)
+static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int    dk = dk_of(c), dv = dv_of(c);
     const size_t hk = (size_t)h * dk, hv = (size_t)h * dv;
     const real  *aug = ctx->w[AUG] + hk;
-    real        *daug = g->daug + (size_t)b * n_k(c) + hk, *dbg = g->dbg + (size_t)b * n_v(c) + hv;
+    real        *daug = a->daug + (size_t)b * n_k(c) + hk, *dbg = a->dbg + (size_t)b * n_v(c) + hv;
 
     memset(daug, 0, dk * sizeof *daug);
     memset(dbg, 0, dv * sizeof *dbg);
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
         const real *row = a->row + i * n_row(c), *q = row + hk, *k = a->k + i * n_k(c) + hk;
-        real       *drow = g->drow + i * n_row(c), *dr = drow + r_at(c) + hv;
-        real        ds = sigmoid_back(drow + v_at(c) + hv, g->d_o + i * n_v(c) + hv,
+        real       *drow = a->drow + i * n_row(c), *dr = drow + r_at(c) + hv;
+        real        ds = sigmoid_back(drow + v_at(c) + hv, a->out.d_o + i * n_v(c) + hv,
                                       row + v_at(c) + hv, dot3(q, aug, k, dk), dv);
 
-        keys_back(drow + hk, drow + n_k(c) + hk, daug, g->dk + i * n_k(c) + hk, q, q + n_k(c), k,
+        keys_back(drow + hk, drow + n_k(c) + hk, daug, a->dk + i * n_k(c) + hk, q, q + n_k(c), k,
                   aug, ds, dk);
         for (int j = 0; j < dv; j++)
             dbg[j] += dr[j];
     }
 }
 
-static void core_back(struct ctx *ctx, const struct acts *a, struct grads *g)
+static void heads_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const size_t  ld = n_row(c);
-    struct vector core = core_of(ctx, a);
-    struct vector_grad d = {
-        .dq = g->drow, .dg = g->drow + n_k(c), .dv = g->drow + v_at(c), .dk = g->dk,
-        .ld_dq = ld, .ld_dg = ld, .ld_dv = ld, .ld_dk = n_k(c),
-    };
 
-    vector_backward(&core, &d, g->d_o, a->core, g->core);
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < ctx->B; b++)
         for (int h = 0; h < c->H; h++)
-            head_back(ctx, a, g, b, h);
+            head_back(ctx, a, b, h);
     for (int i = 0; i < ctx->B * n_k(c); i++)
-        ctx->dw[AUG][i % n_k(c)] += g->daug[i];
+        ctx->dw[AUG][i % n_k(c)] += a->daug[i];
     for (int i = 0; i < ctx->B * n_v(c); i++)
-        ctx->dw[BG][i % n_v(c)] += g->dbg[i];
+        ctx->dw[BG][i % n_v(c)] += a->dbg[i];
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    struct conv  conv = conv_of(ctx, ctx->B);
-    struct acts  a;
-    struct grads g;
+    const long   n = ctx_rows(ctx);
+    const size_t r = r_at(c), ld = n_row(c);
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    finish_back(ctx, &a, &g, dy);
-    core_back(ctx, &a, &g);
-    linear_backward(g.du, 0, ctx->dw[WQ], g.drow, a.u, ctx->w[WQ], n, c->C, n_row(c));
-    conv_backward(&conv, g.dx, ctx->dw[CONV], NULL, g.du, x);
+    leave_backward(ctx, &a->out, a->drow + r, dy, a->row + r, ld);
+    vector_backward(&a->core, &a->dcore, a->out.d_o, a->saved, a->scratch);
+    heads_back(ctx, a);
+    linear_backward(a->du, 0, ctx->dw[WQ], a->drow, a->u, ctx->w[WQ], n, c->C, n_row(c));
+    conv_backward(&a->conv, a->dx, ctx->dw[CONV], NULL, a->du, x);
     #pragma omp parallel for simd schedule(static)
     for (long i = 0; i < n * c->C; i++)
-        dx[i] += g.dx[i];
+        dx[i] += a->dx[i];
 }
 
-/* The state of a sequence: the inputs of the convolution, then S. */
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct conv   conv = conv_of(ctx, 1);
-    struct acts   a;
-    struct vector core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->scratch, c, ctx->B, ctx->T, false);
-    core = core_of(ctx, &a);
-    for (int b = 0; b < ctx->B; b++) {
-        size_t at = (size_t)b * ctx->T * c->C;
-        real  *inputs = state[b];
-
-        conv_extend(&conv, &inputs, a.u + at, x + at);
-    }
-    project(ctx, &a);
-    vector_extend(&core, state, past(c), a.o);
-    finish(ctx, &a, y);
+    conv_extend_at(&a->conv, state, a->past, a->u, x);
+    project(ctx, a);
+    vector_extend(&a->core, state, a->S, a->out.o);
+    finish(ctx, a, y);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -401,7 +301,7 @@ const struct mixer mixer_metala = {
     .opts     = opts,
     .check    = check,
     .params   = params,
-    .sizes    = sizes,
+    .carve    = carve,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -7,7 +7,6 @@
  *
  * 1 - z is computed as sigmoid(-k), which keeps its digits where z is near 1.
  */
-#include "model/arena.h"
 #include "model/core_scan.h"
 #include "model/linear.h"
 #include "model/mixer.h"
@@ -35,44 +34,23 @@ static int params(const struct mixer_cfg *c, struct param *p)
 }
 
 struct acts {
-    real *kv;           // (B, T, 2, e)
-    real *a, *h;        // (B, T, e) 1 - z, states
+    real *kv, *dkv;     // (B, T, 2, e)
+    real *a;            // (B, T, e) 1 - z
+    real *h, *dh;       // (B, T, e) states
+    size_t S;           // where the state is
 };
 
-struct grads {
-    real *dkv, *dh;     // as kv, h
-};
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    struct arena m = arena_over(base);
-    size_t       n = (size_t)B * T * inner(c);
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t n = room_rows(m) * inner(c);
 
-    a->kv = arena_reals(&m, 2 * n);
-    a->a = arena_reals(&m, n);
-    a->h = arena_reals(&m, n);
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena m = arena_over(base);
-    size_t       n = (size_t)B * T * inner(c);
-
-    g->dkv = arena_reals(&m, 2 * n);
-    g->dh = arena_reals(&m, n);
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct acts  a;
-    struct grads g;
-    size_t       back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T);
-    s->scratch = back > s->kept ? back : s->kept;
-    s->state = inner(c) * sizeof(real);
+    a->kv = room_keep(m, 2 * n);
+    a->a = room_keep(m, n);
+    a->h = room_keep(m, n);
+    a->dkv = room_back(m, 2 * n);
+    a->dh = room_back(m, n);
+    a->S = room_state(m, inner(c));
 }
 
 /* g(v), and its derivative. Without branches, to be vectorised. */
@@ -103,7 +81,7 @@ static inline void gate_row(const real *k, const real *v, real *restrict a, real
 static struct scan project(const struct ctx *ctx, const real *x, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(c);
 
     linear_forward(a->kv, x, ctx->w[WZ], n, c->C, 2 * e);
@@ -116,14 +94,11 @@ static struct scan project(const struct ctx *ctx, const real *x, const struct ac
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct acts a;
-    struct scan s;
+    struct acts *a = ctx->acts;
+    struct scan  s = project(ctx, x, a);
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T);
-    s = project(ctx, x, &a);
-    scan_forward(&s, a.h);
-    linear_forward(y, a.h, ctx->w[WO], (long)ctx->B * ctx->T, inner(c), c->C);
+    scan_forward(&s, a->h);
+    linear_forward(y, a->h, ctx->w[WO], ctx_rows(ctx), s.C, ctx->cfg->C);
 }
 
 /* One token: dk = z (1 - z) (c db - da),  dv = z g'(v) db; da is in the place of dk. */
@@ -138,45 +113,36 @@ static inline void gate_row_back(const real *k, const real *v, const real *a, co
     }
 }
 
-static void gates_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
     const int e = inner(ctx->cfg);
 
     #pragma omp parallel for schedule(static)
-    for (long r = 0; r < (long)ctx->B * ctx->T; r++)
-        gate_row_back(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e, g->dh + r * e,
-                      g->dkv + 2 * r * e, g->dkv + (2 * r + 1) * e, e, positive(ctx->cfg));
+    for (long r = 0; r < ctx_rows(ctx); r++)
+        gate_row_back(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e, a->dh + r * e,
+                      a->dkv + 2 * r * e, a->dkv + (2 * r + 1) * e, e, positive(ctx->cfg));
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    const int    e = inner(c);
-    struct acts  a;
-    struct grads g;
-    struct scan  s;
+    const long   n = ctx_rows(ctx);
+    const int    C = ctx->cfg->C, e = inner(ctx->cfg);
+    struct acts *a = ctx->acts;
+    struct scan  s = {ctx->B, ctx->T, e, a->a};
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    s = (struct scan){ctx->B, ctx->T, e, a.a};
-    linear_backward(g.dh, 0, ctx->dw[WO], dy, a.h, ctx->w[WO], n, e, c->C);
-    scan_backward(&s, g.dh, g.dkv, 2 * (size_t)e, a.h);
-    gates_back(ctx, &a, &g);
-    linear_backward(dx, 1, ctx->dw[WZ], g.dkv, x, ctx->w[WZ], n, c->C, 2 * e);
+    linear_backward(a->dh, 0, ctx->dw[WO], dy, a->h, ctx->w[WO], n, e, C);
+    scan_backward(&s, a->dh, a->dkv, 2 * (size_t)e, a->h);
+    gates_back(ctx, a);
+    linear_backward(dx, 1, ctx->dw[WZ], a->dkv, x, ctx->w[WZ], n, C, 2 * e);
 }
 
-/* State: h (e). */
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct acts a;
-    struct scan s;
+    struct acts *a = ctx->acts;
+    struct scan  s = project(ctx, x, a);
 
-    carve(&a, ctx->scratch, c, ctx->B, ctx->T);
-    s = project(ctx, x, &a);
-    scan_extend(&s, state, 0, a.h);
-    linear_forward(y, a.h, ctx->w[WO], (long)ctx->B * ctx->T, inner(c), c->C);
+    scan_extend(&s, state, a->S, a->h);
+    linear_forward(y, a->h, ctx->w[WO], ctx_rows(ctx), s.C, ctx->cfg->C);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -192,7 +158,7 @@ const struct mixer mixer_mingru = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .sizes    = sizes,
+    .carve    = carve,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

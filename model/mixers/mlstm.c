@@ -9,12 +9,9 @@
  *
  * The denominator has no epsilon, so that the stabiliser of the core is a pure rescaling.
  */
-#include "model/arena.h"
 #include "model/core_scalar.h"
-#include "model/gate.h"
-#include "model/linear.h"
 #include "model/mixer.h"
-#include "model/norm.h"
+#include "model/rows.h"
 #include "model/vmath.h"
 
 #include <math.h>
@@ -31,15 +28,8 @@ static const struct opt opts[] = {
     {0},
 };
 
-static int dk_of(const struct mixer_cfg *c)
-{
-    return c->opt[DK] > 0 ? (int)c->opt[DK] : c->C / c->H / 2;
-}
-
-static int dv_of(const struct mixer_cfg *c)
-{
-    return c->opt[DV] > 0 ? (int)c->opt[DV] : c->C / c->H;
-}
+static int dk_of(const struct mixer_cfg *c) { return opt_or(c, DK, c->C / c->H / 2); }
+static int dv_of(const struct mixer_cfg *c) { return opt_or(c, DV, c->C / c->H); }
 
 /* Channels of q or k, and of v, g or o; a row is [q, k, v, g, i, f]. */
 static int n_k(const struct mixer_cfg *c) { return c->H * dk_of(c); }
@@ -85,86 +75,43 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
 }
 
 struct acts {
-    real *row;          // (B, T, row), i and f capped
-    real *log_f;        // (B, T, H)
-    real *o;            // (B, T, H, dv)
-    real *gated;        // as o
-    real *core;         // kept of the core
+    real *row, *drow;           // (B, T, row), i and f capped
+    real *log_f;                // (B, T, H)
+    struct rows rows;
+    struct leave out;
+    struct scalar core;
+    struct scalar_grad dcore;
+    real *saved, *scratch;      // of the core
+    size_t S;                   // where its state is
 };
 
-struct grads {
-    real *drow;         // as row
-    real *d_o, *normed; // as o
-    real *partial;      // of the norm
-    real *core;         // scratch of the core
-};
-
-static struct norm head_norm(const struct mixer_cfg *c)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    return (struct norm){c->H, dv_of(c), false, (real)1e-6};
-}
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t n = room_rows(m), ld = row(c);
 
-static struct scalar shape(const struct mixer_cfg *c, int B, int T)
-{
-    return (struct scalar){.B = B, .T = T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
-                           .den = SCALAR_MAX, .scale = 1 / (real)sqrt(dk_of(c))};
-}
-
-static struct scalar core_of(const struct ctx *ctx, const struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct scalar s = shape(c, ctx->B, ctx->T);
-
-    s.q = a->row, s.k = a->row + n_k(c), s.v = a->row + v_at(c);
-    s.ld_q = s.ld_k = s.ld_v = s.ld_i = row(c);
-    s.ld_o = n_v(c);
-    s.log_f = a->log_f, s.ld_f = c->H;
-    s.log_i = a->row + i_at(c);
-    return s;
-}
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T,
-                    bool train)
-{
-    struct arena  m = arena_over(base);
-    struct scalar core = shape(c, B, T);
-    size_t        n = (size_t)B * T;
-
-    a->row = arena_reals(&m, n * row(c));
-    a->log_f = arena_reals(&m, n * c->H);
-    a->o = arena_reals(&m, n * n_v(c));
-    a->gated = arena_reals(&m, n * n_v(c));
-    a->core = arena_reals(&m, train ? scalar_kept(&core) : 0);
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B,
-                          int T)
-{
-    struct arena  m = arena_over(base);
-    struct scalar core = shape(c, B, T);
-    struct norm   o = head_norm(c);
-    size_t        n = (size_t)B * T;
-
-    g->drow = arena_reals(&m, n * row(c));
-    g->d_o = arena_reals(&m, n * n_v(c));
-    g->normed = arena_reals(&m, n * n_v(c));
-    g->partial = arena_reals(&m, norm_partial(&o));
-    g->core = arena_reals(&m, scalar_scratch(&core));
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct scalar core = shape(c, B, T);
-    struct acts   a;
-    struct grads  g;
-    size_t        extend = carve(&a, NULL, c, B, T, false);
-    size_t        back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T, true);
-    s->scratch = back > extend ? back : extend;
-    s->state = scalar_state(&core) * sizeof(real);
+    a->row = room_keep(m, n * ld);
+    a->drow = room_back(m, n * ld);
+    a->log_f = room_keep(m, n * c->H);
+    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = n_k(c), .ld = ld};
+    a->out = (struct leave){{c->H, dv_of(c), false, (real)1e-6}, .mean = c->opt[KIND] == LN,
+                            .act = GATE_SIGMOID, .w = NORM, .wo = WO};
+    leave_carve(&a->out, m);
+    a->core = (struct scalar){
+        .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
+        .den = SCALAR_MAX, .scale = 1 / (real)sqrt(dk_of(c)),
+        .q = a->row, .k = room_at(a->row, n_k(c)), .v = room_at(a->row, v_at(c)),
+        .log_i = room_at(a->row, i_at(c)), .log_f = a->log_f,
+        .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_i = ld, .ld_f = c->H, .ld_o = n_v(c),
+    };
+    a->dcore = (struct scalar_grad){
+        .dq = a->drow, .dk = room_at(a->drow, n_k(c)), .dv = room_at(a->drow, v_at(c)),
+        .dlog_i = room_at(a->drow, i_at(c)), .dlog_f = room_at(a->drow, f_at(c)),
+        .ld_dq = ld, .ld_dk = ld, .ld_dv = ld, .ld_di = ld, .ld_df = ld,
+    };
+    a->saved = room_save(m, scalar_kept(&a->core));
+    a->scratch = room_back(m, scalar_scratch(&a->core));
+    a->S = room_state(m, scalar_state(&a->core));
 }
 
 static inline real cap(real z)
@@ -173,10 +120,10 @@ static inline real cap(real z)
 }
 
 /* Cap i and f in their rows, and log_f = log sigmoid(f). */
-static void gates(struct ctx *ctx, struct acts *a)
+static void gates(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
 
     #pragma omp parallel for schedule(static) if (n > 64)
     for (long t = 0; t < n; t++) {
@@ -191,80 +138,35 @@ static void gates(struct ctx *ctx, struct acts *a)
 }
 
 /* x to rows of rotated q and k, v, g and gates. */
-static void project(struct ctx *ctx, const real *x, struct acts *a)
+static void project(const struct ctx *ctx, const real *x, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-
-    linear_forward(a->row, x, ctx->w[WQ], (long)ctx->B * ctx->T, c->C, row(c));
-    rotate(&ctx->angles, a->row, ctx->B, ctx->T, c->H, row(c));
-    rotate(&ctx->angles, a->row + n_k(c), ctx->B, ctx->T, c->H, row(c));
+    rows_forward(ctx, &a->rows, a->row, x);
     gates(ctx, a);
-}
-
-static void normalise(const struct ctx *ctx, real *y, const real *o)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long  n = (long)ctx->B * ctx->T;
-    struct norm s = head_norm(c);
-
-    (c->opt[KIND] == LN ? ln_forward : rms_forward)
-        (&s, y, n_v(c), o, n_v(c), ctx->w[NORM], n);
-}
-
-/* y from o and g. */
-static void finish(struct ctx *ctx, struct acts *a, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
-    const int  e = n_v(c);
-
-    normalise(ctx, a->gated, a->o);
-    gate_forward(GATE_SIGMOID, a->gated, e, a->gated, e, a->row + g_at(c), row(c), n, e);
-    linear_forward(y, a->gated, ctx->w[WO], n, e, c->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    struct acts   a;
-    struct scalar core;
-
-    carve(&a, ctx->kept, ctx->cfg, ctx->B, ctx->T, true);
-    core = core_of(ctx, &a);
-    project(ctx, x, &a);
-    scalar_forward(&core, a.o, a.core);
-    finish(ctx, &a, y);
-}
-
-/* From dy to the gradients of o and g. */
-static void finish_back(struct ctx *ctx, const struct acts *a, struct grads *g,
-                        const real *dy)
-{
     const struct mixer_cfg *c = ctx->cfg;
-    const long  n = (long)ctx->B * ctx->T;
-    const int   e = n_v(c);
-    struct norm s = head_norm(c);
+    struct acts *a = ctx->acts;
 
-    linear_backward(g->d_o, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, e, c->C);
-    normalise(ctx, g->normed, a->o);
-    gate_backward(GATE_SIGMOID, g->d_o, g->drow + g_at(c), row(c), g->d_o, e, g->normed,
-                  e, a->row + g_at(c), row(c), n, e);
-    (c->opt[KIND] == LN ? ln_backward : rms_backward)
-        (&s, g->d_o, e, 0, ctx->dw[NORM], g->d_o, e, a->o, e, ctx->w[NORM], n, g->partial);
+    project(ctx, x, a);
+    scalar_forward(&a->core, a->out.o, a->saved);
+    leave_forward(ctx, &a->out, y, a->row + g_at(c), row(c));
 }
 
 /* drow holds di and dlog_f; back through log sigmoid, whose slope is sigmoid(-f), and cap,
  * whose slope is 1 - (z/15)². */
-static void gates_back(struct ctx *ctx, const struct acts *a, struct grads *g)
+static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
 
     for (int h = 0; h < c->H; h++) {
         double di = 0, df = 0;
 
         for (long t = 0; t < n; t++) {
             const real *i = a->row + t * row(c) + i_at(c) + h, *f = i + c->H;
-            real       *gi = g->drow + t * row(c) + i_at(c) + h, *gf = gi + c->H;
+            real       *gi = a->drow + t * row(c) + i_at(c) + h, *gf = gi + c->H;
 
             *gi *= 1 - *i * *i / (CAP * CAP);
             *gf *= vsigmoid(-*f) * (1 - *f * *f / (CAP * CAP));
@@ -276,49 +178,25 @@ static void gates_back(struct ctx *ctx, const struct acts *a, struct grads *g)
     }
 }
 
-static void core_back(struct ctx *ctx, const struct acts *a, struct grads *g)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const size_t  ld = row(c);
-    struct scalar core = core_of(ctx, a);
-    struct scalar_grad d = {
-        .dq = g->drow, .dk = g->drow + n_k(c), .dv = g->drow + v_at(c),
-        .ld_dq = ld, .ld_dk = ld, .ld_dv = ld,
-        .dlog_i = g->drow + i_at(c), .dlog_f = g->drow + f_at(c),
-        .ld_di = ld, .ld_df = ld,
-    };
-
-    scalar_backward(&core, &d, a->o, g->d_o, a->core, g->core);
-}
-
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const int    B = ctx->B, T = ctx->T;
-    const size_t ld = row(c), k = n_k(c);
-    struct acts  a;
-    struct grads g;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, B, T, true);
-    carve_grads(&g, ctx->scratch, c, B, T);
-    finish_back(ctx, &a, &g, dy);
-    core_back(ctx, &a, &g);
-    gates_back(ctx, &a, &g);
-    rotate_back(&ctx->angles, a.row, g.drow, B, T, c->H, ld, ld);
-    rotate_back(&ctx->angles, a.row + k, g.drow + k, B, T, c->H, ld, ld);
-    linear_backward(dx, 1, ctx->dw[WQ], g.drow, x, ctx->w[WQ], (long)B * T, c->C, row(c));
+    leave_backward(ctx, &a->out, a->drow + g_at(c), dy, a->row + g_at(c), row(c));
+    scalar_backward(&a->core, &a->dcore, a->out.o, a->out.d_o, a->saved, a->scratch);
+    gates_back(ctx, a);
+    rows_backward(ctx, &a->rows, dx, a->drow, a->row, x);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    struct acts   a;
-    struct scalar core;
+    const struct mixer_cfg *c = ctx->cfg;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->scratch, ctx->cfg, ctx->B, ctx->T, false);
-    core = core_of(ctx, &a);
-    project(ctx, x, &a);
-    scalar_extend(&core, state, 0, a.o);
-    finish(ctx, &a, y);
+    project(ctx, x, a);
+    scalar_extend(&a->core, state, a->S, a->out.o);
+    leave_forward(ctx, &a->out, y, a->row + g_at(c), row(c));
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -336,7 +214,7 @@ const struct mixer mixer_mlstm = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .sizes    = sizes,
+    .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -10,10 +10,10 @@
  * The sum is kept and divided, never the recurrence with n_{t-1} / n_t. With eta = exp, log n is
  * held within +-30.
  */
-#include "model/arena.h"
 #include "model/core_scalar.h"
 #include "model/linear.h"
 #include "model/mixer.h"
+#include "model/rows.h"
 #include "model/vmath.h"
 
 #include <math.h>
@@ -52,84 +52,39 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
         w[BN][h] = (real)(4 + (c->H > 1 ? 5.0 * h / (c->H - 1) : 0));
 }
 
-static void angles(const struct mixer_cfg *c, int *heads, int *dk)
+struct acts {
+    real *row, *drow;           // (B, T, row), q and k rotated, z without bias
+    real *o, *d_o;              // (B, T, C) divided
+    struct rows rows;
+    struct scalar core;
+    struct scalar_grad dcore;
+    real *saved, *scratch;      // of the core
+    size_t S;                   // where its state is
+};
+
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    *heads = c->H;
-    *dk = c->C / c->H;
-}
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t n = room_rows(m), ld = row(c), C = c->C;
+    const int    e = c->C / c->H;
 
-/* ---- memory ----------------------------------------------------------------------------------- */
-
-static struct scalar core_of(const struct mixer_cfg *c, int B, int T, const real *rows)
-{
-    int    e = c->C / c->H;
-    size_t ld = row(c), C = c->C;
-
-    return (struct scalar){
-        .B = B, .T = T, .H = c->H, .dk = e, .dv = e,
-        .q = rows, .k = rows ? rows + C : NULL, .v = rows ? rows + 2 * C : NULL,
+    a->row = room_keep(m, n * ld);
+    a->drow = room_back(m, n * ld);
+    a->o = room_keep(m, n * C);
+    a->d_o = room_back(m, n * C);
+    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
+    a->core = (struct scalar){
+        .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
+        .q = a->row, .k = room_at(a->row, C), .v = room_at(a->row, 2 * C),
         .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_o = C,
-        .den = SCALAR_PLAIN, .scale = 1 / (real)sqrt(e),
     };
-}
-
-struct kept {
-    real *rows;         // (B, T, row), q and k rotated, z without bias
-    real *o;            // (B, T, C) divided
-    real *core;
-};
-
-static size_t carve_kept(struct kept *k, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena  a = arena_over(base);
-    struct scalar s = core_of(c, B, T, NULL);
-    size_t        n = (size_t)B * T;
-
-    k->rows = arena_reals(&a, n * row(c));
-    k->o = arena_reals(&a, n * c->C);
-    k->core = arena_reals(&a, scalar_kept(&s));
-    return a.used;
-}
-
-struct grads {
-    real *drows, *d_o;  // as rows, o
-    real *core;
-};
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena  a = arena_over(base);
-    struct scalar s = core_of(c, B, T, NULL);
-    size_t        n = (size_t)B * T;
-
-    g->drows = arena_reals(&a, n * row(c));
-    g->d_o = arena_reals(&a, n * c->C);
-    g->core = arena_reals(&a, scalar_scratch(&s));
-    return a.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct scalar core = core_of(c, B, T, NULL);
-    struct kept   k;
-    struct grads  g;
-    size_t        back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve_kept(&k, NULL, c, B, T);
-    s->scratch = back > s->kept ? back : s->kept;
-    s->state = scalar_state(&core) * sizeof(real);
-}
-
-/* ---- forward and backward --------------------------------------------------------------------- */
-
-static void project(struct ctx *ctx, const real *x, struct kept *k)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    size_t ld = row(c);
-
-    linear_forward(k->rows, x, ctx->w[WQ], (long)ctx->B * ctx->T, c->C, (int)ld);
-    rotate(&ctx->angles, k->rows, ctx->B, ctx->T, c->H, ld);
-    rotate(&ctx->angles, k->rows + c->C, ctx->B, ctx->T, c->H, ld);
+    a->dcore = (struct scalar_grad){
+        .dq = a->drow, .dk = room_at(a->drow, C), .dv = room_at(a->drow, 2 * C),
+        .ld_dq = ld, .ld_dk = ld, .ld_dv = ld,
+    };
+    a->saved = room_save(m, scalar_kept(&a->core));
+    a->scratch = room_back(m, scalar_scratch(&a->core));
+    a->S = room_state(m, scalar_state(&a->core));
 }
 
 static double log_n(double z, bool exponential)
@@ -147,16 +102,16 @@ static double log_n_slope(double z, bool exponential)
 }
 
 /* Divide the rows of o, or of its gradient, by n. */
-static void divide(const struct ctx *ctx, const struct kept *k, real *o)
+static void divide(const struct ctx *ctx, const struct acts *a, real *o)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = c->C / c->H;
 
     #pragma omp parallel for schedule(static) if (n > 32)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
-            real  z = k->rows[i * row(c) + 3 * (size_t)c->C + h] + ctx->w[BN][h];
+            real  z = a->row[i * row(c) + 3 * (size_t)c->C + h] + ctx->w[BN][h];
             real  by = (real)exp(-log_n(z, c->opt[ETA] == EXP)), *to = o + i * c->C + (size_t)h * e;
 
             for (int j = 0; j < e; j++)
@@ -164,82 +119,65 @@ static void divide(const struct ctx *ctx, const struct kept *k, real *o)
         }
 }
 
+/* y = Wo o, with o still to be divided. */
+static void finish(const struct ctx *ctx, const struct acts *a, real *y)
+{
+    divide(ctx, a, a->o);
+    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), ctx->cfg->C, ctx->cfg->C);
+}
+
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct kept   k;
-    struct scalar s;
+    struct acts *a = ctx->acts;
 
-    carve_kept(&k, ctx->kept, c, ctx->B, ctx->T);
-    project(ctx, x, &k);
-    s = core_of(c, ctx->B, ctx->T, k.rows);
-    scalar_forward(&s, k.o, k.core);
-    divide(ctx, &k, k.o);
-    linear_forward(y, k.o, ctx->w[WO], (long)ctx->B * ctx->T, c->C, c->C);
+    rows_forward(ctx, &a->rows, a->row, x);
+    scalar_forward(&a->core, a->o, a->saved);
+    finish(ctx, a, y);
 }
 
 /* dz = -(d_o . o) dlog n/dz, into the rows. */
-static void normaliser_back(const struct ctx *ctx, const struct kept *k, const struct grads *g)
+static void normaliser_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = c->C / c->H;
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             size_t at = i * row(c) + 3 * (size_t)c->C + h, o = i * c->C + (size_t)h * e;
-            real   z = k->rows[at] + ctx->w[BN][h], along = 0;
+            real   z = a->row[at] + ctx->w[BN][h], along = vdot(a->d_o + o, a->o + o, e);
 
-            #pragma omp simd reduction(+ : along)
-            for (int j = 0; j < e; j++)
-                along += g->d_o[o + j] * k->o[o + j];
-            g->drows[at] = -along * (real)log_n_slope(z, c->opt[ETA] == EXP);
+            a->drow[at] = -along * (real)log_n_slope(z, c->opt[ETA] == EXP);
         }
     for (int h = 0; h < c->H; h++) {
         double sum = 0;
 
         for (long i = 0; i < n; i++)
-            sum += g->drows[i * row(c) + 3 * (size_t)c->C + h];
+            sum += a->drow[i * row(c) + 3 * (size_t)c->C + h];
         ctx->dw[BN][h] += (real)sum;
     }
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const int    B = ctx->B, T = ctx->T;
-    size_t       ld = row(c), C = c->C;
-    struct kept  k;
-    struct grads g;
+    const int    C = ctx->cfg->C;
+    struct acts *a = ctx->acts;
 
-    carve_kept(&k, ctx->kept, c, B, T);
-    carve_grads(&g, ctx->scratch, c, B, T);
-    struct scalar      s = core_of(c, B, T, k.rows);
-    struct scalar_grad to = {.dq = g.drows, .dk = g.drows + C, .dv = g.drows + 2 * C,
-                             .ld_dq = ld, .ld_dk = ld, .ld_dv = ld};
-
-    linear_backward(g.d_o, 0, ctx->dw[WO], dy, k.o, ctx->w[WO], (long)B * T, c->C, c->C);
-    normaliser_back(ctx, &k, &g);
-    divide(ctx, &k, g.d_o);
-    scalar_backward(&s, &to, NULL, g.d_o, k.core, g.core);
-    rotate_back(&ctx->angles, k.rows, g.drows, B, T, c->H, ld, ld);
-    rotate_back(&ctx->angles, k.rows + C, g.drows + C, B, T, c->H, ld, ld);
-    linear_backward(dx, 1, ctx->dw[WQ], g.drows, x, ctx->w[WQ], (long)B * T, c->C, (int)ld);
+    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    normaliser_back(ctx, a);
+    divide(ctx, a, a->d_o);
+    scalar_backward(&a->core, &a->dcore, NULL, a->d_o, a->saved, a->scratch);
+    rows_backward(ctx, &a->rows, dx, a->drow, a->row, x);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct kept   k;
-    struct scalar s;
+    struct acts *a = ctx->acts;
 
-    carve_kept(&k, ctx->scratch, c, ctx->B, ctx->T);
-    project(ctx, x, &k);
-    s = core_of(c, ctx->B, ctx->T, k.rows);
-    scalar_extend(&s, state, 0, k.o);
-    divide(ctx, &k, k.o);
-    linear_forward(y, k.o, ctx->w[WO], (long)ctx->B * ctx->T, c->C, c->C);
+    rows_forward(ctx, &a->rows, a->row, x);
+    scalar_extend(&a->core, state, a->S, a->o);
+    finish(ctx, a, y);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -257,8 +195,8 @@ const struct mixer mixer_normattn = {
     .position = "rope",
     .opts     = opts,
     .params   = params,
-    .angles   = angles,
-    .sizes    = sizes,
+    .angles   = rows_angles,
+    .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,

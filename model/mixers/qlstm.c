@@ -7,7 +7,6 @@
  *     h_t = f h_{t-1} + sigmoid(zi) u
  *     y = Wo( gelu(p) sigmoid(zo) h )
  */
-#include "model/arena.h"
 #include "model/bias.h"
 #include "model/conv.h"
 #include "model/core_scan.h"
@@ -47,63 +46,37 @@ static int params(const struct mixer_cfg *c, struct param *p)
 }
 
 struct acts {
-    real *row;          // (B, T, 2, e) p, w
-    real *u;            // (B, T, e)
-    real *z;            // (B, T, 3, e) with bias
-    real *h;            // (B, T, e)
-    real *v;            // (B, T, e) f until the scan, then gelu(p) sigmoid(zo) h
+    real *row, *drow;           // (B, T, 2, e) p, w
+    real *u;                    // (B, T, e)
+    real *z, *dz;               // (B, T, 3, e) with bias
+    real *h, *dh;               // (B, T, e); dh then holds du
+    real *v;                    // (B, T, e) f until the scan, then gelu(p) sigmoid(zo) h
+    real *f;                    // (B, T, e) in backward; then the gradient of a
+    real *da;                   // (e) sums of it
+    struct conv conv;
+    size_t past, S;             // where the states of conv and scan are
 };
 
-struct grads {
-    real *drow, *dz;    // as row, z
-    real *dh;           // (B, T, e); then du
-    real *f;            // (B, T, e); then the gradient of a
-    real *da;           // (e) sums of it
-};
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    struct arena m = arena_over(base);
-    size_t       n = (size_t)B * T * inner(c);
+    struct acts *a = room_names(m, sizeof *a);
+    const int    e = inner(c);
+    const size_t n = room_rows(m) * e;
 
-    a->row = arena_reals(&m, 2 * n);
-    a->u = arena_reals(&m, n);
-    a->z = arena_reals(&m, 3 * n);
-    a->h = arena_reals(&m, n);
-    a->v = arena_reals(&m, n);
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena m = arena_over(base);
-    size_t       n = (size_t)B * T * inner(c);
-
-    g->drow = arena_reals(&m, 2 * n);
-    g->dz = arena_reals(&m, 3 * n);
-    g->dh = arena_reals(&m, n);
-    g->f = arena_reals(&m, n);
-    g->da = arena_reals(&m, inner(c));
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct acts  a;
-    struct grads g;
-    size_t       back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T);
-    s->scratch = back > s->kept ? back : s->kept;
-    s->state = CONV_TAPS * (size_t)inner(c) * sizeof(real);
-}
-
-static struct conv conv_of(const struct ctx *ctx, int B)
-{
-    const int e = inner(ctx->cfg);
-
-    return (struct conv){.B = B, .T = ctx->T, .C = e, .ld_x = 2 * (size_t)e, .ld_y = e,
-                         .w = ctx->w[CONV], .b = ctx->w[CONVB]};
+    a->row = room_keep(m, 2 * n);
+    a->u = room_keep(m, n);
+    a->z = room_keep(m, 3 * n);
+    a->h = room_keep(m, n);
+    a->v = room_keep(m, n);
+    a->drow = room_back(m, 2 * n);
+    a->dz = room_back(m, 3 * n);
+    a->dh = room_back(m, n);
+    a->f = room_back(m, n);
+    a->da = room_back(m, e);
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e, .ld_y = e,
+                            .w = room_param(m, CONV), .b = room_param(m, CONVB)};
+    a->past = room_state(m, conv_state(&a->conv));
+    a->S = room_state(m, e);
 }
 
 /* Both forget gates are e^{-power softplus(sign z)}: sign is -1 and power 1 for sigmoid(z). */
@@ -126,7 +99,7 @@ static inline real forget(struct forget o, real z)
 /* z with its bias, f in v, and into h what enters the states: sigmoid(zi) u. */
 static struct scan gates(const struct ctx *ctx, const struct acts *a)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
     const struct forget o = forget_of(ctx);
 
@@ -148,7 +121,7 @@ static struct scan gates(const struct ctx *ctx, const struct acts *a)
 /* v = gelu(p) sigmoid(zo) h,  y = Wo v */
 static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
     #pragma omp parallel for schedule(static) if (n > ROWS)
@@ -164,17 +137,15 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct conv conv = conv_of(ctx, ctx->B);
-    struct acts a;
-    struct scan s;
+    const int    e = inner(ctx->cfg);
+    struct acts *a = ctx->acts;
+    struct scan  s;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T);
-    linear_forward(a.row, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C, 2 * inner(c));
-    conv_forward(&conv, a.u, a.row + inner(c));
-    s = gates(ctx, &a);
-    scan_forward(&s, a.h);
-    finish(ctx, &a, y);
+    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
+    conv_forward(&a->conv, a->u, a->row + e);
+    s = gates(ctx, a);
+    scan_forward(&s, a->h);
+    finish(ctx, a, y);
 }
 
 /* One token: from dv, in dh, to dp, dzo and dh; and f again. */
@@ -192,15 +163,15 @@ static inline void finish_row(struct forget o, const real *p, const real *z, con
     }
 }
 
-static void finish_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+static void finish_back(const struct ctx *ctx, const struct acts *a)
 {
     const int e = inner(ctx->cfg);
     const struct forget o = forget_of(ctx);
 
     #pragma omp parallel for schedule(static)
-    for (long r = 0; r < (long)ctx->B * ctx->T; r++)
-        finish_row(o, a->row + 2 * r * e, a->z + 3 * r * e, a->h + r * e, g->drow + 2 * r * e,
-                   g->dz + (3 * r + 2) * e, g->dh + r * e, g->f + r * e, e);
+    for (long r = 0; r < ctx_rows(ctx); r++)
+        finish_row(o, a->row + 2 * r * e, a->z + 3 * r * e, a->h + r * e, a->drow + 2 * r * e,
+                   a->dz + (3 * r + 2) * e, a->dh + r * e, a->f + r * e, e);
 }
 
 /* One token: dzf = da df/dzf, where da was; dzi = db u i (1 - i); du = db i, where db was; and
@@ -218,69 +189,54 @@ static inline void gate_row(struct forget o, const real *z, const real *u, real 
     }
 }
 
-static void gates_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
     const struct forget o = forget_of(ctx);
 
     #pragma omp parallel for schedule(static)
     for (long r = 0; r < n; r++) {
-        real *dz = g->dz + 3 * r * e;
+        real *dz = a->dz + 3 * r * e;
 
-        gate_row(o, a->z + 3 * r * e, a->u + r * e, g->f + r * e, dz, dz + e, g->dh + r * e, e);
+        gate_row(o, a->z + 3 * r * e, a->u + r * e, a->f + r * e, dz, dz + e, a->dh + r * e, e);
     }
-    bias_backward(ctx->dw[BG], g->dz, n, 3 * e);
+    bias_backward(ctx->dw[BG], a->dz, n, 3 * e);
     if (!reversed(ctx->cfg) || o.power <= 0)
         return;
-    memset(g->da, 0, e * sizeof *g->da);
-    bias_backward(g->da, g->f, n, e);
+    memset(a->da, 0, e * sizeof *a->da);
+    bias_backward(a->da, a->f, n, e);
     for (int j = 0; j < e; j++)
-        *ctx->dw[A] += g->da[j];
+        *ctx->dw[A] += a->da[j];
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    const int    e = inner(c);
-    struct conv  conv = conv_of(ctx, ctx->B);
-    struct acts  a;
-    struct grads g;
-    struct scan  s;
+    const long   n = ctx_rows(ctx);
+    const int    C = ctx->cfg->C, e = inner(ctx->cfg);
+    struct acts *a = ctx->acts;
+    struct scan  s = {ctx->B, ctx->T, e, a->f};
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    s = (struct scan){ctx->B, ctx->T, e, g.f};
-    linear_backward(g.dh, 0, ctx->dw[WO], dy, a.v, ctx->w[WO], n, e, c->C);
-    finish_back(ctx, &a, &g);
-    scan_backward(&s, g.dh, g.dz, 3 * (size_t)e, a.h);
-    gates_back(ctx, &a, &g);
-    linear_backward(g.dh, 1, ctx->dw[WG], g.dz, a.u, ctx->w[WG], n, e, 3 * e);
-    conv_backward(&conv, g.drow + e, ctx->dw[CONV], ctx->dw[CONVB], g.dh, a.row + e);
-    linear_backward(dx, 1, ctx->dw[WIN], g.drow, x, ctx->w[WIN], n, c->C, 2 * e);
+    linear_backward(a->dh, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, C);
+    finish_back(ctx, a);
+    scan_backward(&s, a->dh, a->dz, 3 * (size_t)e, a->h);
+    gates_back(ctx, a);
+    linear_backward(a->dh, 1, ctx->dw[WG], a->dz, a->u, ctx->w[WG], n, e, 3 * e);
+    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh, a->row + e);
+    linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, C, 2 * e);
 }
 
-/* State: the last inputs of the convolution (3, e), then h (e). */
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const int   e = inner(c);
-    struct conv conv = conv_of(ctx, 1);
-    struct acts a;
-    struct scan s;
+    const int    e = inner(ctx->cfg);
+    struct acts *a = ctx->acts;
+    struct scan  s;
 
-    carve(&a, ctx->scratch, c, ctx->B, ctx->T);
-    linear_forward(a.row, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C, 2 * e);
-    for (int b = 0; b < ctx->B; b++) {
-        real  *past = state[b];
-        size_t at = (size_t)b * ctx->T * e;
-
-        conv_extend(&conv, &past, a.u + at, a.row + 2 * at + e);
-    }
-    s = gates(ctx, &a);
-    scan_extend(&s, state, (CONV_TAPS - 1) * (size_t)e, a.h);
-    finish(ctx, &a, y);
+    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
+    conv_extend_at(&a->conv, state, a->past, a->u, a->row + e);
+    s = gates(ctx, a);
+    scan_extend(&s, state, a->S, a->h);
+    finish(ctx, a, y);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -298,7 +254,7 @@ const struct mixer mixer_qlstm = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .sizes    = sizes,
+    .carve    = carve,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

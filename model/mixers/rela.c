@@ -11,10 +11,10 @@
  */
 #include "model/mixers/rela.h"
 
-#include "model/arena.h"
 #include "model/attention.h"
 #include "model/linear.h"
 #include "model/ring.h"
+#include "model/rows.h"
 #include "model/vmath.h"
 
 enum { WQ, WK, WV, WO, NORM, GATE, N_PARAMS };
@@ -122,90 +122,43 @@ static void gated_norm_back(real *d, const real *z, const real *w, const real *g
         }
 }
 
-/* ---- memory --------------------------------------------------------------------------------- */
-
-struct acts {
-    real *qkv;          // (B, T, H + 2 Hk, e) after rotation
-    real *z, *gated;    // (B, T, C)
-    real *ring;         // scratch of the ring in extend
-};
-
-static struct attention shape(const struct mixer_cfg *c, int B, int T)
-{
-    return (struct attention){.kind = ATTENTION_RELU, .B = B, .T = T, .H = c->H, .Hk = c->Hk,
-                              .e = width(c), .scale = 1 / (real)sqrt((double)width(c))};
-}
-
-static struct attention core_of(const struct ctx *ctx, const struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct attention core = shape(c, ctx->B, ctx->T);
-
-    core.q = a->qkv, core.k = a->qkv + k_at(c), core.v = a->qkv + v_at(c);
-    core.ld_q = core.ld_kv = row(c);
-    return core;
-}
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T, bool train)
-{
-    struct arena     m = arena_over(base);
-    struct attention core = shape(c, B, T);
-    size_t           n = (size_t)B * T;
-
-    a->qkv = arena_reals(&m, n * row(c));
-    a->z = arena_reals(&m, n * c->C);
-    a->gated = arena_reals(&m, n * c->C);
-    a->ring = arena_reals(&m, train ? 0 : ring_scratch(&core, c->context));
-    return m.used;
-}
-
-struct grads {
-    real *dqkv;         // as qkv
-    real *dz;           // as z
-    real *partial;      // of the norm
-};
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena m = arena_over(base);
-    size_t       n = (size_t)B * T;
-
-    g->dqkv = arena_reals(&m, n * row(c));
-    g->dz = arena_reals(&m, n * c->C);
-    g->partial = arena_reals(&m, (size_t)BLOCKS * 2 * c->C);
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct attention core = shape(c, B, T);
-    struct acts      a;
-    struct grads     g;
-    size_t           back = carve_grads(&g, NULL, c, B, T), ext = carve(&a, NULL, c, B, T, false);
-
-    s->kept = carve(&a, NULL, c, B, T, true);
-    s->scratch = back > ext ? back : ext;
-    s->state = ring_state(&core, c->context) * sizeof(real);
-}
-
 /* ---- the layer ------------------------------------------------------------------------------ */
 
-/* x to rows of rotated q and k, and v. */
-static void project(struct ctx *ctx, const real *x, struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const size_t ld = row(c);
+struct acts {
+    real *qkv, *dqkv;           // (B, T, H + 2 Hk, e) after rotation
+    real *z, *gated, *dz;       // (B, T, C)
+    real *partial;              // of the norm
+    real *ring;                 // scratch of the ring in extend
+    struct rows rows;
+    struct attention core;
+};
 
-    linear_forward(a->qkv, x, ctx->w[WQ], (long)ctx->B * ctx->T, c->C, (int)ld);
-    rotate(&ctx->angles, a->qkv, ctx->B, ctx->T, c->H, ld);
-    rotate(&ctx->angles, a->qkv + k_at(c), ctx->B, ctx->T, c->Hk, ld);
+static void carve(struct room *m, const struct mixer_cfg *c)
+{
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t n = room_rows(m), ld = row(c);
+
+    a->qkv = room_keep(m, n * ld);
+    a->dqkv = room_back(m, n * ld);
+    a->z = room_keep(m, n * c->C);
+    a->gated = room_keep(m, n * c->C);
+    a->dz = room_back(m, n * c->C);
+    a->partial = room_back(m, (size_t)BLOCKS * 2 * c->C);
+    a->rows = (struct rows){.w = WQ, .Hk = c->Hk, .k = k_at(c), .ld = ld};
+    a->core = (struct attention){
+        .kind = ATTENTION_RELU, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk, .e = width(c),
+        .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
+        .q = a->qkv, .k = room_at(a->qkv, k_at(c)), .v = room_at(a->qkv, v_at(c)),
+    };
+    a->ring = room_flow(m, ring_scratch(&a->core, c->context));
+    room_state(m, ring_state(&a->core, c->context));
 }
 
 /* y from z. */
-static void finish(struct ctx *ctx, struct acts *a, real *y)
+static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
     const int  C = ctx->cfg->C;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
 
     gated_norm(a->gated, a->z, ctx->w[NORM], ctx->w[GATE], n, C);
     linear_forward(y, a->gated, ctx->w[WO], n, C, C);
@@ -213,64 +166,46 @@ static void finish(struct ctx *ctx, struct acts *a, real *y)
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    struct acts      a;
-    struct attention core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, ctx->cfg, ctx->B, ctx->T, true);
-    core = core_of(ctx, &a);
-    project(ctx, x, &a);
-    attention_forward(&core, a.z, NULL);
-    finish(ctx, &a, y);
+    rows_forward(ctx, &a->rows, a->qkv, x);
+    attention_forward(&a->core, a->z, NULL);
+    finish(ctx, a, y);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    const size_t ld = row(c), k = k_at(c), v = v_at(c);
-    struct acts      a;
-    struct grads     g;
-    struct attention core;
+    const long   n = ctx_rows(ctx);
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    core = core_of(ctx, &a);
-    linear_backward(g.dz, 0, ctx->dw[WO], dy, a.gated, ctx->w[WO], n, c->C, c->C);
-    gated_norm_back(g.dz, a.z, ctx->w[NORM], ctx->w[GATE], ctx->dw[NORM], ctx->dw[GATE], n, c->C,
-                    g.partial);
-    attention_backward(&core, NULL, NULL, g.dz, g.dqkv, g.dqkv + k, g.dqkv + v, NULL);
-    rotate_back(&ctx->angles, a.qkv, g.dqkv, ctx->B, ctx->T, c->H, ld, ld);
-    rotate_back(&ctx->angles, a.qkv + k, g.dqkv + k, ctx->B, ctx->T, c->Hk, ld, ld);
-    linear_backward(dx, 1, ctx->dw[WQ], g.dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
+    linear_backward(a->dz, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, c->C, c->C);
+    gated_norm_back(a->dz, a->z, ctx->w[NORM], ctx->w[GATE], ctx->dw[NORM], ctx->dw[GATE], n, c->C,
+                    a->partial);
+    attention_backward(&a->core, NULL, NULL, a->dz, a->dqkv, a->dqkv + k_at(c),
+                       a->dqkv + v_at(c), NULL);
+    rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    struct acts      a;
-    struct attention core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->scratch, ctx->cfg, ctx->B, ctx->T, false);
-    core = core_of(ctx, &a);
-    project(ctx, x, &a);
-    ring_extend(&core, ctx->cfg->context, state, ctx->pos, a.z, a.ring);
-    finish(ctx, &a, y);
+    rows_forward(ctx, &a->rows, a->qkv, x);
+    ring_extend(&a->core, ctx->cfg->context, state, ctx->pos, a->z, a->ring);
+    finish(ctx, a, y);
 }
 
-/* What a mixer keeps is the end of what mixer_forward keeps. */
 void rela_sparsity(const struct ctx *ctx, double *sparsity, double *nulls)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    double           heads = (double)ctx->B * c->H;
-    struct sizes     all, own;
-    struct acts      a;
-    struct attention core;
-    long             pairs, rows;
+    const double heads = (double)ctx->B * ctx->cfg->H;
+    struct room  m;
+    struct acts *a;
+    long         pairs, rows;
 
-    mixer_sizes(c, ctx->B, ctx->T, &all);
-    sizes(c, ctx->B, ctx->T, &own);
-    carve(&a, (char *)ctx->kept + all.kept - own.kept, c, ctx->B, ctx->T, true);
-    core = core_of(ctx, &a);
-    attention_zeros(&core, &pairs, &rows);
+    mixer_room(&m, ctx, FORWARD);
+    a = room_names(&m, sizeof *a);
+    attention_zeros(&a->core, &pairs, &rows);
     *sparsity = (double)pairs / (heads * attention_pairs(ctx->T, 0));
     *nulls = (double)rows / (heads * ctx->T);
 }
@@ -290,7 +225,7 @@ const struct mixer mixer_rela = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .sizes    = sizes,
+    .carve    = carve,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -10,7 +10,6 @@
  * The square root keeps the variance of h that of i u. 1 - a² is -expm1(2 log a). Its derivative is
  * infinite at a = 1 and is therefore always taken times log a, a factor of both dr and dlam.
  */
-#include "model/arena.h"
 #include "model/bias.h"
 #include "model/conv.h"
 #include "model/core_scan.h"
@@ -30,11 +29,7 @@ static const struct opt opts[] = {
     {0},
 };
 
-static int inner(const struct mixer_cfg *c)
-{
-    return c->opt[INNER] > 0 ? (int)c->opt[INNER] : c->C;
-}
-
+static int inner(const struct mixer_cfg *c) { return opt_or(c, INNER, c->C); }
 static int block(const struct mixer_cfg *c) { return inner(c) / c->H; }
 
 static const char *check(const struct mixer_cfg *c)
@@ -73,71 +68,45 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 }
 
 struct acts {
-    real *row;          // (B, T, 2, e) p, w with bias
-    real *u;            // (B, T, e)
-    real *z;            // (B, T, 2, e) of r and i, with bias
-    real *h;            // (B, T, e)
-    real *v;            // (B, T, e) a until the scan, then gelu(p) h
-    real *rate;         // (e) 8 softplus(lam)
+    real *row, *drow;           // (B, T, 2, e) p, w with bias
+    real *u;                    // (B, T, e)
+    real *z, *dz;               // (B, T, 2, e) of r and i, with bias
+    real *h, *dh;               // (B, T, e); dh then holds du
+    real *v;                    // (B, T, e) a until the scan, then gelu(p) h
+    real *rate;                 // (e) 8 softplus(lam)
+    real *a;                    // (B, T, e) in backward; then log a dlog a
+    real *sum;                  // (e) of it
+    struct conv conv;
+    size_t past, S;             // where the states of conv and scan are
 };
 
-struct grads {
-    real *drow, *dz;    // as row, z
-    real *dh;           // (B, T, e); then du
-    real *a;            // (B, T, e); then log a dlog a
-    real *sum;          // (e) of it
-};
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    struct arena m = arena_over(base);
-    size_t       n = (size_t)B * T * inner(c);
+    struct acts *a = room_names(m, sizeof *a);
+    const int    e = inner(c);
+    const size_t n = room_rows(m) * e;
 
-    a->row = arena_reals(&m, 2 * n);
-    a->u = arena_reals(&m, n);
-    a->z = arena_reals(&m, 2 * n);
-    a->h = arena_reals(&m, n);
-    a->v = arena_reals(&m, n);
-    a->rate = arena_reals(&m, inner(c));
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena m = arena_over(base);
-    size_t       n = (size_t)B * T * inner(c);
-
-    g->drow = arena_reals(&m, 2 * n);
-    g->dz = arena_reals(&m, 2 * n);
-    g->dh = arena_reals(&m, n);
-    g->a = arena_reals(&m, n);
-    g->sum = arena_reals(&m, inner(c));
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct acts  a;
-    struct grads g;
-    size_t       back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T);
-    s->scratch = back > s->kept ? back : s->kept;
-    s->state = CONV_TAPS * (size_t)inner(c) * sizeof(real);
-}
-
-static struct conv conv_of(const struct ctx *ctx, int B)
-{
-    const int e = inner(ctx->cfg);
-
-    return (struct conv){.B = B, .T = ctx->T, .C = e, .ld_x = 2 * (size_t)e, .ld_y = e,
-                         .w = ctx->w[CONV], .b = ctx->w[CONVB]};
+    a->row = room_keep(m, 2 * n);
+    a->u = room_keep(m, n);
+    a->z = room_keep(m, 2 * n);
+    a->h = room_keep(m, n);
+    a->v = room_keep(m, n);
+    a->rate = room_keep(m, e);
+    a->drow = room_back(m, 2 * n);
+    a->dz = room_back(m, 2 * n);
+    a->dh = room_back(m, n);
+    a->a = room_back(m, n);
+    a->sum = room_back(m, e);
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e, .ld_y = e,
+                            .w = room_param(m, CONV), .b = room_param(m, CONVB)};
+    a->past = room_state(m, conv_state(&a->conv));
+    a->S = room_state(m, e);
 }
 
 /* row = [Wy; Wx] x + [by; bx], and the rates. */
 static void project(const struct ctx *ctx, const real *x, const struct acts *a)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
     linear_forward(a->row, x, ctx->w[WY], n, ctx->cfg->C, 2 * e);
@@ -149,7 +118,7 @@ static void project(const struct ctx *ctx, const real *x, const struct acts *a)
 /* z = [Wa u; Wi u] without bias: a product per tile of rows, block and gate. */
 static void blocks_forward(const struct ctx *ctx, const struct acts *a)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), tile = linear_tile(n);
 
     #pragma omp parallel for collapse(2) schedule(static) if (n > ROWS)
@@ -164,21 +133,21 @@ static void blocks_forward(const struct ctx *ctx, const struct acts *a)
 }
 
 /* du += dz [Wa; Wi],  dwa += dzᵀ u,  dwi likewise. */
-static void blocks_backward(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+static void blocks_backward(const struct ctx *ctx, const struct acts *a)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), H = ctx->cfg->H, tile = linear_tile(n);
 
     #pragma omp parallel for collapse(2) schedule(static)
     for (long r = 0; r < n; r += tile)
         for (int h = 0; h < H; h++)
             for (int k = h; k < 2 * H; k += H)
-                gemm_nn(g->dh + r * e + (size_t)h * s, e, g->dz + 2 * r * e + (size_t)k * s, 2 * e,
+                gemm_nn(a->dh + r * e + (size_t)h * s, e, a->dz + 2 * r * e + (size_t)k * s, 2 * e,
                         ctx->w[WA] + (size_t)k * s * s, s, (int)(n - r < tile ? n - r : tile), s, s,
                         1, 1);
     #pragma omp parallel for schedule(static)
     for (int k = 0; k < 2 * H; k++)
-        gemm_tn(ctx->dw[WA] + (size_t)k * s * s, s, g->dz + (size_t)k * s, 2 * e,
+        gemm_tn(ctx->dw[WA] + (size_t)k * s * s, s, a->dz + (size_t)k * s, 2 * e,
                 a->u + (size_t)k * s % e, e, s, s, (int)n, 1, 1);
 }
 
@@ -191,7 +160,7 @@ static inline real entering(real log_a, bool first)
 /* z with its bias, a in v, and into h what enters the states. */
 static struct scan gates(const struct ctx *ctx, const struct acts *a)
 {
-    const long  n = (long)ctx->B * ctx->T;
+    const long  n = ctx_rows(ctx);
     const int   e = inner(ctx->cfg);
     const real *rate = a->rate;
 
@@ -216,7 +185,7 @@ static struct scan gates(const struct ctx *ctx, const struct acts *a)
 /* v = gelu(p) h,  y = Wo v */
 static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
     #pragma omp parallel for schedule(static) if (n > ROWS)
@@ -232,16 +201,14 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    struct conv conv = conv_of(ctx, ctx->B);
-    struct acts a;
-    struct scan s;
+    struct acts *a = ctx->acts;
+    struct scan  s;
 
-    carve(&a, ctx->kept, ctx->cfg, ctx->B, ctx->T);
-    project(ctx, x, &a);
-    conv_forward(&conv, a.u, a.row + inner(ctx->cfg));
-    s = gates(ctx, &a);
-    scan_forward(&s, a.h);
-    finish(ctx, &a, y);
+    project(ctx, x, a);
+    conv_forward(&a->conv, a->u, a->row + inner(ctx->cfg));
+    s = gates(ctx, a);
+    scan_forward(&s, a->h);
+    finish(ctx, a, y);
 }
 
 /* One token: from dv, in dh, to dp and dh; and a again. */
@@ -255,14 +222,14 @@ static inline void finish_row(const real *p, const real *z, const real *h, const
     }
 }
 
-static void finish_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+static void finish_back(const struct ctx *ctx, const struct acts *a)
 {
     const int e = inner(ctx->cfg);
 
     #pragma omp parallel for schedule(static)
-    for (long r = 0; r < (long)ctx->B * ctx->T; r++)
+    for (long r = 0; r < ctx_rows(ctx); r++)
         finish_row(a->row + 2 * r * e, a->z + 2 * r * e, a->h + r * e, a->rate,
-                   g->drow + 2 * r * e, g->dh + r * e, g->a + r * e, e);
+                   a->drow + 2 * r * e, a->dh + r * e, a->a + r * e, e);
 }
 
 /* One token, with s = sqrt(1 - a²):
@@ -289,70 +256,55 @@ static inline void gate_row(const real *z, const real *u, const real *rate, real
 }
 
 /* dlam = sum of flow sigmoid(lam) / softplus(lam), a quotient that is 1 where both vanish. */
-static void gates_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
     #pragma omp parallel for schedule(static)
     for (long r = 0; r < n; r++) {
-        real *dz = g->dz + 2 * r * e;
+        real *dz = a->dz + 2 * r * e;
 
-        gate_row(a->z + 2 * r * e, a->u + r * e, a->rate, g->a + r * e, dz, dz + e,
-                 g->dh + r * e, e, r % ctx->T == 0);
+        gate_row(a->z + 2 * r * e, a->u + r * e, a->rate, a->a + r * e, dz, dz + e,
+                 a->dh + r * e, e, r % ctx->T == 0);
     }
-    bias_backward(ctx->dw[BA], g->dz, n, 2 * e);
-    memset(g->sum, 0, e * sizeof *g->sum);
-    bias_backward(g->sum, g->a, n, e);
+    bias_backward(ctx->dw[BA], a->dz, n, 2 * e);
+    memset(a->sum, 0, e * sizeof *a->sum);
+    bias_backward(a->sum, a->a, n, e);
     for (int j = 0; j < e; j++) {
         real lam = ctx->w[LAM][j];
 
-        ctx->dw[LAM][j] += g->sum[j] * (lam < -40 ? 1 : vsigmoid(lam) / vsoftplus(lam));
+        ctx->dw[LAM][j] += a->sum[j] * (lam < -40 ? 1 : vsigmoid(lam) / vsoftplus(lam));
     }
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
-    const int    e = inner(c);
-    struct conv  conv = conv_of(ctx, ctx->B);
-    struct acts  a;
-    struct grads g;
-    struct scan  s;
+    const long   n = ctx_rows(ctx);
+    const int    C = ctx->cfg->C, e = inner(ctx->cfg);
+    struct acts *a = ctx->acts;
+    struct scan  s = {ctx->B, ctx->T, e, a->a};
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    s = (struct scan){ctx->B, ctx->T, e, g.a};
-    linear_backward(g.dh, 0, ctx->dw[WO], dy, a.v, ctx->w[WO], n, e, c->C);
-    finish_back(ctx, &a, &g);
-    scan_backward(&s, g.dh, g.dz, 2 * (size_t)e, a.h);
-    gates_back(ctx, &a, &g);
-    blocks_backward(ctx, &a, &g);
-    conv_backward(&conv, g.drow + e, ctx->dw[CONV], ctx->dw[CONVB], g.dh, a.row + e);
-    bias_backward(ctx->dw[BY], g.drow, n, 2 * e);
-    linear_backward(dx, 1, ctx->dw[WY], g.drow, x, ctx->w[WY], n, c->C, 2 * e);
+    linear_backward(a->dh, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, C);
+    finish_back(ctx, a);
+    scan_backward(&s, a->dh, a->dz, 2 * (size_t)e, a->h);
+    gates_back(ctx, a);
+    blocks_backward(ctx, a);
+    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh, a->row + e);
+    bias_backward(ctx->dw[BY], a->drow, n, 2 * e);
+    linear_backward(dx, 1, ctx->dw[WY], a->drow, x, ctx->w[WY], n, C, 2 * e);
 }
 
-/* State: the last inputs of the convolution (3, e), then h (e). */
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    const int   e = inner(ctx->cfg);
-    struct conv conv = conv_of(ctx, 1);
-    struct acts a;
-    struct scan s;
+    struct acts *a = ctx->acts;
+    struct scan  s;
 
-    carve(&a, ctx->scratch, ctx->cfg, ctx->B, ctx->T);
-    project(ctx, x, &a);
-    for (int b = 0; b < ctx->B; b++) {
-        real  *past = state[b];
-        size_t at = (size_t)b * ctx->T * e;
-
-        conv_extend(&conv, &past, a.u + at, a.row + 2 * at + e);
-    }
-    s = gates(ctx, &a);
-    scan_extend(&s, state, (CONV_TAPS - 1) * (size_t)e, a.h);
-    finish(ctx, &a, y);
+    project(ctx, x, a);
+    conv_extend_at(&a->conv, state, a->past, a->u, a->row + inner(ctx->cfg));
+    s = gates(ctx, a);
+    scan_extend(&s, state, a->S, a->h);
+    finish(ctx, a, y);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -371,7 +323,7 @@ const struct mixer mixer_rglru = {
     .opts     = opts,
     .check    = check,
     .params   = params,
-    .sizes    = sizes,
+    .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,

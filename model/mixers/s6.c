@@ -8,7 +8,6 @@
  *     o_c = sum_n C_n h_t[c, n] + dskip_c u_c
  *     y = Wo( o silu(z) )
  */
-#include "model/arena.h"
 #include "model/bias.h"
 #include "model/conv.h"
 #include "model/core_scan.h"
@@ -32,11 +31,7 @@ static const struct opt opts[] = {
 
 static int inner(const struct mixer_cfg *c) { return (int)c->opt[EXPAND] * c->C; }
 static int n_of(const struct mixer_cfg *c) { return (int)c->opt[STATE]; }
-
-static int rank_of(const struct mixer_cfg *c)
-{
-    return c->opt[RANK] > 0 ? (int)c->opt[RANK] : (c->C + 15) / 16;
-}
+static int rank_of(const struct mixer_cfg *c) { return opt_or(c, RANK, (c->C + 15) / 16); }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
@@ -60,112 +55,78 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
     const int N = n_of(c);
 
     for (int j = 0; j < inner(c); j++) {
-        double step = 1e-3 * pow(100, rng_uniform(r));
-
-        w[BDT][j] = (real)(step + log(-expm1(-step)));
+        w[BDT][j] = param_step(r);
         for (int k = 0; k < N; k++)
             w[ALOG][(size_t)j * N + k] = (real)log(k + 1);
     }
 }
 
 struct acts {
-    real *row;          // (B, T, 2, e) w, z
-    real *u;            // (B, T, e)
-    real *q;            // (B, T, R)
-    real *bc;           // (B, T, 2, N)
-    real *step;         // (B, T, e)
-    real *o, *v;        // (B, T, e); v after the gate
-    real *rate;         // (N, e) -e^alog
-    real *core;         // kept of the core
+    real *row, *drow;           // (B, T, 2, e) w, z
+    real *u, *du;               // (B, T, e)
+    real *q, *dq;               // (B, T, R)
+    real *bc, *dbc;             // (B, T, 2, N)
+    real *step, *dstep;         // (B, T, e)
+    real *o, *v, *d_o;          // (B, T, e); v after the gate
+    real *rate;                 // (N, e) -e^alog
+    struct conv conv;
+    struct selective core;
+    struct selective_grad dcore;
+    real *saved, *scratch;      // of the core
+    size_t past, S;             // where the states of conv and core are
 };
 
-struct grads {
-    real *drow, *dq, *dbc;      // as row, q, bc
-    real *d_o, *du, *dstep;     // (B, T, e)
-    real *drate, *dskip;        // (B, N, e), (B, e)
-    real *core;                 // scratch of the core
-};
-
-static struct selective shape(const struct mixer_cfg *c, int B, int T)
+static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
 {
-    return (struct selective){.B = B, .T = T, .C = inner(c), .N = n_of(c)};
+    const size_t n = room_rows(m), e = inner(c);
+
+    a->row = room_keep(m, n * 2 * e);
+    a->u = room_keep(m, n * e);
+    a->q = room_keep(m, n * rank_of(c));
+    a->bc = room_keep(m, n * 2 * n_of(c));
+    a->step = room_keep(m, n * e);
+    a->o = room_keep(m, n * e);
+    a->v = room_keep(m, n * e);
+    a->rate = room_keep(m, e * n_of(c));
+    a->drow = room_back(m, n * 2 * e);
+    a->du = room_back(m, n * e);
+    a->dq = room_back(m, n * rank_of(c));
+    a->dbc = room_back(m, n * 2 * n_of(c));
+    a->dstep = room_back(m, n * e);
+    a->d_o = room_back(m, n * e);
 }
 
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T, bool train)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    struct arena     m = arena_over(base);
-    struct selective core = shape(c, B, T);
-    size_t           n = (size_t)B * T, e = inner(c);
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t e = inner(c), N = n_of(c);
 
-    a->row = arena_reals(&m, n * 2 * e);
-    a->u = arena_reals(&m, n * e);
-    a->q = arena_reals(&m, n * rank_of(c));
-    a->bc = arena_reals(&m, n * 2 * n_of(c));
-    a->step = arena_reals(&m, n * e);
-    a->o = arena_reals(&m, n * e);
-    a->v = arena_reals(&m, n * e);
-    a->rate = arena_reals(&m, e * n_of(c));
-    a->core = arena_reals(&m, train ? selective_kept(&core) : 0);
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena     m = arena_over(base);
-    struct selective core = shape(c, B, T);
-    size_t           n = (size_t)B * T, e = inner(c);
-
-    g->drow = arena_reals(&m, n * 2 * e);
-    g->dq = arena_reals(&m, n * rank_of(c));
-    g->dbc = arena_reals(&m, n * 2 * n_of(c));
-    g->d_o = arena_reals(&m, n * e);
-    g->du = arena_reals(&m, n * e);
-    g->dstep = arena_reals(&m, n * e);
-    g->drate = arena_reals(&m, B * e * n_of(c));
-    g->dskip = arena_reals(&m, B * e);
-    g->core = arena_reals(&m, selective_scratch(&core));
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct selective core = shape(c, B, T);
-    struct acts      a;
-    struct grads     g;
-    size_t           extend = carve(&a, NULL, c, B, T, false);
-    size_t           back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T, true);
-    s->scratch = back > extend ? back : extend;
-    s->state = ((CONV_TAPS - 1) * (size_t)inner(c) + selective_state(&core)) * sizeof(real);
-}
-
-static struct conv conv_of(const struct ctx *ctx, int B)
-{
-    const int e = inner(ctx->cfg);
-
-    return (struct conv){.B = B, .T = ctx->T, .C = e, .ld_x = 2 * (size_t)e, .ld_y = e,
-                         .w = ctx->w[CONV], .b = ctx->w[CONVB], .silu = true};
-}
-
-static struct selective core_of(const struct ctx *ctx, const struct acts *a)
-{
-    struct selective s = shape(ctx->cfg, ctx->B, ctx->T);
-
-    s.u = a->u, s.step = a->step;
-    s.in = a->bc, s.out = a->bc + s.N, s.ld = 2 * (size_t)s.N;
-    s.rate = a->rate, s.skip = ctx->w[DSKIP];
-    return s;
+    carve_rows(a, m, c);
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = (int)e, .ld_x = 2 * e, .ld_y = e,
+                            .w = room_param(m, CONV), .b = room_param(m, CONVB), .silu = true};
+    a->core = (struct selective){
+        .B = m->B, .T = m->T, .C = (int)e, .N = (int)N, .u = a->u, .step = a->step,
+        .in = a->bc, .out = room_at(a->bc, N), .ld = 2 * N, .rate = a->rate,
+        .skip = room_param(m, DSKIP),
+    };
+    a->dcore = (struct selective_grad){
+        .du = a->du, .dstep = a->dstep, .din = a->dbc, .dout = room_at(a->dbc, N), .ld = 2 * N,
+        .drate = room_back(m, m->B * e * N), .dskip = room_back(m, m->B * e),
+    };
+    a->saved = room_save(m, selective_kept(&a->core));
+    a->scratch = room_back(m, selective_scratch(&a->core));
+    a->past = room_state(m, conv_state(&a->conv));
+    a->S = room_state(m, selective_state(&a->core));
 }
 
 /* Where B and C begin in wx. */
 static size_t bc_at(const struct mixer_cfg *c) { return (size_t)rank_of(c) * inner(c); }
 
 /* q, B and C, the steps and the rates, from u. */
-static struct selective select_from(const struct ctx *ctx, const struct acts *a)
+static void select_from(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long  n = (long)ctx->B * ctx->T;
+    const long  n = ctx_rows(ctx);
     const int   e = inner(c), N = n_of(c);
     const real *bias = ctx->w[BDT];
 
@@ -184,13 +145,12 @@ static struct selective select_from(const struct ctx *ctx, const struct acts *a)
         for (int j = 0; j < e; j++)
             a->rate[(size_t)k * e + j] = -vexp(ctx->w[ALOG][(size_t)j * N + k]);
     }
-    return core_of(ctx, a);
 }
 
 /* y = Wo( o silu(z) ) */
 static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
     gate_forward(GATE_SILU, a->v, e, a->o, e, a->row + e, 2 * (size_t)e, n, e);
@@ -199,102 +159,70 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct conv      conv = conv_of(ctx, ctx->B);
-    struct acts      a;
-    struct selective core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    linear_forward(a.row, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C, 2 * inner(c));
-    conv_forward(&conv, a.u, a.row);
-    core = select_from(ctx, &a);
-    selective_forward(&core, a.o, a.core);
-    finish(ctx, &a, y);
+    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * inner(ctx->cfg));
+    conv_forward(&a->conv, a->u, a->row);
+    select_from(ctx, a);
+    selective_forward(&a->core, a->o, a->saved);
+    finish(ctx, a, y);
 }
 
 /* The core's sums over sequences: dalog = A dA, ddskip. */
-static void sums_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+static void sums_back(const struct ctx *ctx, const struct acts *a)
 {
     const int e = inner(ctx->cfg), N = n_of(ctx->cfg);
 
     for (int b = 0; b < ctx->B; b++)
         for (int j = 0; j < e; j++) {
-            ctx->dw[DSKIP][j] += g->dskip[(size_t)b * e + j];
+            ctx->dw[DSKIP][j] += a->dcore.dskip[(size_t)b * e + j];
             for (int k = 0; k < N; k++)
                 ctx->dw[ALOG][(size_t)j * N + k] +=
-                    a->rate[(size_t)k * e + j] * g->drate[((size_t)b * N + k) * e + j];
+                    a->rate[(size_t)k * e + j] * a->dcore.drate[((size_t)b * N + k) * e + j];
         }
 }
 
 /* Back through softplus, whose derivative is 1 - e^-s; and dbdt. */
-static void step_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
+static void step_back(const struct ctx *ctx, const struct acts *a)
 {
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n * e; i++)
-        g->dstep[i] *= -vexpm1(-a->step[i]);
-    bias_backward(ctx->dw[BDT], g->dstep, n, e);
-}
-
-static void core_back(const struct ctx *ctx, const struct acts *a, const struct grads *g)
-{
-    const size_t     N = n_of(ctx->cfg);
-    struct selective core = core_of(ctx, a);
-    struct selective_grad d = {
-        .du = g->du, .dstep = g->dstep, .din = g->dbc, .dout = g->dbc + N, .ld = 2 * N,
-        .drate = g->drate, .dskip = g->dskip,
-    };
-
-    selective_backward(&core, &d, g->d_o, a->core, g->core);
-    sums_back(ctx, a, g);
-    step_back(ctx, a, g);
+        a->dstep[i] *= -vexpm1(-a->step[i]);
+    bias_backward(ctx->dw[BDT], a->dstep, n, e);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long   n = (long)ctx->B * ctx->T;
+    const long   n = ctx_rows(ctx);
     const int    e = inner(c), R = rank_of(c);
-    struct conv  conv = conv_of(ctx, ctx->B);
-    struct acts  a;
-    struct grads g;
+    const size_t ld = 2 * (size_t)e, bc = bc_at(c);
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    linear_backward(g.d_o, 0, ctx->dw[WO], dy, a.v, ctx->w[WO], n, e, c->C);
-    gate_backward(GATE_SILU, g.d_o, g.drow + e, 2 * (size_t)e, g.d_o, e, a.o, e, a.row + e,
-                  2 * (size_t)e, n, e);
-    core_back(ctx, &a, &g);
-    linear_backward(g.dq, 0, ctx->dw[WDT], g.dstep, a.q, ctx->w[WDT], n, R, e);
-    linear_backward(g.du, 1, ctx->dw[WX], g.dq, a.u, ctx->w[WX], n, e, R);
-    linear_backward(g.du, 1, ctx->dw[WX] + bc_at(c), g.dbc, a.u, ctx->w[WX] + bc_at(c), n, e,
-                    2 * n_of(c));
-    conv_backward(&conv, g.drow, ctx->dw[CONV], ctx->dw[CONVB], g.du, a.row);
-    linear_backward(dx, 1, ctx->dw[WIN], g.drow, x, ctx->w[WIN], n, c->C, 2 * e);
+    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, c->C);
+    gate_backward(GATE_SILU, a->d_o, a->drow + e, ld, a->d_o, e, a->o, e, a->row + e, ld, n, e);
+    selective_backward(&a->core, &a->dcore, a->d_o, a->saved, a->scratch);
+    sums_back(ctx, a);
+    step_back(ctx, a);
+    linear_backward(a->dq, 0, ctx->dw[WDT], a->dstep, a->q, ctx->w[WDT], n, R, e);
+    linear_backward(a->du, 1, ctx->dw[WX], a->dq, a->u, ctx->w[WX], n, e, R);
+    linear_backward(a->du, 1, ctx->dw[WX] + bc, a->dbc, a->u, ctx->w[WX] + bc, n, e, 2 * n_of(c));
+    conv_backward(&a->conv, a->drow, ctx->dw[CONV], ctx->dw[CONVB], a->du, a->row);
+    linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, c->C, 2 * e);
 }
 
-/* State: the last inputs of the convolution (3, e), then h (N, e). */
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const int        e = inner(c);
-    struct conv      conv = conv_of(ctx, 1);
-    struct acts      a;
-    struct selective core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->scratch, c, ctx->B, ctx->T, false);
-    linear_forward(a.row, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C, 2 * e);
-    for (int b = 0; b < ctx->B; b++) {
-        real  *past = state[b];
-        size_t at = (size_t)b * ctx->T * e;
-
-        conv_extend(&conv, &past, a.u + at, a.row + 2 * at);
-    }
-    core = select_from(ctx, &a);
-    selective_extend(&core, state, (CONV_TAPS - 1) * (size_t)e, a.o);
-    finish(ctx, &a, y);
+    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * inner(ctx->cfg));
+    conv_extend_at(&a->conv, state, a->past, a->u, a->row);
+    select_from(ctx, a);
+    selective_extend(&a->core, state, a->S, a->o);
+    finish(ctx, a, y);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -312,7 +240,7 @@ const struct mixer mixer_s6 = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .sizes    = sizes,
+    .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,

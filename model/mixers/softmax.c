@@ -9,12 +9,12 @@
  * Key head h serves query heads h G .. h G + G - 1, G = H / Hk. The decode state is a ring of the
  * last `span` rotated keys and values: the window, or, without one, the context.
  */
-#include "model/arena.h"
 #include "model/attention.h"
 #include "model/linear.h"
 #include "model/mixer.h"
 #include "model/norm.h"
 #include "model/ring.h"
+#include "model/rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,9 +23,11 @@ enum { WQ, WK, WV, WO };
 enum { WINDOW, QK_NORM, SINK };
 
 static const struct opt opts[] = {
-    [WINDOW]  = {"window", "tokens a query sees, itself included; 0: all", OPT_SPAN, NULL, 0, 0, 1 << 30},
+    [WINDOW]  = {"window", "tokens a query sees, itself included; 0: all", OPT_SPAN, NULL, 0, 0,
+                 1 << 30},
     [QK_NORM] = {"qk_norm", "RMSNorm of queries and keys", OPT_FLAG, NULL, 0, 0, 1},
-    [SINK]    = {"sink", "a logit per head that takes weight and has no value", OPT_FLAG, NULL, 0, 0, 1},
+    [SINK]    = {"sink", "a logit per head that takes weight and has no value", OPT_FLAG, NULL, 0,
+                 0, 1},
     {0},
 };
 
@@ -38,10 +40,7 @@ static size_t row(const struct mixer_cfg *c) { return (size_t)(c->H + 2 * c->Hk)
 static size_t k_at(const struct mixer_cfg *c) { return (size_t)c->H * width(c); }
 static size_t v_at(const struct mixer_cfg *c) { return (size_t)(c->H + c->Hk) * width(c); }
 
-static int span(const struct mixer_cfg *c)
-{
-    return c->opt[WINDOW] > 0 ? (int)c->opt[WINDOW] : c->context;
-}
+static int span(const struct mixer_cfg *c) { return opt_or(c, WINDOW, c->context); }
 
 static const char *check(const struct mixer_cfg *c)
 {
@@ -79,166 +78,113 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
 }
 
 struct acts {
-    real *qkv;          // (B, T, H + 2 Hk, e) after norm and rotation
-    real *o;            // (B, T, H, e)
-    real *raw;          // (B, T, H + Hk, e) q and k before norm and rotation; with qk_norm
-    real *lse;          // (B, H, T) in training
-    real *ring;         // scratch of the ring in extend
+    real *qkv, *dqkv;           // (B, T, H + 2 Hk, e) after norm and rotation
+    real *raw;                  // (B, T, H + Hk, e) q and k before them; with qk_norm
+    real *o, *d_o;              // (B, T, H, e)
+    real *lse;                  // (B, H, T) in training
+    real *dsink;                // (B, H)
+    real *partial;              // of the norms
+    real *ring;                 // scratch of the ring in extend
+    struct rows rows;
+    struct norm norm_q, norm_k;
+    struct attention core;
 };
 
-static struct attention shape(const struct mixer_cfg *c, int B, int T)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    return (struct attention){.kind = ATTENTION_SOFTMAX, .B = B, .T = T, .H = c->H, .Hk = c->Hk,
-                              .e = width(c), .scale = 1 / (real)sqrt((double)width(c))};
-}
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t n = room_rows(m), ld = row(c), k = k_at(c), v = v_at(c);
 
-static struct attention core_of(const struct ctx *ctx, const struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct attention core = shape(c, ctx->B, ctx->T);
-
-    core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
-    core.sink = has_sink(c) ? ctx->w[sink_at(c)] : NULL;
-    core.q = a->qkv, core.k = a->qkv + k_at(c), core.v = a->qkv + v_at(c);
-    core.ld_q = core.ld_kv = row(c);
-    return core;
-}
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T, bool train)
-{
-    struct arena     m = arena_over(base);
-    struct attention core = shape(c, B, T);
-    size_t           n = (size_t)B * T;
-
-    a->qkv = arena_reals(&m, n * row(c));
-    a->o = arena_reals(&m, n * k_at(c));
-    a->raw = arena_reals(&m, has_norm(c) ? n * v_at(c) : 0);
-    a->lse = arena_reals(&m, train ? n * c->H : 0);
-    a->ring = arena_reals(&m, train ? 0 : ring_scratch(&core, span(c)));
-    return m.used;
-}
-
-struct grads {
-    real *dqkv;         // as qkv
-    real *d_o;          // as o
-    real *dsink;        // (B, H)
-    real *partial;      // of the norms
-};
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B, int T)
-{
-    struct arena a = arena_over(base);
-    struct norm  o = {c->H, width(c), true, 0};
-    size_t       n = (size_t)B * T;
-
-    g->dqkv = arena_reals(&a, n * row(c));
-    g->d_o = arena_reals(&a, n * k_at(c));
-    g->dsink = arena_reals(&a, (size_t)B * c->H);
-    g->partial = arena_reals(&a, norm_partial(&o));
-    return a.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct attention core = shape(c, B, T);
-    struct acts      a;
-    struct grads     g;
-    size_t           back = carve_grads(&g, NULL, c, B, T), ext = carve(&a, NULL, c, B, T, false);
-
-    s->kept = carve(&a, NULL, c, B, T, true);
-    s->scratch = back > ext ? back : ext;
-    s->state = ring_state(&core, span(c)) * sizeof(real);
-}
-
-static struct norm head_norm(const struct mixer_cfg *c, int heads)
-{
-    return (struct norm){heads, width(c), true, (real)1e-5};
+    a->qkv = room_keep(m, n * ld);
+    a->dqkv = room_back(m, n * ld);
+    a->raw = room_keep(m, has_norm(c) ? n * v : 0);
+    a->o = room_keep(m, n * k);
+    a->d_o = room_back(m, n * k);
+    a->lse = room_save(m, n * c->H);
+    a->dsink = room_back(m, (size_t)m->B * c->H);
+    a->rows = (struct rows){.w = WQ, .Hk = c->Hk, .k = k, .ld = ld};
+    a->norm_q = (struct norm){c->H, width(c), true, (real)1e-5};
+    a->norm_k = (struct norm){c->Hk, width(c), true, (real)1e-5};
+    a->partial = room_back(m, norm_partial(&a->norm_q));
+    a->core = (struct attention){
+        .kind = ATTENTION_SOFTMAX, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk, .e = width(c),
+        .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
+        .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, v),
+        .sink = has_sink(c) ? room_param(m, sink_at(c)) : NULL,
+    };
+    a->ring = room_flow(m, ring_scratch(&a->core, span(c)));
+    room_state(m, ring_state(&a->core, span(c)));
 }
 
 /* x to rows of normalised, rotated q and k, and v. */
-static void project(struct ctx *ctx, const real *x, struct acts *a)
+static void project(const struct ctx *ctx, const real *x, struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    long   n = (long)ctx->B * ctx->T;
-    size_t ld = row(c);
+    const long   n = ctx_rows(ctx);
+    const size_t ld = row(c), k = k_at(c), v = v_at(c);
 
     linear_forward(a->qkv, x, ctx->w[WQ], n, c->C, (int)ld);
     if (has_norm(c)) {
-        struct norm q = head_norm(c, c->H), k = head_norm(c, c->Hk);
-
         for (long i = 0; i < n; i++)
-            memcpy(a->raw + i * v_at(c), a->qkv + i * ld, v_at(c) * sizeof(real));
-        rms_forward(&q, a->qkv, ld, a->qkv, ld, ctx->w[qn_at()], n);
-        rms_forward(&k, a->qkv + k_at(c), ld, a->qkv + k_at(c), ld, ctx->w[kn_at()], n);
+            memcpy(a->raw + i * v, a->qkv + i * ld, v * sizeof(real));
+        rms_forward(&a->norm_q, a->qkv, ld, a->qkv, ld, ctx->w[qn_at()], n);
+        rms_forward(&a->norm_k, a->qkv + k, ld, a->qkv + k, ld, ctx->w[kn_at()], n);
     }
-    rotate(&ctx->angles, a->qkv, ctx->B, ctx->T, c->H, ld);
-    rotate(&ctx->angles, a->qkv + k_at(c), ctx->B, ctx->T, c->Hk, ld);
+    rows_rotate(ctx, &a->rows, a->qkv);
+    a->core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct acts      a;
-    struct attention core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    core = core_of(ctx, &a);
-    project(ctx, x, &a);
-    attention_forward(&core, a.o, a.lse);
-    linear_forward(y, a.o, ctx->w[WO], (long)ctx->B * ctx->T, (int)k_at(c), c->C);
+    project(ctx, x, a);
+    attention_forward(&a->core, a->o, a->lse);
+    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), (int)k_at(c), c->C);
 }
 
 /* Back through rotation and norm, from the gradient of the rows to that of x. */
-static void project_back(struct ctx *ctx, const real *x, const struct acts *a, struct grads *g,
-                         real *dx)
+static void project_back(const struct ctx *ctx, const real *x, const struct acts *a, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    long   n = (long)ctx->B * ctx->T;
-    size_t ld = row(c), at = k_at(c);
+    const long   n = ctx_rows(ctx);
+    const size_t ld = row(c), k = k_at(c), v = v_at(c);
+    real        *dq = a->dqkv, *dk = a->dqkv + k;
 
-    rotate_back(&ctx->angles, a->qkv, g->dqkv, ctx->B, ctx->T, c->H, ld, ld);
-    rotate_back(&ctx->angles, a->qkv + at, g->dqkv + at, ctx->B, ctx->T, c->Hk, ld, ld);
+    rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
     if (has_norm(c)) {
-        struct norm q = head_norm(c, c->H), k = head_norm(c, c->Hk);
-
-        rms_backward(&q, g->dqkv, ld, 0, ctx->dw[qn_at()], g->dqkv, ld, a->raw, v_at(c),
-                     ctx->w[qn_at()], n, g->partial);
-        rms_backward(&k, g->dqkv + at, ld, 0, ctx->dw[kn_at()], g->dqkv + at, ld, a->raw + at,
-                     v_at(c), ctx->w[kn_at()], n, g->partial);
+        rms_backward(&a->norm_q, dq, ld, 0, ctx->dw[qn_at()], dq, ld, a->raw, v, ctx->w[qn_at()],
+                     n, a->partial);
+        rms_backward(&a->norm_k, dk, ld, 0, ctx->dw[kn_at()], dk, ld, a->raw + k, v,
+                     ctx->w[kn_at()], n, a->partial);
     }
-    linear_backward(dx, 1, ctx->dw[WQ], g->dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
+    linear_backward(dx, 1, ctx->dw[WQ], a->dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct acts      a;
-    struct grads     g;
-    struct attention core;
+    const size_t k = k_at(c);
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    core = core_of(ctx, &a);
-    linear_backward(g.d_o, 0, ctx->dw[WO], dy, a.o, ctx->w[WO], (long)ctx->B * ctx->T, (int)k_at(c),
-                    c->C);
-    attention_backward(&core, a.o, a.lse, g.d_o, g.dqkv, g.dqkv + k_at(c), g.dqkv + v_at(c),
-                       g.dsink);
-    for (int i = 0; core.sink && i < ctx->B * c->H; i++)
-        ctx->dw[sink_at(c)][i % c->H] += g.dsink[i];
-    project_back(ctx, x, &a, &g, dx);
+    a->core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
+    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), (int)k, c->C);
+    attention_backward(&a->core, a->o, a->lse, a->d_o, a->dqkv, a->dqkv + k, a->dqkv + v_at(c),
+                       a->dsink);
+    for (int i = 0; has_sink(c) && i < ctx->B * c->H; i++)
+        ctx->dw[sink_at(c)][i % c->H] += a->dsink[i];
+    project_back(ctx, x, a, dx);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct acts      a;
-    struct attention core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->scratch, c, ctx->B, ctx->T, false);
-    core = core_of(ctx, &a);
-    project(ctx, x, &a);
-    ring_extend(&core, span(c), state, ctx->pos, a.o, a.ring);
-    linear_forward(y, a.o, ctx->w[WO], (long)ctx->B * ctx->T, (int)k_at(c), c->C);
+    project(ctx, x, a);
+    ring_extend(&a->core, span(c), state, ctx->pos, a->o, a->ring);
+    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), (int)k_at(c), c->C);
 }
 
 /* Projections, and 4 e per visible pair and head. */
@@ -259,7 +205,7 @@ const struct mixer mixer_softmax = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .sizes    = sizes,
+    .carve    = carve,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -8,7 +8,6 @@
  *     o_t = S_tᵀ C_t + dskip x_t
  *     y = Wo( rms(o silu(z)) norm )        rms over all channels
  */
-#include "model/arena.h"
 #include "model/conv.h"
 #include "model/core_scalar.h"
 #include "model/gate.h"
@@ -54,121 +53,75 @@ static int params(const struct mixer_cfg *c, struct param *p)
 static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 {
     for (int h = 0; h < c->H; h++) {
-        double step = 1e-3 * pow(100, rng_uniform(r));
-
-        w[DTB][h] = (real)(step + log(-expm1(-step)));
+        w[DTB][h] = param_step(r);
         w[ALOG][h] = (real)log(1 + 15 * rng_uniform(r));
     }
 }
 
 struct acts {
-    real *row;          // (B, T, row)
-    real *xbc;          // (B, T, xbc) after convolution
-    real *step;         // (B, T, H) D
-    real *log_a;        // (B, T, H)
-    real *v;            // (B, T, H, P) D x
-    real *o, *u;        // (B, T, H, P); u after gate and norm
-    real *core;         // kept of the core
+    real *row, *drow;           // (B, T, row)
+    real *xbc, *dxbc;           // (B, T, xbc) after convolution
+    real *step;                 // (B, T, H) D
+    real *log_a, *dlog_a;       // (B, T, H)
+    real *v, *dv;               // (B, T, H, P) D x; dv holds the gated o before
+    real *o, *u, *d_o;          // (B, T, H, P); u after gate and norm
+    real *dq, *dk;              // (B, T, H, N)
+    real *sums;                 // (B, H, 3) of dtb, alog, dskip
+    real *partial;              // of the norm
+    struct norm norm;
+    struct conv conv;
+    struct scalar core;
+    real *saved, *scratch;      // of the core
+    size_t past, S;             // where the states of conv and core are
 };
 
-struct grads {
-    real *drow, *dxbc;  // as row, xbc
-    real *dq, *dk;      // (B, T, H, N)
-    real *dv, *d_o;     // as o; dv holds the gated o before
-    real *dlog_a;       // (B, T, H)
-    real *sums;         // (B, H, 3) of dtb, alog, dskip
-    real *partial;      // of the norm
-    real *core;         // scratch of the core
-};
-
-static struct norm norm_of(const struct mixer_cfg *c)
+static void carve_back(struct acts *a, struct room *m, const struct mixer_cfg *c)
 {
-    return (struct norm){1, inner(c), false, (real)1e-5};
+    const size_t n = room_rows(m), e = inner(c);
+
+    a->drow = room_back(m, n * row(c));
+    a->dxbc = room_back(m, n * xbc(c));
+    a->dq = room_back(m, n * c->H * n_of(c));
+    a->dk = room_back(m, n * c->H * n_of(c));
+    a->dv = room_back(m, n * e);
+    a->d_o = room_back(m, n * e);
+    a->dlog_a = room_back(m, n * c->H);
+    a->sums = room_back(m, (size_t)m->B * c->H * 3);
+    a->partial = room_back(m, norm_partial(&a->norm));
+    a->scratch = room_back(m, scalar_scratch(&a->core));
 }
 
-static struct scalar shape(const struct mixer_cfg *c, int B, int T)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    return (struct scalar){.B = B, .T = T, .H = c->H, .dk = n_of(c), .dv = p_of(c),
-                           .shared = true, .scale = 1};
-}
+    struct acts *a = room_names(m, sizeof *a);
+    const size_t n = room_rows(m), e = inner(c);
 
-static struct scalar core_of(const struct ctx *ctx, const struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct scalar s = shape(c, ctx->B, ctx->T);
-
-    s.k = a->xbc + inner(c), s.q = s.k + n_of(c), s.v = a->v;
-    s.ld_q = s.ld_k = xbc(c);
-    s.ld_v = s.ld_o = inner(c);
-    s.log_f = a->log_a, s.ld_f = c->H;
-    return s;
-}
-
-static struct conv conv_of(const struct ctx *ctx, int B)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-
-    return (struct conv){.B = B, .T = ctx->T, .C = xbc(c), .ld_x = row(c), .ld_y = xbc(c),
-                         .w = ctx->w[CONV], .b = ctx->w[CONVB], .silu = true};
-}
-
-static size_t carve(struct acts *a, void *base, const struct mixer_cfg *c, int B, int T,
-                    bool train)
-{
-    struct arena  m = arena_over(base);
-    struct scalar core = shape(c, B, T);
-    size_t        n = (size_t)B * T;
-
-    a->row = arena_reals(&m, n * row(c));
-    a->xbc = arena_reals(&m, n * xbc(c));
-    a->step = arena_reals(&m, n * c->H);
-    a->log_a = arena_reals(&m, n * c->H);
-    a->v = arena_reals(&m, n * inner(c));
-    a->o = arena_reals(&m, n * inner(c));
-    a->u = arena_reals(&m, n * inner(c));
-    a->core = arena_reals(&m, train ? scalar_kept(&core) : 0);
-    return m.used;
-}
-
-static size_t carve_grads(struct grads *g, void *base, const struct mixer_cfg *c, int B,
-                          int T)
-{
-    struct arena  m = arena_over(base);
-    struct scalar core = shape(c, B, T);
-    struct norm   o = norm_of(c);
-    size_t        n = (size_t)B * T;
-
-    g->drow = arena_reals(&m, n * row(c));
-    g->dxbc = arena_reals(&m, n * xbc(c));
-    g->dq = arena_reals(&m, n * c->H * n_of(c));
-    g->dk = arena_reals(&m, n * c->H * n_of(c));
-    g->dv = arena_reals(&m, n * inner(c));
-    g->d_o = arena_reals(&m, n * inner(c));
-    g->dlog_a = arena_reals(&m, n * c->H);
-    g->sums = arena_reals(&m, (size_t)B * c->H * 3);
-    g->partial = arena_reals(&m, norm_partial(&o));
-    g->core = arena_reals(&m, scalar_scratch(&core));
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct scalar core = shape(c, B, T);
-    struct acts   a;
-    struct grads  g;
-    size_t        extend = carve(&a, NULL, c, B, T, false);
-    size_t        back = carve_grads(&g, NULL, c, B, T);
-
-    s->kept = carve(&a, NULL, c, B, T, true);
-    s->scratch = back > extend ? back : extend;
-    s->state = ((CONV_TAPS - 1) * (size_t)xbc(c) + scalar_state(&core)) * sizeof(real);
+    a->row = room_keep(m, n * row(c));
+    a->xbc = room_keep(m, n * xbc(c));
+    a->step = room_keep(m, n * c->H);
+    a->log_a = room_keep(m, n * c->H);
+    a->v = room_keep(m, n * e);
+    a->o = room_keep(m, n * e);
+    a->u = room_keep(m, n * e);
+    a->norm = (struct norm){1, inner(c), false, (real)1e-5};
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = xbc(c), .ld_x = row(c), .ld_y = xbc(c),
+                            .w = room_param(m, CONV), .b = room_param(m, CONVB), .silu = true};
+    a->core = (struct scalar){
+        .B = m->B, .T = m->T, .H = c->H, .dk = n_of(c), .dv = p_of(c), .scale = 1,
+        .k = room_at(a->xbc, e), .q = room_at(a->xbc, e + n_of(c)), .v = a->v, .shared = true,
+        .ld_q = xbc(c), .ld_k = xbc(c), .ld_v = e, .ld_o = e, .log_f = a->log_a, .ld_f = c->H,
+    };
+    a->saved = room_save(m, scalar_kept(&a->core));
+    a->past = room_state(m, conv_state(&a->conv));
+    a->S = room_state(m, scalar_state(&a->core));
+    carve_back(a, m, c);
 }
 
 /* D, log a and v = D x. */
-static void gates(struct ctx *ctx, struct acts *a)
+static void gates(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  P = p_of(c);
 
     #pragma omp parallel for schedule(static) if (n > 32)
@@ -186,10 +139,10 @@ static void gates(struct ctx *ctx, struct acts *a)
         }
 }
 
-static void skip(struct ctx *ctx, struct acts *a)
+static void skip(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  P = p_of(c);
 
     #pragma omp parallel for schedule(static) if (n > 32)
@@ -205,67 +158,60 @@ static void skip(struct ctx *ctx, struct acts *a)
 }
 
 /* y from S_tᵀ C_t in o. */
-static void finish(struct ctx *ctx, struct acts *a, real *y)
+static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long  n = (long)ctx->B * ctx->T;
+    const long  n = ctx_rows(ctx);
     const int   e = inner(c);
-    struct norm s = norm_of(c);
 
     skip(ctx, a);
     gate_forward(GATE_SILU, a->u, e, a->o, e, a->row, row(c), n, e);
-    rms_forward(&s, a->u, e, a->u, e, ctx->w[NORM], n);
+    rms_forward(&a->norm, a->u, e, a->u, e, ctx->w[NORM], n);
     linear_forward(y, a->u, ctx->w[WO], n, e, c->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct conv   conv = conv_of(ctx, ctx->B);
-    struct acts   a;
-    struct scalar core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    core = core_of(ctx, &a);
-    linear_forward(a.row, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C, row(c));
-    conv_forward(&conv, a.xbc, a.row + inner(c));
-    gates(ctx, &a);
-    scalar_forward(&core, a.o, a.core);
-    finish(ctx, &a, y);
+    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
+    conv_forward(&a->conv, a->xbc, a->row + inner(c));
+    gates(ctx, a);
+    scalar_forward(&a->core, a->o, a->saved);
+    finish(ctx, a, y);
 }
 
 /* From dy to the gradients of o and z. */
-static void finish_back(struct ctx *ctx, const struct acts *a, struct grads *g,
-                        const real *dy)
+static void finish_back(const struct ctx *ctx, const struct acts *a, const real *dy)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long  n = (long)ctx->B * ctx->T;
+    const long  n = ctx_rows(ctx);
     const int   e = inner(c);
-    real       *gated = g->dv;
-    struct norm s = norm_of(c);
+    real       *gated = a->dv;
 
-    linear_backward(g->d_o, 0, ctx->dw[WO], dy, a->u, ctx->w[WO], n, e, c->C);
+    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->u, ctx->w[WO], n, e, c->C);
     gate_forward(GATE_SILU, gated, e, a->o, e, a->row, row(c), n, e);
-    rms_backward(&s, g->d_o, e, 0, ctx->dw[NORM], g->d_o, e, gated, e, ctx->w[NORM], n,
-                 g->partial);
-    gate_backward(GATE_SILU, g->d_o, g->drow, row(c), g->d_o, e, a->o, e, a->row, row(c), n,
+    rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[NORM], a->d_o, e, gated, e, ctx->w[NORM], n,
+                 a->partial);
+    gate_backward(GATE_SILU, a->d_o, a->drow, row(c), a->d_o, e, a->o, e, a->row, row(c), n,
                   e);
 }
 
 /* dB and dC: the sums over heads of dk and dq. */
-static void heads_back(const struct ctx *ctx, struct grads *g)
+static void heads_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = (long)ctx->B * ctx->T;
+    const long n = ctx_rows(ctx);
     const int  N = n_of(c);
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++) {
-        real *dB = g->dxbc + i * xbc(c) + inner(c), *dC = dB + N;
+        real *dB = a->dxbc + i * xbc(c) + inner(c), *dC = dB + N;
 
         memset(dB, 0, 2 * (size_t)N * sizeof *dB);
         for (int h = 0; h < c->H; h++) {
-            const real *dk = g->dk + (i * c->H + h) * N, *dq = g->dq + (i * c->H + h) * N;
+            const real *dk = a->dk + (i * c->H + h) * N, *dq = a->dq + (i * c->H + h) * N;
 
             #pragma omp simd
             for (int j = 0; j < N; j++) {
@@ -294,90 +240,73 @@ static inline real token_back(real *dx, const real *dv, const real *d_o, const r
 
 /* dD = dv . x - e^alog dlog a,  dt = dD sigmoid(t + dtb) into its place in drow, and the sums
  * over the tokens of head h of sequence b. */
-static void gate_back(const struct ctx *ctx, const struct acts *a, struct grads *g, int b,
-                      int h)
+static void gate_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int  P = p_of(c);
     const real rate = (real)exp(ctx->w[ALOG][h]);
     double     dtb = 0, dalog = 0, dskip = 0;
-    real      *sums = g->sums + ((size_t)b * c->H + h) * 3;
+    real      *sums = a->sums + ((size_t)b * c->H + h) * 3;
 
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
         size_t in = i * inner(c) + (size_t)h * P, at = i * xbc(c) + (size_t)h * P;
         size_t t = i * c->H + h;
-        real   dD = token_back(g->dxbc + at, g->dv + in, g->d_o + in, a->xbc + at,
+        real   dD = token_back(a->dxbc + at, a->dv + in, a->d_o + in, a->xbc + at,
                                a->step[t], ctx->w[DSKIP][h], P, &dskip);
-        real   dt = (dD - rate * g->dlog_a[t]) *
+        real   dt = (dD - rate * a->dlog_a[t]) *
                     vsigmoid(a->row[i * row(c) + t_at(c) + h] + ctx->w[DTB][h]);
 
-        g->drow[i * row(c) + t_at(c) + h] = dt;
+        a->drow[i * row(c) + t_at(c) + h] = dt;
         dtb += dt;
-        dalog += a->log_a[t] * g->dlog_a[t];
+        dalog += a->log_a[t] * a->dlog_a[t];
     }
     sums[0] = (real)dtb, sums[1] = (real)dalog, sums[2] = (real)dskip;
 }
 
-static void core_back(struct ctx *ctx, const struct acts *a, struct grads *g)
+static void core_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const size_t  heads = (size_t)c->H * n_of(c);
-    struct scalar core = core_of(ctx, a);
+    const size_t heads = (size_t)c->H * n_of(c);
     struct scalar_grad d = {
-        .dq = g->dq, .dk = g->dk, .dv = g->dv, .ld_dq = heads, .ld_dk = heads,
-        .ld_dv = inner(c), .dlog_f = g->dlog_a, .ld_df = c->H,
+        .dq = a->dq, .dk = a->dk, .dv = a->dv, .ld_dq = heads, .ld_dk = heads,
+        .ld_dv = inner(c), .dlog_f = a->dlog_a, .ld_df = c->H,
     };
 
-    scalar_backward(&core, &d, NULL, g->d_o, a->core, g->core);
-    heads_back(ctx, g);
+    scalar_backward(&a->core, &d, NULL, a->d_o, a->saved, a->scratch);
+    heads_back(ctx, a);
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < ctx->B; b++)
         for (int h = 0; h < c->H; h++)
-            gate_back(ctx, a, g, b, h);
+            gate_back(ctx, a, b, h);
     for (int i = 0; i < ctx->B * c->H; i++) {
-        ctx->dw[DTB][i % c->H] += g->sums[3 * i];
-        ctx->dw[ALOG][i % c->H] += g->sums[3 * i + 1];
-        ctx->dw[DSKIP][i % c->H] += g->sums[3 * i + 2];
+        ctx->dw[DTB][i % c->H] += a->sums[3 * i];
+        ctx->dw[ALOG][i % c->H] += a->sums[3 * i + 1];
+        ctx->dw[DSKIP][i % c->H] += a->sums[3 * i + 2];
     }
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct conv  conv = conv_of(ctx, ctx->B);
-    struct acts  a;
-    struct grads g;
+    const int    e = inner(c);
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
-    carve_grads(&g, ctx->scratch, c, ctx->B, ctx->T);
-    finish_back(ctx, &a, &g, dy);
-    core_back(ctx, &a, &g);
-    conv_backward(&conv, g.drow + inner(c), ctx->dw[CONV], ctx->dw[CONVB], g.dxbc,
-                  a.row + inner(c));
-    linear_backward(dx, 1, ctx->dw[WIN], g.drow, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C,
-                    row(c));
+    finish_back(ctx, a, dy);
+    core_back(ctx, a);
+    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dxbc, a->row + e);
+    linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
 }
 
-/* State: the last inputs of the convolution, then the core's. */
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    struct conv   conv = conv_of(ctx, 1);
-    struct acts   a;
-    struct scalar core;
+    struct acts *a = ctx->acts;
 
-    carve(&a, ctx->scratch, c, ctx->B, ctx->T, false);
-    core = core_of(ctx, &a);
-    linear_forward(a.row, x, ctx->w[WIN], (long)ctx->B * ctx->T, c->C, row(c));
-    for (int b = 0; b < ctx->B; b++) {
-        size_t i = (size_t)b * ctx->T;
-        real  *past = state[b];
-
-        conv_extend(&conv, &past, a.xbc + i * xbc(c), a.row + i * row(c) + inner(c));
-    }
-    gates(ctx, &a);
-    scalar_extend(&core, state, (CONV_TAPS - 1) * (size_t)xbc(c), a.o);
-    finish(ctx, &a, y);
+    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
+    conv_extend_at(&a->conv, state, a->past, a->xbc, a->row + inner(c));
+    gates(ctx, a);
+    scalar_extend(&a->core, state, a->S, a->o);
+    finish(ctx, a, y);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -393,7 +322,7 @@ const struct mixer mixer_ssd = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .sizes    = sizes,
+    .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -1,12 +1,6 @@
 /* No position encoding: nothing rotates. */
 #include "model/mixer.h"
 
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    (void)c, (void)B, (void)T;
-    *s = (struct sizes){0};
-}
-
 static void forward(struct ctx *ctx, const real *x)
 {
     (void)x;
@@ -28,7 +22,6 @@ static double flops(const struct mixer_cfg *c, int T)
 const struct position position_none = {
     .name    = "none",
     .about   = "no position encoding",
-    .sizes   = sizes,
     .forward = forward,
     .extend  = extend,
     .flops   = flops,

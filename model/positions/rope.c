@@ -5,7 +5,6 @@
  * q and k turned by their own positions meet in a product that knows only their distance. All
  * heads and sequences share one row of cos and sin per position.
  */
-#include "model/arena.h"
 #include "model/mixer.h"
 
 #include <math.h>
@@ -17,31 +16,18 @@ static const struct opt opts[] = {
     {0},
 };
 
-static int half(const struct mixer_cfg *c)
+/* cos and sin (T, dk/2) for all sequences; (B, T, dk/2) in extend, where each has its place. */
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    int heads, dk;
+    struct angles *a = room_names(m, sizeof *a);
+    const size_t   rows = m->call == EXTEND ? room_rows(m) : (size_t)m->T;
 
-    c->mixer->angles(c, &heads, &dk);
-    return dk / 2;
-}
-
-/* cos and sin (rows, dk/2), laid out from base or only counted. */
-static size_t carve(struct angles *a, void *base, const struct mixer_cfg *c, size_t rows)
-{
-    struct arena m = arena_over(base);
-
-    a->cos = arena_reals(&m, rows * half(c));
-    a->sin = arena_reals(&m, rows * half(c));
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
-{
-    struct angles a;
-
-    s->kept = carve(&a, NULL, c, T);
-    s->scratch = carve(&a, NULL, c, (size_t)B * T);
-    s->state = 0;
+    *a = (struct angles){0};
+    c->mixer->angles(c, &a->heads, &a->dk);
+    a->t = a->dk / 2;
+    a->b = m->call == EXTEND ? m->T * a->t : 0;
+    a->cos = room_keep(m, rows * a->t);
+    a->sin = room_keep(m, rows * a->t);
 }
 
 static void fill_row(const struct mixer_cfg *c, real *cos_row, real *sin_row, double t, int n)
@@ -56,32 +42,26 @@ static void fill_row(const struct mixer_cfg *c, real *cos_row, real *sin_row, do
 
 static void forward(struct ctx *ctx, const real *x)
 {
-    struct angles *a = &ctx->angles;
-    int            n = half(ctx->cfg);
+    const struct angles *a = ctx->acts;
 
     (void)x;
-    *a = (struct angles){.t = n};
-    ctx->cfg->mixer->angles(ctx->cfg, &a->heads, &a->dk);
-    carve(a, ctx->kept, ctx->cfg, ctx->T);
+    ctx->angles = *a;
     #pragma omp parallel for schedule(static)
     for (int t = 0; t < ctx->T; t++)
-        fill_row(ctx->cfg, a->cos + (size_t)t * n, a->sin + (size_t)t * n, t, n);
+        fill_row(ctx->cfg, a->cos + t * a->t, a->sin + t * a->t, t, (int)a->t);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x)
 {
-    struct angles *a = &ctx->angles;
-    int            n = half(ctx->cfg), T = ctx->T;
+    const struct angles *a = ctx->acts;
 
     (void)state, (void)x;
-    *a = (struct angles){.t = n, .b = (size_t)T * n};
-    ctx->cfg->mixer->angles(ctx->cfg, &a->heads, &a->dk);
-    carve(a, ctx->scratch, ctx->cfg, (size_t)ctx->B * T);
+    ctx->angles = *a;
     for (int b = 0; b < ctx->B; b++)
-        for (int t = 0; t < T; t++) {
-            size_t at = ((size_t)b * T + t) * n;
+        for (int t = 0; t < ctx->T; t++) {
+            size_t at = b * a->b + t * a->t;
 
-            fill_row(ctx->cfg, a->cos + at, a->sin + at, (double)ctx->pos[b] + t, n);
+            fill_row(ctx->cfg, a->cos + at, a->sin + at, (double)ctx->pos[b] + t, (int)a->t);
         }
 }
 
@@ -95,7 +75,7 @@ const struct position position_rope = {
     .name    = "rope",
     .about   = "rotary: angles proportional to the position",
     .opts    = opts,
-    .sizes   = sizes,
+    .carve   = carve,
     .forward = forward,
     .extend  = extend,
     .flops   = flops,

@@ -9,7 +9,6 @@
  * There are A heads of angles, one for each key head. Increments 1 are RoPE, increments 0 no
  * encoding at all.
  */
-#include "model/arena.h"
 #include "model/conv.h"
 #include "model/linear.h"
 #include "model/mixer.h"
@@ -26,7 +25,8 @@ enum { BASE, RANK, ACT, GATE, BIAS };
 static const real EPS = (real)1e-6;
 
 static const struct opt opts[] = {
-    [BASE] = {"base", "pair j turns by base^(-2j/dk) of its increment", OPT_REAL, NULL, 5e5, 1, 1e12},
+    [BASE] = {"base", "pair j turns by base^(-2j/dk) of its increment", OPT_REAL, NULL, 5e5, 1,
+              1e12},
     [RANK] = {"rank", "of the projection to angles; 0: full, unit rows", OPT_INT, NULL, 0, 0, 4096},
     [ACT]  = {"act", "of the convolved increments", OPT_CHOICE, "silu|none", 0, 0, 0},
     [GATE] = {"gate", "a gate per head scales the increments", OPT_FLAG, NULL, 1, 0, 1},
@@ -88,145 +88,105 @@ static int params(const struct mixer_cfg *c, struct param *p)
 /* ---- memory -------------------------------------------------------------------------------- */
 
 struct acts {
-    real *xh;           // (B, T, A, g)
-    real *low;          // (B, T, rank) sr_a xh
-    real *w, *z;        // (B, T, P) before and after convolution
-    real *gate;         // (B, T, A)
-    real *cos, *sin;    // (B, T, P)
-};
-
-static size_t carve_acts(struct acts *a, void *base, const struct shape *s)
-{
-    struct arena m = arena_over(base);
-
-    a->xh = arena_reals(&m, s->n * s->C);
-    a->low = arena_reals(&m, s->n * s->rank);
-    a->w = arena_reals(&m, s->n * s->P);
-    a->z = arena_reals(&m, s->n * s->P);
-    a->gate = arena_reals(&m, s->n * s->A);
-    a->cos = arena_reals(&m, s->n * s->P);
-    a->sin = arena_reals(&m, s->n * s->P);
-    return m.used;
-}
-
-/* What follows from the parameters, and where the sequences stand. */
-struct tools {
-    real    *u;         // (P, g) rows s W / |W| of the full form
-    double  *freq;      // (half) base^(-2j/dk)
-    double  *eb;        // (P) e^bias, or 0
-    double  *run;       // (B, P) theta of forward; sums of backward
-    double **theta;     // (B) of each sequence
-    real   **past;      // (B) the last inputs of its convolution
-};
-
-static size_t carve_tools(struct tools *t, void *base, const struct shape *s)
-{
-    struct arena m = arena_over(base);
-
-    t->u = arena_reals(&m, s->rank ? 0 : (size_t)s->P * s->g);
-    t->freq = arena_bytes(&m, s->half * sizeof *t->freq);
-    t->eb = arena_bytes(&m, s->P * sizeof *t->eb);
-    t->run = arena_bytes(&m, (size_t)s->B * s->P * sizeof *t->run);
-    t->theta = arena_bytes(&m, s->B * sizeof *t->theta);
-    t->past = arena_bytes(&m, s->B * sizeof *t->past);
-    return m.used;
-}
-
-struct grads {
-    real *dw;                   // as w
-    real *dlow, *dxh;           // as low, xh
-    real *du;                   // as u
+    struct shape s;
+    real    *xh, *dxh;          // (B, T, A, g)
+    real    *low, *dlow;        // (B, T, rank) sr_a xh
+    real    *w, *z, *dw;        // (B, T, P) before and after convolution
+    real    *gate;              // (B, T, A)
+    real    *cos, *sin;         // (B, T, P)
+    real    *u, *du;            // (P, g) rows s W / |W| of the full form
+    double  *freq;              // (half) base^(-2j/dk)
+    double  *eb;                // (P) e^bias, or 0
+    double  *run;               // (B, P) theta of forward; sums of backward
+    double **theta;             // (B) of each sequence
     struct winding_grads wind;
+    struct conv conv;
+    size_t   theta_at, past;    // where the states of theta (bytes) and conv (reals) are
 };
 
-/* Scratch of backward. */
-static size_t carve_grads(struct grads *g, struct tools *t, void *base, const struct shape *s)
-{
-    struct arena m = arena_over(base);
-    size_t       tools = carve_tools(t, NULL, s), heads = (size_t)s->B * s->A;
+/* Without room_* of their own: doubles and pointers. */
+static void *work(struct room *m, size_t bytes) { return arena_bytes(&m->scratch, bytes); }
 
-    carve_tools(t, arena_bytes(&m, tools), s);
-    g->dw = arena_reals(&m, s->n * s->P);
-    g->dlow = arena_reals(&m, s->n * s->rank);
-    g->dxh = arena_reals(&m, s->n * s->C);
-    g->du = arena_reals(&m, s->rank ? 0 : (size_t)s->P * s->g);
-    g->wind.sum = t->run;
-    g->wind.dz = arena_reals(&m, s->n * s->P);
-    g->wind.dlogit = arena_reals(&m, s->n * s->A);
-    g->wind.dmore = arena_bytes(&m, heads * s->half * sizeof(double));
-    g->wind.dlogits = arena_bytes(&m, heads * sizeof(double));
-    return m.used;
+static void carve_back(struct acts *a, struct room *m)
+{
+    const struct shape *s = &a->s;
+    const size_t        heads = (size_t)s->B * s->A;
+
+    a->dw = room_back(m, s->n * s->P);
+    a->dlow = room_back(m, s->n * s->rank);
+    a->dxh = room_back(m, s->n * s->C);
+    a->du = room_back(m, s->rank ? 0 : (size_t)s->P * s->g);
+    a->wind.sum = a->run;
+    a->wind.dz = room_back(m, s->n * s->P);
+    a->wind.dlogit = room_back(m, s->n * s->A);
+    if (m->call == BACKWARD) {
+        a->wind.dmore = work(m, heads * s->half * sizeof(double));
+        a->wind.dlogits = work(m, heads * sizeof(double));
+    }
 }
 
-/* Scratch of extend. */
-static size_t carve_extension(struct acts *a, struct tools *t, void *base, const struct shape *s)
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    struct arena m = arena_over(base);
-    size_t       acts = carve_acts(a, NULL, s), tools = carve_tools(t, NULL, s);
+    struct acts        *a = room_names(m, sizeof *a);
+    const struct shape *s = &a->s;
 
-    carve_acts(a, arena_bytes(&m, acts), s);
-    carve_tools(t, arena_bytes(&m, tools), s);
-    return m.used;
-}
-
-/* The state of a sequence: theta (P), then the past of the convolution (3, P). */
-static size_t carve_state(double **theta, real **past, void *base, const struct shape *s)
-{
-    struct arena m = arena_over(base);
-
-    *theta = arena_bytes(&m, s->P * sizeof **theta);
-    *past = arena_reals(&m, (size_t)(CONV_TAPS - 1) * s->P);
-    return m.used;
-}
-
-static void sizes(const struct mixer_cfg *c, int B, int T, struct sizes *out)
-{
-    struct shape s = shape_of(c, B, T);
-    struct acts  a;
-    struct tools t;
-    struct grads g;
-    double      *theta;
-    real        *past;
-    size_t       back = carve_grads(&g, &t, NULL, &s), ext = carve_extension(&a, &t, NULL, &s);
-
-    out->kept = carve_acts(&a, NULL, &s);
-    out->scratch = back > ext ? back : ext;
-    out->state = carve_state(&theta, &past, NULL, &s);
+    a->s = shape_of(c, m->B, m->T);
+    a->xh = room_keep(m, s->n * s->C);
+    a->low = room_keep(m, s->n * s->rank);
+    a->w = room_keep(m, s->n * s->P);
+    a->z = room_keep(m, s->n * s->P);
+    a->gate = room_keep(m, s->n * s->A);
+    a->cos = room_keep(m, s->n * s->P);
+    a->sin = room_keep(m, s->n * s->P);
+    a->u = room_work(m, s->rank ? 0 : (size_t)s->P * s->g);
+    a->freq = work(m, s->half * sizeof *a->freq);
+    a->eb = work(m, s->P * sizeof *a->eb);
+    a->run = work(m, (size_t)s->B * s->P * sizeof *a->run);
+    a->theta = work(m, s->B * sizeof *a->theta);
+    a->conv = (struct conv){
+        .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P, .w = room_param(m, SR_CONV),
+        .silu = c->position_opt[ACT] == 0,
+    };
+    a->theta_at = room_state_bytes(m, s->P * sizeof(double));
+    a->past = room_state_bytes(m, conv_state(&a->conv) * sizeof(real)) / sizeof(real);
+    carve_back(a, m);
 }
 
 /* ---- from x to angles ---------------------------------------------------------------------- */
 
-static void prepare(const struct ctx *ctx, const struct shape *s, const struct tools *t)
+static void prepare(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
+    const struct shape     *s = &a->s;
 
     for (int j = 0; j < s->half; j++)
-        t->freq[j] = pow(c->position_opt[BASE], -(double)j / s->half);
+        a->freq[j] = pow(c->position_opt[BASE], -(double)j / s->half);
     for (int p = 0; p < s->P; p++)
-        t->eb[p] = has_bias(c) ? exp((double)ctx->w[bias_at()][p]) : 0;
+        a->eb[p] = has_bias(c) ? exp((double)ctx->w[bias_at()][p]) : 0;
     for (int p = 0; !s->rank && p < s->P; p++)
-        unit(t->u + (size_t)p * s->g, ctx->w[SR_W] + (size_t)p * s->g, s->g, 0,
+        unit(a->u + (size_t)p * s->g, ctx->w[SR_W] + (size_t)p * s->g, s->g, 0,
              ctx->w[SR_S][p / s->half]);
 }
 
 /* w = u xh, head by head. */
-static void project_full(const struct shape *s, real *w, const real *xh, const real *u)
+static void project_full(const struct acts *a)
 {
-    const long tile = linear_tile(s->n);
+    const struct shape *s = &a->s;
+    const long          tile = linear_tile(s->n);
 
     #pragma omp parallel for collapse(2) schedule(static) if (s->n > tile)
     for (long i = 0; i < s->n; i += tile)
         for (int h = 0; h < s->A; h++)
-            gemm_nt(w + i * s->P + h * s->half, s->P, xh + i * s->C + h * s->g, s->C,
-                    u + (size_t)h * s->half * s->g, s->g,
+            gemm_nt(a->w + i * s->P + h * s->half, s->P, a->xh + i * s->C + h * s->g, s->C,
+                    a->u + (size_t)h * s->half * s->g, s->g,
                     (int)(s->n - i < tile ? s->n - i : tile), s->half, s->g, 1, 0);
 }
 
 /* x to the inputs of the convolution, and to the gates. */
-static void project(const struct ctx *ctx, const struct shape *s, const struct acts *a,
-                    const struct tools *t, const real *x)
+static void project(const struct ctx *ctx, const struct acts *a, const real *x)
 {
     const struct mixer_cfg *c = ctx->cfg;
+    const struct shape     *s = &a->s;
 
     #pragma omp parallel for schedule(static) if (s->n > 32)
     for (long i = 0; i < s->n * s->A; i++)
@@ -235,7 +195,7 @@ static void project(const struct ctx *ctx, const struct shape *s, const struct a
         linear_forward(a->low, a->xh, ctx->w[SR_A], s->n, s->C, s->rank);
         linear_forward(a->w, a->low, ctx->w[SR_B], s->n, s->rank, s->P);
     } else {
-        project_full(s, a->w, a->xh, t->u);
+        project_full(a);
     }
     if (!has_gate(c))
         return;
@@ -244,29 +204,22 @@ static void project(const struct ctx *ctx, const struct shape *s, const struct a
         a->gate[i] = vsigmoid(a->gate[i] + ctx->w[bg_at(c)][i % s->A]);
 }
 
-static struct conv conv_of(const struct ctx *ctx, const struct shape *s)
+static struct winding winding_of(const struct ctx *ctx, const struct acts *a)
 {
-    return (struct conv){
-        .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P, .w = ctx->w[SR_CONV],
-        .silu = ctx->cfg->position_opt[ACT] == 0,
-    };
-}
+    const struct shape *s = &a->s;
 
-static struct winding winding_of(const struct ctx *ctx, const struct shape *s,
-                                 const struct acts *a, const struct tools *t)
-{
     return (struct winding){
-        .B = s->B, .T = s->T, .heads = s->A, .half = s->half, .freq = t->freq, .more = t->eb,
+        .B = s->B, .T = s->T, .heads = s->A, .half = s->half, .freq = a->freq, .more = a->eb,
         .z = a->z, .gate = has_gate(ctx->cfg) ? a->gate : NULL,
     };
 }
 
-static void wind(struct ctx *ctx, const struct shape *s, const struct acts *a,
-                 const struct tools *t)
+static void wind(struct ctx *ctx, const struct acts *a)
 {
-    struct winding o = winding_of(ctx, s, a, t);
+    const struct shape *s = &a->s;
+    struct winding      o = winding_of(ctx, a);
 
-    winding_forward(&o, t->theta, a->cos, a->sin);
+    winding_forward(&o, a->theta, a->cos, a->sin);
     ctx->angles = (struct angles){
         .heads = s->A, .dk = 2 * s->half, .b = (size_t)s->T * s->P, .t = s->P, .h = s->half,
         .cos = a->cos, .sin = a->sin,
@@ -275,57 +228,49 @@ static void wind(struct ctx *ctx, const struct shape *s, const struct acts *a,
 
 static void forward(struct ctx *ctx, const real *x)
 {
-    struct shape s = shape_of(ctx->cfg, ctx->B, ctx->T);
-    struct conv  o = conv_of(ctx, &s);
-    struct acts  a;
-    struct tools t;
+    struct acts *a = ctx->acts;
 
-    carve_acts(&a, ctx->kept, &s);
-    carve_tools(&t, ctx->scratch, &s);
-    memset(t.run, 0, (size_t)s.B * s.P * sizeof *t.run);
-    for (int b = 0; b < s.B; b++)
-        t.theta[b] = t.run + (size_t)b * s.P;
-    prepare(ctx, &s, &t);
-    project(ctx, &s, &a, &t, x);
-    conv_forward(&o, a.z, a.w);
-    wind(ctx, &s, &a, &t);
+    memset(a->run, 0, (size_t)ctx->B * a->s.P * sizeof *a->run);
+    for (int b = 0; b < ctx->B; b++)
+        a->theta[b] = a->run + (size_t)b * a->s.P;
+    prepare(ctx, a);
+    project(ctx, a, x);
+    conv_forward(&a->conv, a->z, a->w);
+    wind(ctx, a);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x)
 {
-    struct shape s = shape_of(ctx->cfg, ctx->B, ctx->T);
-    struct conv  o = conv_of(ctx, &s);
-    struct acts  a;
-    struct tools t;
+    struct acts *a = ctx->acts;
 
-    carve_extension(&a, &t, ctx->scratch, &s);
-    for (int b = 0; b < s.B; b++)
-        carve_state(&t.theta[b], &t.past[b], state[b], &s);
-    prepare(ctx, &s, &t);
-    project(ctx, &s, &a, &t, x);
-    conv_extend(&o, t.past, a.z, a.w);
-    wind(ctx, &s, &a, &t);
+    for (int b = 0; b < ctx->B; b++)
+        a->theta[b] = (double *)((char *)state[b] + a->theta_at);
+    prepare(ctx, a);
+    project(ctx, a, x);
+    conv_extend_at(&a->conv, state, a->past, a->z, a->w);
+    wind(ctx, a);
 }
 
 /* ---- back ---------------------------------------------------------------------------------- */
 
 /* dxh = dw u,  du = dwᵀ xh, head by head. */
-static void full_back(const struct shape *s, const struct grads *g, const real *u, const real *xh)
+static void full_back(const struct acts *a)
 {
-    const long   tile = linear_tile(s->n);
-    const size_t head = (size_t)s->half * s->g;
+    const struct shape *s = &a->s;
+    const long          tile = linear_tile(s->n);
+    const size_t        head = (size_t)s->half * s->g;
 
     #pragma omp parallel
     {
         #pragma omp for collapse(2) schedule(static) nowait
         for (long i = 0; i < s->n; i += tile)
             for (int h = 0; h < s->A; h++)
-                gemm_nn(g->dxh + i * s->C + h * s->g, s->C, g->dw + i * s->P + h * s->half, s->P,
-                        u + h * head, s->g, (int)(s->n - i < tile ? s->n - i : tile), s->g,
+                gemm_nn(a->dxh + i * s->C + h * s->g, s->C, a->dw + i * s->P + h * s->half, s->P,
+                        a->u + h * head, s->g, (int)(s->n - i < tile ? s->n - i : tile), s->g,
                         s->half, 1, 0);
         #pragma omp for schedule(dynamic)
         for (int h = 0; h < s->A; h++)
-            gemm_tn(g->du + h * head, s->g, g->dw + h * s->half, s->P, xh + h * s->g, s->C,
+            gemm_tn(a->du + h * head, s->g, a->dw + h * s->half, s->P, a->xh + h * s->g, s->C,
                     s->half, s->g, (int)s->n, 1, 0);
     }
 }
@@ -343,55 +288,51 @@ static void full_weights(const struct ctx *ctx, const struct shape *s, const rea
 }
 
 /* From dw to dxh and the gradients of the projections. */
-static void project_back(const struct ctx *ctx, const struct shape *s, const struct acts *a,
-                         const struct tools *t, const struct grads *g)
+static void project_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
+    const struct shape     *s = &a->s;
 
     if (s->rank) {
-        linear_backward(g->dlow, 0, ctx->dw[SR_B], g->dw, a->low, ctx->w[SR_B], s->n, s->rank,
+        linear_backward(a->dlow, 0, ctx->dw[SR_B], a->dw, a->low, ctx->w[SR_B], s->n, s->rank,
                         s->P);
-        linear_backward(g->dxh, 0, ctx->dw[SR_A], g->dlow, a->xh, ctx->w[SR_A], s->n, s->C,
+        linear_backward(a->dxh, 0, ctx->dw[SR_A], a->dlow, a->xh, ctx->w[SR_A], s->n, s->C,
                         s->rank);
     } else {
-        full_back(s, g, t->u, a->xh);
-        full_weights(ctx, s, g->du);
+        full_back(a);
+        full_weights(ctx, s, a->du);
     }
     if (has_gate(c))
-        linear_backward(g->dxh, 1, ctx->dw[wg_at(c)], g->wind.dlogit, a->xh, ctx->w[wg_at(c)],
+        linear_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->wind.dlogit, a->xh, ctx->w[wg_at(c)],
                         s->n, s->C, s->A);
 }
 
 /* Over the batch, in order:  dbias = e^bias sum dz,  dbg = sum dlogit. */
-static void sum_biases(const struct ctx *ctx, const struct shape *s, const struct tools *t,
-                       const struct winding_grads *g)
+static void sum_biases(const struct ctx *ctx, const struct acts *a)
 {
+    const struct shape *s = &a->s;
+
     for (int i = 0; has_bias(ctx->cfg) && i < s->B * s->P; i++)
-        ctx->dw[bias_at()][i % s->P] += (real)(t->eb[i % s->P] * g->dmore[i]);
+        ctx->dw[bias_at()][i % s->P] += (real)(a->eb[i % s->P] * a->wind.dmore[i]);
     for (int i = 0; has_gate(ctx->cfg) && i < s->B * s->A; i++)
-        ctx->dw[bg_at(ctx->cfg)][i % s->A] += (real)g->dlogits[i];
+        ctx->dw[bg_at(ctx->cfg)][i % s->A] += (real)a->wind.dlogits[i];
 }
 
 static void backward(struct ctx *ctx, const real *x, real *dx)
 {
-    struct shape   s = shape_of(ctx->cfg, ctx->B, ctx->T);
-    struct conv    o = conv_of(ctx, &s);
-    struct acts    a;
-    struct tools   t;
-    struct grads   g;
-    struct winding wound;
+    struct acts        *a = ctx->acts;
+    const struct shape *s = &a->s;
+    struct winding      o;
 
-    carve_acts(&a, ctx->kept, &s);
-    carve_grads(&g, &t, ctx->scratch, &s);
-    prepare(ctx, &s, &t);
-    wound = winding_of(ctx, &s, &a, &t);
-    winding_backward(&wound, &g.wind, ctx->angles.dtheta);
-    sum_biases(ctx, &s, &t, &g.wind);
-    conv_backward(&o, g.dw, ctx->dw[SR_CONV], NULL, g.wind.dz, a.w);
-    project_back(ctx, &s, &a, &t, &g);
+    prepare(ctx, a);
+    o = winding_of(ctx, a);
+    winding_backward(&o, &a->wind, ctx->angles.dtheta);
+    sum_biases(ctx, a);
+    conv_backward(&a->conv, a->dw, ctx->dw[SR_CONV], NULL, a->wind.dz, a->w);
+    project_back(ctx, a);
     #pragma omp parallel for schedule(static)
-    for (long i = 0; i < s.n * s.A; i++)
-        unit_back(dx + i * s.g, g.dxh + i * s.g, x + i * s.g, s.g, EPS, 1);
+    for (long i = 0; i < s->n * s->A; i++)
+        unit_back(dx + i * s->g, a->dxh + i * s->g, x + i * s->g, s->g, EPS, 1);
 }
 
 /* Convolution and sum 8 P, rotation 12 P, a sine and a cosine of each angle. */
@@ -408,7 +349,7 @@ const struct position position_srope = {
     .about    = "selective rotary: angles grow by what the tokens say",
     .opts     = opts,
     .params   = params,
-    .sizes    = sizes,
+    .carve    = carve,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -1,0 +1,147 @@
+/* Where the checkpoints of a run are. */
+#include "model/checkpoint.h"
+
+#include "data/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- by step -------------------------------------------------------------------------------- */
+
+char *checkpoint_name(char *buf, size_t cap, long step)
+{
+    snprintf(buf, cap, "ckpt-%08ld", step);
+    return buf;
+}
+
+char *checkpoint_path(char *buf, size_t cap, const char *run, long step)
+{
+    char name[32];
+
+    return path_join(buf, cap, run, checkpoint_name(name, sizeof name, step));
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    long x = *(const long *)a, y = *(const long *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* The step of an entry named ckpt-<digits>, or -1. */
+static long step_of(const char *name)
+{
+    char *end;
+
+    if (strncmp(name, "ckpt-", 5) || !strchr("0123456789", name[5]) || !name[5])
+        return -1;
+    long step = strtol(name + 5, &end, 10);
+
+    return *end ? -1 : step;
+}
+
+long checkpoint_list(const char *run, long **steps)
+{
+    DIR           *d = opendir(run);
+    struct dirent *e;
+    long           n = 0, cap = 0;
+
+    *steps = NULL;
+    if (!d)
+        return -1;
+    while ((e = readdir(d)))
+        if (step_of(e->d_name) >= 0) {
+            if (n == cap) {
+                long *more = realloc(*steps, (cap = 2 * cap + 16) * sizeof **steps);
+
+                if (!more) {
+                    free(*steps);
+                    *steps = NULL;
+                    closedir(d);
+                    errno = ENOMEM;
+                    return -1;
+                }
+                *steps = more;
+            }
+            (*steps)[n++] = step_of(e->d_name);
+        }
+    closedir(d);
+    if (n)
+        qsort(*steps, (size_t)n, sizeof **steps, newest_first);
+    return n;
+}
+
+bool checkpoint_intact(const char *run, char *dir, size_t cap)
+{
+    long      *step, n = checkpoint_list(run, &step);
+    struct why unused;
+    bool       found = false;
+
+    for (long i = 0; i < n && !found; i++)
+        found = !manifest_check(checkpoint_path(dir, cap, run, step[i]), &unused);
+    free(step);
+    return found;
+}
+
+/* ---- by path -------------------------------------------------------------------------------- */
+
+static bool holds(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+
+    return path_exists(path_join(path, sizeof path, dir, name));
+}
+
+static bool is_checkpoint(const char *dir)
+{
+    return holds(dir, "manifest.json") || holds(dir, "config.json") ||
+           holds(dir, "model.safetensors");
+}
+
+/* The directory that path/latest names. */
+static int follow_latest(const char *path, char *dir, size_t cap, struct why *why)
+{
+    char    link[PATH_MAX], target[PATH_MAX];
+    ssize_t n = readlink(path_join(link, sizeof link, path, "latest"), target, sizeof target - 1);
+
+    if (n < 0)
+        return fail(why, FAIL_INPUT, "%s: no checkpoint yet; continue training with: weft train "
+                    "--resume %s", path, path);
+    target[n] = '\0';
+    if (*target == '/')
+        snprintf(dir, cap, "%s", target);
+    else
+        path_join(dir, cap, path, target);
+    if (!is_checkpoint(dir))
+        return fail(why, FAIL_INPUT, "%s: it points at %s, which is no checkpoint; name another "
+                    "ckpt-* of this run", link, target);
+    return FAIL_NONE;
+}
+
+int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why)
+{
+    char   name[PATH_MAX];
+    size_t len = strlen(path);
+
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    snprintf(name, sizeof name, "%.*s", (int)len, path);
+    if (!path_exists(name))
+        return fail(why, FAIL_INPUT, "%s: no such run or checkpoint", name);
+    if (!path_is_dir(name))
+        return fail(why, FAIL_INPUT, "%s: a file; give a run or checkpoint directory", name);
+    if (is_checkpoint(name)) {
+        snprintf(dir, cap, "%s", name);
+        return FAIL_NONE;
+    }
+    if (holds(name, "dataset.json"))
+        return fail(why, FAIL_INPUT, "%s: a dataset, not a run; train on it with: weft train %s",
+                    name, name);
+    if (!holds(name, "config.cfg") && !holds(name, "latest"))
+        return fail(why, FAIL_INPUT, "%s: neither a run nor a checkpoint", name);
+    return follow_latest(name, dir, cap, why);
+}
