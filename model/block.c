@@ -69,11 +69,12 @@ size_t block_carve_scratch(struct block_scratch *s, void *base, const struct blo
     return a.used;
 }
 
-static struct ctx ctx_of(const struct block *b, void *kept, void *scratch, int B, int T, int window)
+struct ctx block_ctx(const struct block *b, const struct block_kept *k,
+                     const struct block_scratch *s, int B, int T, int window)
 {
     return (struct ctx){
-        .cfg = b->cfg, .B = B, .T = T, .window = window,
-        .w = b->w + MIXER, .dw = b->dw ? b->dw + MIXER : NULL, .kept = kept, .scratch = scratch,
+        .cfg = b->cfg, .B = B, .T = T, .window = window, .w = b->w + MIXER,
+        .dw = b->dw ? b->dw + MIXER : NULL, .kept = k ? k->mixer : NULL, .scratch = s->mixer,
     };
 }
 
@@ -104,7 +105,7 @@ static void normalise_back(const struct block *b, real *dx, real *dw, const real
 void block_forward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
                    int T, int window, real *y)
 {
-    struct ctx ctx = ctx_of(b, k->mixer, s->mixer, B, T, window);
+    struct ctx ctx = block_ctx(b, k, s, B, T, window);
     long       n = (long)B * T;
     int        C = b->cfg->C;
 
@@ -119,7 +120,7 @@ void block_forward(const struct block *b, struct block_kept *k, struct block_scr
 void block_backward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
                     int T, int window, real *dx)
 {
-    struct ctx ctx = ctx_of(b, k->mixer, s->mixer, B, T, window);
+    struct ctx ctx = block_ctx(b, k, s, B, T, window);
     long       n = (long)B * T;
     int        C = b->cfg->C;
 
@@ -137,7 +138,7 @@ void block_backward(const struct block *b, struct block_kept *k, struct block_sc
 void block_extend(const struct block *b, struct block_scratch *s, real *gu, void *const *state,
                   const long *pos, int B, int T, real *x)
 {
-    struct ctx ctx = ctx_of(b, NULL, s->mixer, B, T, 0);
+    struct ctx ctx = block_ctx(b, NULL, s, B, T, 0);
     long       n = (long)B * T;
     int        C = b->cfg->C;
 

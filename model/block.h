@@ -36,6 +36,10 @@ struct block_scratch {
 size_t block_carve_kept(struct block_kept *k, void *base, const struct block *b, int B, int T);
 size_t block_carve_scratch(struct block_scratch *s, void *base, const struct block *b, int B, int T);
 
+/* What the mixer of a call is given; k is NULL for extend. */
+struct ctx block_ctx(const struct block *b, const struct block_kept *k,
+                     const struct block_scratch *s, int B, int T, int window);
+
 /* From k->x to y (B, T, C), which may be k->x when no backward follows. */
 void block_forward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
                    int T, int window, real *y);

@@ -55,6 +55,9 @@ struct pass {
     real  **dwp;            // (m->n_param) where each parameter's begin
     void   *acts;           // one block of memory; its layout is pass.c's
     size_t  dw_bytes, acts_bytes;
+    /* (optional) Told of every layer that model_score ran, with what its mixer kept. */
+    void  (*watch)(void *user, int layer, struct ctx *ctx);
+    void   *user;
 };
 
 size_t pass_bytes(const struct model *m, int B, int T, bool train);

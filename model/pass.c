@@ -129,8 +129,8 @@ static struct block_kept kept_of(const struct acts *a, const struct block *b, in
 
 /* Tokens to the normalised stream a->n. Training keeps a part for each block: a block's output is
  * written where the next one keeps its input. Scoring has one part, and the stream stays in it. */
-static void run_forward(const struct model *m, struct acts *a, const int32_t *tokens, int B, int T,
-                        int window, bool train)
+static void run_forward(const struct model *m, const struct pass *p, struct acts *a,
+                        const int32_t *tokens, int B, int T, int window, bool train)
 {
     struct norm norm = final_norm(m);
     size_t      C = m->cfg.width;
@@ -145,6 +145,11 @@ static void run_forward(const struct model *m, struct acts *a, const int32_t *to
 
         block_carve_scratch(&s, a->scratch, &b, B, T);
         block_forward(&b, &k, &s, B, T, window, i < L - 1 ? next : a->x);
+        if (p->watch && !train) {
+            struct ctx ctx = block_ctx(&b, &k, &s, B, T, window);
+
+            p->watch(p->user, i, &ctx);
+        }
     }
     rms_forward(&norm, a->n, C, a->x, C, m->wp[m->first[L]], (long)B * T);
 }
@@ -183,7 +188,7 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
         count += targets[i] >= 0;
     if (!count)
         return 0;
-    run_forward(m, &a, tokens, p->B, p->T, window, true);
+    run_forward(m, p, &a, tokens, p->B, p->T, window, true);
     loss_run(a.n, model_head(m), targets, a.nats, a.dx, dhead, (real)(scale / count), a.logits, n,
              m->cfg.width, m->cfg.vocab);
     run_backward(m, p, &a, tokens, window);
@@ -198,7 +203,7 @@ void model_score(const struct model *m, struct pass *p, int B, int T, const int3
     struct acts a;
 
     carve(&a, p->acts, m, B, T, false);
-    run_forward(m, &a, tokens, B, T, window, false);
+    run_forward(m, p, &a, tokens, B, T, window, false);
     loss_run(a.n, model_head(m), targets, nats, NULL, NULL, 0, a.logits, (long)B * T, m->cfg.width,
              m->cfg.vocab);
 }

@@ -439,6 +439,26 @@ static double flops(const struct mixer_cfg *c, int T, int window)
                 4 * H * m * (dv_of(c) + normalised(c)));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct kept   k;
+    struct work   w;
+    struct scalar s;
+
+    if (!normalised(c)) {
+        for (int h = 0; h < c->H; h++)
+            range_add(&r[h], 1);
+        return c->H;
+    }
+    carve_kept(&k, ctx->kept, c, ctx->B, ctx->T);
+    carve_work(&w, ctx->scratch, c, ctx->B, ctx->T);
+    map_features(ctx, &k, &w, NULL);
+    s = core_of(ctx, &k, &w);
+    scalar_ratios(&s, k.core, w.top_q, r);
+    return c->H;
+}
+
 const struct mixer mixer_linear = {
     .name     = "linear",
     .about    = "linear attention with a feature map",
@@ -453,5 +473,6 @@ const struct mixer mixer_linear = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

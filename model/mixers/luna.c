@@ -356,6 +356,16 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (8 * C * C + c->H * (4 * m * e + 4 * m * n * (1 + L) + 4 * m * L * (e + 1)));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    struct scalar s = shape(ctx->cfg, ctx->B, ctx->T);
+    struct kept   k;
+
+    carve_kept(&k, ctx->kept, ctx->cfg, ctx->B, ctx->T);
+    scalar_ratios(&s, k.core, NULL, r);
+    return ctx->cfg->H;
+}
+
 const struct mixer mixer_luna = {
     .name     = "luna",
     .about    = "linear attention with a learned feature map",
@@ -368,5 +378,6 @@ const struct mixer mixer_luna = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -185,6 +185,16 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return (double)T * inner(c) * (6.0 * c->C + 4);
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    struct acts a;
+
+    carve(&a, ctx->kept, ctx->cfg, ctx->B, ctx->T);
+    for (long i = 0; i < (long)ctx->B * ctx->T * inner(ctx->cfg); i++)
+        range_add(r, (double)a.a[i]);
+    return 1;
+}
+
 const struct mixer mixer_mingru = {
     .name     = "mingru",
     .about    = "gated recurrence whose gates see only the input (minGRU)",
@@ -196,5 +206,6 @@ const struct mixer mixer_mingru = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

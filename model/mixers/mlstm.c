@@ -327,6 +327,16 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return (double)T * (2.0 * c->C * (row(c) + n_v(c)) + 5.0 * n_k(c) * dv_of(c));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct acts a;
+
+    carve(&a, ctx->kept, c, ctx->B, ctx->T, true);
+    range_logs(r, a.log_f, c->H, (long)ctx->B * ctx->T, c->H, 1);
+    return c->H;
+}
+
 const struct mixer mixer_mlstm = {
     .name     = "mlstm",
     .about    = "linear attention with exponential input and forget gates (xLSTM)",
@@ -341,5 +351,6 @@ const struct mixer mixer_mlstm = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -250,6 +250,22 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (8 * C * C + 4 * C * C / c->H + 2 * C * c->H);
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct kept k;
+
+    carve_kept(&k, ctx->kept, c, ctx->B, ctx->T);
+    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+        for (int h = 0; i % ctx->T && h < c->H; h++) {
+            const real *z = k.rows + i * row(c) + 3 * (size_t)c->C + h, *before = z - row(c);
+            bool        e = c->opt[ETA] == EXP;
+
+            range_add(&r[h], exp(log_n(*before + ctx->w[BN][h], e) - log_n(*z + ctx->w[BN][h], e)));
+        }
+    return c->H;
+}
+
 const struct mixer mixer_normattn = {
     .name     = "normattn",
     .about    = "linear attention, normaliser read from the token",
@@ -263,5 +279,6 @@ const struct mixer mixer_normattn = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -363,6 +363,20 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (6 * e * c->C + 4 * e * block(c) + 12 * e);
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const int   e = inner(c);
+    struct acts a;
+
+    carve(&a, ctx->kept, c, ctx->B, ctx->T);
+    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+        for (int j = 0; j < e; j++)
+            range_add(&r[j / block(c)],
+                      (double)vexp(-a.rate[j] * vsigmoid(a.z[2 * i * e + j])));
+    return c->H;
+}
+
 const struct mixer mixer_rglru = {
     .name     = "rglru",
     .about    = "gated linear recurrence that preserves variance (RG-LRU of Griffin)",
@@ -376,5 +390,6 @@ const struct mixer mixer_rglru = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };
