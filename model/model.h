@@ -37,6 +37,10 @@ int  model_open(struct model *m, const struct config *cfg, struct why *why);
 void model_close(struct model *m);                      // a zeroed one is fine
 void model_init(struct model *m, uint64_t seed);        // fill every parameter
 
+/* Take over every parameter that `from` has under the same name and in the same shape; taken
+ * (n_param) says which. */
+void model_take(struct model *m, const struct model *from, bool *taken);
+
 size_t model_count(const struct model *m);              // trained parameters, buffers left out
 
 struct block model_block(const struct model *m, int i, real *const *dwp);    // dwp NULL: no gradients

@@ -22,7 +22,7 @@ static const char help_text[] =
     "\n"
     "  weft info runs/book               a run: its newest checkpoint\n"
     "  weft info runs/book/data          a dataset\n"
-    "  weft info --arch                  the mixers: parameters, FLOPs, memory, system\n"
+    "  weft info --arch                  the mixers: size, cost, system\n"
     "  weft info --arch gla              one of them: formulas, options, paper\n";
 
 enum { JSON_MAX = 1 << 20 };

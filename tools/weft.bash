@@ -21,6 +21,7 @@ _weft() {
     [ "$verb" = data ] && [ $COMP_CWORD -gt 2 ] && verb="data ${COMP_WORDS[2]}"
     case $prev in
     --arch) words=$(_weft_mixers "$weft") ;;
+    --from|--resume) ;;
     --size) words='nano mini small base' ;;
     --tokenizer) words='unigram bpe bytes' ;;
     help) words=$(_weft_words "$weft" '') ;;
