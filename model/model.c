@@ -135,7 +135,8 @@ void model_take(struct model *m, const struct model *from, bool *taken)
     for (int i = 0; i < m->n_param; i++) {
         const struct model_param *q = counterpart(from, &m->param[i]);
 
-        taken[i] = q != NULL;
+        if (taken)
+            taken[i] = q != NULL;
         if (q)
             memcpy(m->w + m->param[i].at, from->w + q->at, param_size(&q->is) * sizeof *m->w);
     }
@@ -152,12 +153,12 @@ size_t model_count(const struct model *m)
 
 struct block model_block(const struct model *m, int i, real *const *dwp)
 {
-    enum { AROUND_MIXER = 5 };          // norm1, norm2, wg, wu, wd
+    int around = m->cfg.mlp ? 5 : 1;    // norm1, norm2, wg, wu, wd
 
     return (struct block){
         .cfg = &m->layer[i],
         .mlp = m->cfg.mlp,
-        .n_mixer = m->first[i + 1] - m->first[i] - AROUND_MIXER,
+        .n_mixer = m->first[i + 1] - m->first[i] - around,
         .w = m->wp + m->first[i],
         .dw = dwp ? dwp + m->first[i] : NULL,
     };
