@@ -105,7 +105,7 @@ $O/tools/notes.inc: $(wildcard model/mixers/*.c)
 # Every program, then the numerical ones again in double precision. Threads that wait do not spin:
 # the suites are many short parallel regions.
 QUIET    := OMP_WAIT_POLICY=passive
-FAMILIES := $(filter test_scalar test_linear_attention test_vector test_delta test_scan test_rela test_srope,\
+FAMILIES := $(filter test_systems test_scalar test_linear_attention test_vector test_delta test_scan test_rela test_srope,\
               $(TESTS:tests/%.c=%))
 DOUBLE := test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
 

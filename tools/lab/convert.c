@@ -27,11 +27,11 @@ static const struct size {
     long bytes;                 // of text to train on
 } sizes[] = {
     [LAB_BRIEF] = {40, 8, 1, 4, 100000},
-    [LAB_QUICK] = {600, 96, 2, 16, 2000000},
+    [LAB_QUICK] = {800, 192, 2, 16, 2000000},
     [LAB_FULL]  = {3000, 600, 4, 16, 8000000},
 };
 
-static const double base_lr = 3e-3, tune_lr = 1e-3;
+static const double lr = 3e-3;
 static const double share[MARKS] = {0, 1 / 8., 1 / 4., 1 / 2., 1};      // of tune, measured at
 
 /* ---- text ---------------------------------------------------------------------------------- */
@@ -124,7 +124,7 @@ static void mark(void *marker, const struct model *m, long step)
             b->bits[i] = held_out_bits(&b->corpus, m);
 }
 
-static struct task task_of(struct bench *b, const char *entry, long steps, double lr)
+static struct task task_of(struct bench *b, const char *entry, long steps)
 {
     b->steps = steps;
     return (struct task){
@@ -138,7 +138,7 @@ static struct task task_of(struct bench *b, const char *entry, long steps, doubl
 /* The softmax model, once. */
 static int need_softmax(struct bench *b, const char *key, double *bits, struct why *why)
 {
-    struct task t = task_of(b, "softmax", b->size->base, base_lr);
+    struct task t = task_of(b, "softmax", b->size->base);
 
     b->bits = bits;
     return b->softmax.w ? 0 : task_train(&t, &b->softmax, b->lab, key, 1, why);
@@ -174,7 +174,7 @@ static int run_arm(struct bench *b, const char *arm, bool convert, double *bits,
     if (code)
         return code;
     snprintf(entry, sizeof entry, "%.80s+rope", arm);
-    t = task_of(b, entry, b->size->tune, convert ? tune_lr : base_lr);
+    t = task_of(b, entry, b->size->tune);
     t.start = convert ? &b->softmax : NULL;
     b->bits = bits;
     code = task_train(&t, &m, b->lab, key, 1, why);
@@ -232,9 +232,9 @@ static void say_table(struct lab *l, const struct size *s, const struct table *t
 
     for (int i = 0; i < MARKS; i++)
         n += snprintf(row + n, sizeof row - (size_t)n, " %7ld", lround(share[i] * (double)s->tune));
-    lab_say(l, "%d layers of width %d, %d x %d bytes a step; learning rate %g, %g for converted\n"
+    lab_say(l, "%d layers of width %d, %d x %d bytes a step; learning rate %g\n"
             "softmax, %ld steps: %.3f bits per byte; after steps of fine-tuning:\n", s->layers,
-            WIDTH, s->batch, LENGTH, base_lr, tune_lr, s->base, t->softmax);
+            WIDTH, s->batch, LENGTH, lr, s->base, t->softmax);
     lab_say(l, "%-26s %-9s%s", "", "steps", row);
     for (int i = 0; i < t->n; i++) {
         say_row(l, t->r[i].arm, "converted", t->r[i].converted);
