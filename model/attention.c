@@ -3,9 +3,13 @@
 #include "model/linear.h"
 #include "model/vmath.h"
 
+#include <float.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum { QB = 64, KB = 256 };             // a block of scores: queries, keys
+
+#define LOWEST (-FLT_MAX / 2)           // below any score; finite, so that -INFINITY - LOWEST is not NaN
 
 /* Query head i of sequence b. Positions count from its first key. */
 struct head {
@@ -58,61 +62,61 @@ static inline int block_keys(int u0, int end)
     return end - u0 < KB ? end - u0 : KB;
 }
 
-/* The keys of block [u0, u0 + n) that position t sees: [*lo, *hi) relative to u0; may be empty. */
-static inline void visible(const struct attention *a, int t, int u0, int n, int *lo, int *hi)
-{
-    *lo = a->window > 0 && t - a->window + 1 > u0 ? t - a->window + 1 - u0 : 0;
-    *hi = t + 1 - u0 < n ? t + 1 - u0 : n;
-    *hi = *hi < 0 ? 0 : *hi;
-    *lo = *lo > *hi ? *hi : *lo;
-}
-
-/* ---- rows of a block ---------------------------------------------------------------------- */
-
-static inline void clear_outside(real *s, int lo, int hi, int n)
-{
-    memset(s, 0, lo * sizeof *s);
-    memset(s + hi, 0, (n - hi) * sizeof *s);
-}
-
-/* s <- e^(s - m) where visible, 0 elsewhere; returns the sum. */
-static inline real row_exp(real *s, int lo, int hi, int n, real m)
-{
-    real sum = 0;
-
-    clear_outside(s, lo, hi, n);
-    #pragma omp simd reduction(+ : sum)
-    for (int j = lo; j < hi; j++)
-        sum += s[j] = vexp(s[j] - m);
-    return sum;
-}
-
-/* s <- max(s, 0) where visible, 0 elsewhere. NaN stays. */
-static inline void row_relu(real *s, int lo, int hi, int n)
-{
-    clear_outside(s, lo, hi, n);
-    #pragma omp simd
-    for (int j = lo; j < hi; j++)
-        s[j] = s[j] < 0 ? 0 : s[j];
-}
-
-/* From dp to ds, in place, over the visible keys of a row; 0 elsewhere.
+/* ---- a block of scores ---------------------------------------------------------------------
  *
- *     softmax  ds = p (dp - delta)        relu  ds = dp where p > 0
+ * Scores lie transposed, s (keys, QB): a column is a query, so that the maximum and the sum over
+ * keys run down the columns, a vector of queries at a time.
  */
-static inline void row_exp_back(real *dp, const real *p, int lo, int hi, int n, real delta)
+
+/* Queries t0 .. t0 + n - 1 and keys u .. u + keys - 1. */
+struct part {
+    int t0, n, u, keys;
+};
+
+/* The queries that see key u + j: columns [*lo, *hi); may be empty. */
+static inline void seers(const struct attention *a, const struct part *x, int j, int *lo, int *hi)
 {
-    clear_outside(dp, lo, hi, n);
-    #pragma omp simd
-    for (int j = lo; j < hi; j++)
-        dp[j] = p[j] * (dp[j] - delta);
+    int first = x->u + j - x->t0;
+
+    *lo = first < 0 ? 0 : first < x->n ? first : x->n;
+    *hi = a->window > 0 && first + a->window < x->n ? first + a->window : x->n;
+    *hi = *hi < *lo ? *lo : *hi;
 }
 
-static inline void row_relu_back(real *dp, const real *p, int n)
+static bool all_visible(const struct attention *a, const struct part *x)
 {
-    #pragma omp simd
-    for (int j = 0; j < n; j++)
-        dp[j] = p[j] > 0 ? dp[j] : 0;
+    return x->u + x->keys - 1 <= x->t0 &&
+           (a->window <= 0 || x->t0 + x->n - 1 - x->u < a->window);
+}
+
+/* s = scale k q, -INFINITY where a query does not see a key. */
+static void scores(const struct head *h, const struct part *x, real *s)
+{
+    const struct attention *a = h->a;
+
+    gemm_nt(s, QB, h->k + x->u * a->ld_kv, a->ld_kv, h->q + (size_t)(x->t0 - a->first) * a->ld_q,
+            a->ld_q, x->keys, x->n, a->e, a->scale, 0);
+    if (all_visible(a, x))
+        return;
+    for (int j = 0; j < x->keys; j++) {
+        int lo, hi;
+
+        seers(a, x, j, &lo, &hi);
+        for (int i = 0; i < lo; i++)
+            s[j * QB + i] = -INFINITY;
+        for (int i = hi; i < x->n; i++)
+            s[j * QB + i] = -INFINITY;
+    }
+}
+
+/* s <- max(s, 0). NaN stays. */
+static inline void relu(real *s, int keys, int n)
+{
+    for (int j = 0; j < keys; j++, s += QB) {
+        #pragma omp simd
+        for (int i = 0; i < n; i++)
+            s[i] = s[i] < 0 ? 0 : s[i];
+    }
 }
 
 static inline void scale_row(real *o, int e, real by)
@@ -124,15 +128,34 @@ static inline void scale_row(real *o, int e, real by)
 
 /* ---- forward ------------------------------------------------------------------------------ */
 
-/* Take the scores of one block into a row's running maximum and sum; earlier output shrinks. */
-static inline void absorb(real *s, int lo, int hi, int keys, real *max, real *sum, real *o, int e)
-{
-    real m = vmax(s + lo, hi - lo, *max), shrink = *max == m ? 1 : vexp(*max - m);
+/* What is known of each query of a block so far: the largest score, and the sum of e^(s - max). */
+struct running {
+    real max[QB], sum[QB];
+};
 
-    *sum = *sum * shrink + row_exp(s, lo, hi, keys, m);
-    if (shrink != 1 && o)
-        scale_row(o, e, shrink);
-    *max = m;
+/* s <- e^(s - max) after the block's scores have gone into max; the sums follow. shrink is what
+ * earlier sums and outputs were multiplied by. */
+static void absorb(struct running *r, real *s, int keys, int n, real *shrink)
+{
+    real max[QB];
+
+    memcpy(max, r->max, sizeof max);
+    for (int j = 0; j < keys; j++) {
+        #pragma omp simd
+        for (int i = 0; i < n; i++)
+            max[i] = s[j * QB + i] > max[i] ? s[j * QB + i] : max[i];
+    }
+    #pragma omp simd
+    for (int i = 0; i < n; i++) {
+        shrink[i] = vexp(r->max[i] - max[i]);
+        r->sum[i] *= shrink[i];
+        r->max[i] = max[i];
+    }
+    for (int j = 0; j < keys; j++) {
+        #pragma omp simd
+        for (int i = 0; i < n; i++)
+            r->sum[i] += s[j * QB + i] = vexp(s[j * QB + i] - max[i]);
+    }
 }
 
 /* Divide a row by its sum; the sink takes its share and has no value. Returns the log-sum-exp. */
@@ -153,28 +176,27 @@ static inline real finish(const struct head *h, real *o, real max, real sum)
 static void forward_block(const struct head *h, int t0, int n, real *o, real *lse)
 {
     const struct attention *a = h->a;
-    const real *q = h->q + (size_t)(t0 - a->first) * a->ld_q;
-    real        s[QB * KB], max[QB], sum[QB];
-    int         begin = first_key(a, t0), end = t0 + n, lo, hi;
+    _Alignas(64) real s[KB * QB], shrink[QB];
+    struct running r;
+    int begin = first_key(a, t0), end = t0 + n;
 
-    for (int i = 0; i < n; i++)
-        max[i] = -INFINITY, sum[i] = 0;
+    for (int i = 0; i < QB; i++)
+        r.max[i] = LOWEST, r.sum[i] = 0;
     for (int u = begin; u < end; u += KB) {
-        int keys = block_keys(u, end);
+        struct part x = {t0, n, u, block_keys(u, end)};
 
-        gemm_nt(s, keys, q, a->ld_q, h->k + u * a->ld_kv, a->ld_kv, n, keys, a->e, a->scale, 0);
-        for (int i = 0; i < n; i++) {
-            visible(a, t0 + i, u, keys, &lo, &hi);
-            if (a->kind == ATTENTION_RELU)
-                row_relu(s + i * keys, lo, hi, keys);
-            else
-                absorb(s + i * keys, lo, hi, keys, &max[i], &sum[i],
-                       u > begin ? o + i * ld_o(a) : NULL, a->e);
+        scores(h, &x, s);
+        if (a->kind == ATTENTION_RELU)
+            relu(s, x.keys, n);
+        else {
+            absorb(&r, s, x.keys, n, shrink);
+            for (int i = 0; i < n && u > begin; i++)
+                scale_row(o + i * ld_o(a), a->e, shrink[i]);
         }
-        gemm_nn(o, ld_o(a), s, keys, h->v + u * a->ld_kv, a->ld_kv, n, a->e, keys, 1, u > begin);
+        gemm_tn(o, ld_o(a), s, QB, h->v + u * a->ld_kv, a->ld_kv, n, a->e, x.keys, 1, u > begin);
     }
     for (int i = 0; i < n && a->kind == ATTENTION_SOFTMAX; i++) {
-        real all = finish(h, o + i * ld_o(a), max[i], sum[i]);
+        real all = finish(h, o + i * ld_o(a), r.max[i], r.sum[i]);
 
         if (lse)
             lse[i] = all;
@@ -204,20 +226,27 @@ struct head_grad {
     real       *dq, *dk, *dv;
 };
 
-/* p from s and ds from dp, in place, for one row. */
-static inline void row_back(const struct attention *a, real *p, real *ds, int t, int u, int keys,
-                            real lse, real delta)
+/* From scores to p and from dp to ds, in place.
+ *
+ *     softmax  p = e^(s - lse), ds = p (dp - delta)        relu  p = max(s, 0), ds = dp where p > 0
+ */
+static void block_back(const struct attention *a, const struct part *x, real *p, real *ds,
+                       const real *lse, const real *delta)
 {
-    int lo, hi;
-
-    visible(a, t, u, keys, &lo, &hi);
-    if (a->kind == ATTENTION_RELU) {
-        row_relu(p, lo, hi, keys);
-        row_relu_back(ds, p, keys);
-    } else {
-        row_exp(p, lo, hi, keys, lse);
-        row_exp_back(ds, p, lo, hi, keys, delta);
-    }
+    for (int j = 0; j < x->keys; j++, p += QB, ds += QB)
+        if (a->kind == ATTENTION_RELU) {
+            #pragma omp simd
+            for (int i = 0; i < x->n; i++) {
+                p[i] = p[i] < 0 ? 0 : p[i];
+                ds[i] = p[i] > 0 ? ds[i] : 0;
+            }
+        } else {
+            #pragma omp simd
+            for (int i = 0; i < x->n; i++) {
+                p[i] = vexp(p[i] - lse[i]);
+                ds[i] = p[i] * (ds[i] - delta[i]);
+            }
+        }
 }
 
 /* delta = d_o . o of n rows; returns the derivative by the sink. */
@@ -240,23 +269,24 @@ static real backward_block(const struct head *h, const struct head_grad *g, size
 {
     const struct attention *a = h->a;
     const real *q = h->q + from * a->ld_q, *d_o = g->d_o + from * ld_o(a);
-    real       *dq = g->dq + from * a->ld_q, p[QB * KB], ds[QB * KB], delta[QB] = {0}, dsink = 0;
-    int         t0 = a->first + (int)from, begin = first_key(a, t0), end = t0 + n;
+    const real *lse = g->lse ? g->lse + from : NULL;
+    _Alignas(64) real p[KB * QB], ds[KB * QB];
+    real  *dq = g->dq + from * a->ld_q, delta[QB] = {0}, dsink = 0;
+    size_t ld = a->ld_kv;
+    int    t0 = a->first + (int)from, begin = first_key(a, t0), end = t0 + n;
 
     if (a->kind == ATTENTION_SOFTMAX)
         dsink = deltas(h, g, from, n, delta);
     for (int u = begin; u < end; u += KB) {
-        int    keys = block_keys(u, end);
-        size_t ld = a->ld_kv, at = u * ld;
+        struct part x = {t0, n, u, block_keys(u, end)};
+        size_t      at = u * ld;
 
-        gemm_nt(p, keys, q, a->ld_q, h->k + at, ld, n, keys, a->e, a->scale, 0);
-        gemm_nt(ds, keys, d_o, ld_o(a), h->v + at, ld, n, keys, a->e, 1, 0);
-        for (int i = 0; i < n; i++)
-            row_back(a, p + i * keys, ds + i * keys, t0 + i, u, keys,
-                     g->lse ? g->lse[from + i] : 0, delta[i]);
-        gemm_tn(g->dv + at, ld, p, keys, d_o, ld_o(a), keys, a->e, n, 1, 1);
-        gemm_nn(dq, a->ld_q, ds, keys, h->k + at, ld, n, a->e, keys, a->scale, u > begin);
-        gemm_tn(g->dk + at, ld, ds, keys, q, a->ld_q, keys, a->e, n, a->scale, 1);
+        scores(h, &x, p);
+        gemm_nt(ds, QB, h->v + at, ld, d_o, ld_o(a), x.keys, n, a->e, 1, 0);
+        block_back(a, &x, p, ds, lse, delta);
+        gemm_nn(g->dv + at, ld, p, QB, d_o, ld_o(a), x.keys, a->e, n, 1, 1);
+        gemm_nn(g->dk + at, ld, ds, QB, q, a->ld_q, x.keys, a->e, n, a->scale, 1);
+        gemm_tn(dq, a->ld_q, ds, QB, h->k + at, ld, n, a->e, x.keys, a->scale, u > begin);
     }
     return dsink;
 }
@@ -307,20 +337,18 @@ void attention_backward(const struct attention *a, const real *o, const real *ls
 /* zeros and rows += those of queries t0 .. t0 + n - 1. */
 static void count_block(const struct head *h, int t0, int n, long *zeros, long *rows)
 {
-    const struct attention *a = h->a;
-    real s[QB * KB];
+    _Alignas(64) real s[KB * QB];
     long some[QB] = {0};
     int  end = t0 + n, lo, hi;
 
-    for (int u = first_key(a, t0); u < end; u += KB) {
-        int keys = block_keys(u, end);
+    for (int u = first_key(h->a, t0); u < end; u += KB) {
+        struct part x = {t0, n, u, block_keys(u, end)};
 
-        gemm_nt(s, keys, h->q + (size_t)(t0 - a->first) * a->ld_q, a->ld_q, h->k + u * a->ld_kv,
-                a->ld_kv, n, keys, a->e, a->scale, 0);
-        for (int i = 0; i < n; i++) {
-            visible(a, t0 + i, u, keys, &lo, &hi);
-            for (int j = lo; j < hi; j++)
-                some[i] += s[i * keys + j] > 0;
+        scores(h, &x, s);
+        for (int j = 0; j < x.keys; j++) {
+            seers(h->a, &x, j, &lo, &hi);
+            for (int i = lo; i < hi; i++)
+                some[i] += s[j * QB + i] > 0;
             *zeros += hi - lo;
         }
     }

@@ -15,30 +15,10 @@
 enum {
     FEW      = 8,           // rows up to which a product is read from w by dot products
     TILE     = 256,         // rows of a tile
-    DW_TILE  = 192,         // rows of a tile of dw
+    DW_ROWS  = 96,          // of a tile of dw
+    DW_COLS  = 256,
     DOT_ROWS = 32,          // rows of w that a thread takes at once when decoding
 };
-
-void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta)
-{
-    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, alpha, a, (int)lda, b, (int)ldb,
-         beta, c, (int)ldc);
-}
-
-void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta)
-{
-    GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, alpha, a, (int)lda, b, (int)ldb,
-         beta, c, (int)ldc);
-}
-
-void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta)
-{
-    GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, alpha, a, (int)lda, b, (int)ldb,
-         beta, c, (int)ldc);
-}
 
 int linear_tile(long n)
 {
@@ -105,10 +85,20 @@ void linear_forward(real *y, const real *x, const real *w, long n, int in, int o
         gemm_nt(y + i * out, out, x + i * in, in, w, in, min_int(n - i, tile), out, in, 1, 0);
 }
 
+/* dw (out, in) += dyᵀ x, tile by tile; inside a parallel region. */
+static void backward_weights(real *dw, const real *dy, const real *x, long n, int in, int out)
+{
+    #pragma omp for schedule(dynamic) collapse(2)
+    for (int o = 0; o < out; o += DW_ROWS)
+        for (int j = 0; j < in; j += DW_COLS)
+            gemm_tn(dw + (size_t)o * in + j, in, dy + o, out, x + j, in,
+                    min_int(out - o, DW_ROWS), min_int(in - j, DW_COLS), (int)n, 1, 1);
+}
+
 void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x, const real *w,
                      long n, int in, int out)
 {
-    int tile = linear_tile(n), rows = out >= 2 * DW_TILE ? DW_TILE : (out + 1) / 2;
+    int tile = linear_tile(n);
 
     #pragma omp parallel
     {
@@ -118,12 +108,8 @@ void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *
                 gemm_nn(dx + i * in, in, dy + i * out, out, w, in, min_int(n - i, tile), in, out,
                         1, keep);
         }
-        if (dw) {
-            #pragma omp for schedule(dynamic)
-            for (int o = 0; o < out; o += rows)
-                gemm_tn(dw + (size_t)o * in, in, dy + o, out, x, in, min_int(out - o, rows), in,
-                        (int)n, 1, 1);
-        }
+        if (dw)
+            backward_weights(dw, dy, x, n, in, out);
     }
 }
 
@@ -149,7 +135,10 @@ double linear_peak_gflops(int tries)
     for (int i = 0; i < tries; i++) {
         double start = omp_get_wtime(), rate;
 
-        linear_forward(y, x, w, N, D, D);
+        #pragma omp parallel for schedule(static)
+        for (int t = 0; t < N; t += TILE)
+            GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, TILE, D, D, 1, x + (size_t)t * D, D, w,
+                 D, 0, y + (size_t)t * D, D);
         rate = 2.0 * N * D * D / (omp_get_wtime() - start) / 1e9;
         best = rate > best ? rate : best;
     }

@@ -7,9 +7,7 @@
 #ifndef WEFT_LINEAR_H
 #define WEFT_LINEAR_H
 
-#include "model/real.h"
-
-#include <stddef.h>
+#include "model/gemm.h"
 
 /* y = x wᵀ.   x (n, in), w (out, in), y (n, out). Few rows (decoding) run without BLAS. */
 void linear_forward(real *y, const real *x, const real *w, long n, int in, int out);
@@ -18,14 +16,6 @@ void linear_forward(real *y, const real *x, const real *w, long n, int in, int o
  * be NULL. */
 void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x, const real *w,
                      long n, int in, int out);
-
-/* Single products for use inside a parallel loop, on strided rows. c (m, n) = alpha a b + beta c. */
-void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta);       // a (m, k), b (n, k) transposed
-void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta);       // a (m, k), b (k, n)
-void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta);       // a (k, m) transposed, b (k, n)
 
 /* Rows of a tile for a product over n rows. */
 int linear_tile(long n);
