@@ -92,12 +92,20 @@ $O/train/configs.inc: $(wildcard train/configs/*.cfg)
 	$Qfor f in $^; do printf '{"%s",\n' "$$(basename $$f .cfg)"; \
 	  sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$f; echo '},'; done > $@
 
+# What opens each mixer's file is what `weft info --arch NAME` prints, as one C string.
+$O/tools/arch.c.o: $O/tools/notes.inc
+$O/tools/notes.inc: $(wildcard model/mixers/*.c)
+	@mkdir -p $(@D)
+	$Qfor f in $^; do printf '{"%s",\n' "$$(basename $$f .c)"; \
+	  sed -n '/\*\//q; s/^\/\* //; s/^ \* \{0,1\}//; s/ᵀ/'"'"'/g; s/²/^2/g; s/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/p' $$f; \
+	  echo '},'; done > $@
+
 # ---- tests -------------------------------------------------------------------------------------
 
 # Every program, then the numerical ones again in double precision. Threads that wait do not spin:
 # the suites are many short parallel regions.
 QUIET    := OMP_WAIT_POLICY=passive
-FAMILIES := $(filter test_scalar test_linear_attention test_vector test_delta test_scan test_rela test_srope,\
+FAMILIES := $(filter test_systems test_scalar test_linear_attention test_vector test_delta test_scan test_rela test_srope,\
               $(TESTS:tests/%.c=%))
 DOUBLE := test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
 

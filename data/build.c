@@ -233,6 +233,24 @@ static int train_model(struct build *b, void **model, size_t *len, struct why *w
     return 0;
 }
 
+/* The model that was given, or a trained one; malloc'ed. */
+static int take_model(struct build *b, void **model, size_t *len, struct why *why)
+{
+    const void *given = b->o->given ? tokenizer_model(b->o->given, len) : NULL;
+
+    if (given) {
+        *model = malloc(*len);
+        if (!*model)
+            return no_memory(why);
+        memcpy(*model, given, *len);
+        return 0;
+    }
+    if (strcmp(b->o->tokenizer, "bytes"))
+        tell(b, "training the tokenizer", 0);
+    sample_cut(&b->sample, b->target);
+    return train_model(b, model, len, why);
+}
+
 static int make_tokenizer(struct build *b, struct why *why)
 {
     char   path[PATH_MAX];
@@ -240,10 +258,7 @@ static int make_tokenizer(struct build *b, struct why *why)
     size_t len;
     int    code;
 
-    if (strcmp(b->o->tokenizer, "bytes"))
-        tell(b, "training the tokenizer", 0);
-    sample_cut(&b->sample, b->target);
-    if ((code = train_model(b, &model, &len, why)))
+    if ((code = take_model(b, &model, &len, why)))
         return code;
     sample_free(&b->sample);
     path_join(path, sizeof path, b->dir, "tokenizer.model");

@@ -37,6 +37,7 @@ struct dataset_options {
     const char        *field;       // of .jsonl, NULL: text
     const char        *tokenizer;   // unigram, bpe, bytes
     int                vocab;       // 0: chosen from the amount of text; bytes has its own
+    const struct tokenizer *given;  // (optional) taken as it is, where one would be trained
     double             val_fraction;
     int                lock_fd;     // not to be inherited by the tokenizer's trainer; -1
     /* (optional) called now and then: a phase ("reading", "training the tokenizer",

@@ -4,7 +4,9 @@
 #include "infer/cli.h"
 #include "infer/score.h"
 #include "infer/verbs.h"
+#include "model/attention.h"
 #include "model/checkpoint.h"
+#include "model/mixers/rela.h"
 #include "tokenizer/utf8.h"
 
 #include <math.h>
@@ -20,7 +22,9 @@ static const char help[] =
     "\n"
     "How well a model predicts a text: nats per token, perplexity, bits per byte of\n"
     "the text with its standard error, and nats by position in the window. The lower,\n"
-    "the better. A dataset directory means its validation split.\n"
+    "the better. A dataset directory means its validation split. For a model with\n"
+    "rela layers also the share of their attention weights that are 0 (sparsity) and\n"
+    "of the queries whose weights all are (null rate).\n"
     "\n"
     "  weft score runs/book runs/book/data --json\n";
 
@@ -45,6 +49,8 @@ struct scorer {
     uint64_t            bytes;          // of the documents read so far
 
     struct spread spread;               // nats and bytes of each window
+    double        pairs, zeros;         // of rela layers: weights, and those that are 0
+    double        rows, nulls;          // tokens' rows of weights, and those that are all 0
     uint64_t      scored;
     double        start, shown;         // wall seconds
 };
@@ -217,6 +223,23 @@ static void window(void *user, const uint32_t *ids, const real *nats, long n)
     progress(s);
 }
 
+/* What pass.watch is told: the weights of a rela layer. */
+static void watch(void *user, int layer, struct ctx *ctx)
+{
+    struct scorer *s = user;
+    double heads = (double)ctx->B * ctx->cfg->H, sparsity, nulls;
+    double pairs = heads * attention_pairs(ctx->T, 0);
+
+    (void)layer;
+    if (ctx->cfg->mixer != &mixer_rela)
+        return;
+    rela_sparsity(ctx, &sparsity, &nulls);
+    s->pairs += pairs;
+    s->zeros += sparsity * pairs;
+    s->rows += heads * ctx->T;
+    s->nulls += nulls * heads * ctx->T;
+}
+
 /* ---- the result ---- */
 
 struct figures {
@@ -243,8 +266,12 @@ static void print_json(const struct scorer *s, const struct score *r)
     if (isfinite(f.error))
         snprintf(error, sizeof error, "%.6g", f.error);
     printf("{\"nats\":%.9g,\"perplexity\":%.9g,\"bpb\":%.9g,\"tokens\":%llu,\"bytes\":%llu,"
-           "\"stderr\":%s}\n", f.nats, f.perplexity, f.bpb, (unsigned long long)r->tokens,
+           "\"stderr\":%s", f.nats, f.perplexity, f.bpb, (unsigned long long)r->tokens,
            (unsigned long long)s->bytes, error);
+    if (s->pairs > 0)
+        printf(",\"sparsity\":%.9g,\"null_rate\":%.9g", s->zeros / s->pairs,
+               s->nulls / s->rows);
+    puts("}");
 }
 
 static void print_table(const struct scorer *s, const struct score *r, FILE *to)
@@ -256,8 +283,13 @@ static void print_table(const struct scorer *s, const struct score *r, FILE *to)
             f.perplexity, f.bpb);
     if (isfinite(f.error))
         fprintf(to, " +- %.4f", f.error);
-    fprintf(to, "\ntokens       %llu\nbytes        %llu\n\n%-12s %10s  nats/token\n",
-            (unsigned long long)r->tokens, (unsigned long long)s->bytes, "position", "tokens");
+    fprintf(to, "\ntokens       %llu\nbytes        %llu\n", (unsigned long long)r->tokens,
+            (unsigned long long)s->bytes);
+    if (s->pairs > 0)
+        fprintf(to, "sparsity     %.4f of rela's weights are 0\n"
+                "null rate    %.4f of its tokens have no other\n", s->zeros / s->pairs,
+                s->nulls / s->rows);
+    fprintf(to, "\n%-12s %10s  nats/token\n", "position", "tokens");
     for (int i = 0; i < SCORE_BUCKETS && r->bucket_tokens[i]; i++) {
         int  from = 1 << i, last = 2 * from - 1 < context ? 2 * from - 1 : context;
         char range[32];
@@ -302,6 +334,7 @@ static void load(struct scorer *s)
     err = pass_open(&s->pass, &s->model, s->B, s->model.cfg.context, false, &why);
     if (err)
         cli_fail(&s->cli, err, &why);
+    s->pass.watch = watch, s->pass.user = s;
 }
 
 static void unload(struct scorer *s)

@@ -20,6 +20,8 @@ int block_params(const struct mixer_cfg *c, int mlp, struct param *p, const char
     for (int i = 0; i < n; i++)
         name[MIXER + i] = NULL;
     name[NORM1] = "norm1";
+    if (!mlp)
+        return MIXER + n;
     p += MIXER + n, name += MIXER + n;
     p[NORM2] = (struct param){"norm2", c->C, 0, INIT_ONE};
     p[WG] = (struct param){"wg", mlp, c->C, INIT_INPUT, .decay = true};
@@ -70,11 +72,12 @@ size_t block_carve_scratch(struct block_scratch *s, void *base, const struct blo
     return a.used;
 }
 
-static struct ctx ctx_of(const struct block *b, void *kept, void *scratch, int B, int T, int window)
+struct ctx block_ctx(const struct block *b, const struct block_kept *k,
+                     const struct block_scratch *s, int B, int T, int window)
 {
     return (struct ctx){
-        .cfg = b->cfg, .B = B, .T = T, .window = window,
-        .w = b->w + MIXER, .dw = b->dw ? b->dw + MIXER : NULL, .kept = kept, .scratch = scratch,
+        .cfg = b->cfg, .B = B, .T = T, .window = window, .w = b->w + MIXER,
+        .dw = b->dw ? b->dw + MIXER : NULL, .kept = k ? k->mixer : NULL, .scratch = s->mixer,
     };
 }
 
@@ -105,7 +108,7 @@ static void normalise_back(const struct block *b, real *dx, real *dw, const real
 void block_forward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
                    int T, int window, real *y)
 {
-    struct ctx ctx = ctx_of(b, k->mixer, s->mixer, B, T, window);
+    struct ctx ctx = block_ctx(b, k, s, B, T, window);
     long       n = (long)B * T;
     int        C = b->cfg->C;
 
@@ -113,7 +116,9 @@ void block_forward(const struct block *b, struct block_kept *k, struct block_scr
     meter_switch(METER_MIXER);
     mixer_forward(&ctx, s->n, s->y);
     meter_switch(METER_NORMS);
-    add(k->a, k->x, s->y, n * C);
+    add(b->mlp ? k->a : y, k->x, s->y, n * C);
+    if (!b->mlp)
+        return;
     normalise(b, s->n, k->a, after(b, NORM2), n);
     meter_switch(METER_MLP);
     mlp_forward(s->y, s->n, after(b, WG), after(b, WD), k->gu, s->wide, n, C, b->mlp);
@@ -121,20 +126,27 @@ void block_forward(const struct block *b, struct block_kept *k, struct block_scr
     add(y, k->a, s->y, n * C);
 }
 
-void block_backward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
-                    int T, int window, real *dx)
+/* dx, the gradient of y, becomes that of a. */
+static void mlp_part_back(const struct block *b, struct block_kept *k, struct block_scratch *s,
+                          long n, real *dx)
 {
-    struct ctx ctx = ctx_of(b, k->mixer, s->mixer, B, T, window);
-    long       n = (long)B * T;
-    int        C = b->cfg->C;
-
     normalise(b, s->n, k->a, after(b, NORM2), n);
     meter_switch(METER_MLP);
     mlp_backward(s->y, d_after(b, WG), d_after(b, WD), dx, s->n, after(b, WG), after(b, WD), k->gu,
-                 s->wide, n, C, b->mlp);
+                 s->wide, n, b->cfg->C, b->mlp);
     meter_switch(METER_NORMS);
     normalise_back(b, dx, d_after(b, NORM2), s->y, k->a, after(b, NORM2), n, s->partial);
+}
 
+void block_backward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
+                    int T, int window, real *dx)
+{
+    struct ctx ctx = block_ctx(b, k, s, B, T, window);
+    long       n = (long)B * T;
+    int        C = b->cfg->C;
+
+    if (b->mlp)
+        mlp_part_back(b, k, s, n, dx);
     normalise(b, s->n, k->x, b->w[NORM1], n);
     memset(s->y, 0, (size_t)n * C * sizeof *s->y);
     meter_switch(METER_MIXER);
@@ -146,7 +158,7 @@ void block_backward(const struct block *b, struct block_kept *k, struct block_sc
 void block_extend(const struct block *b, struct block_scratch *s, real *gu, void *const *state,
                   const long *pos, int B, int T, real *x)
 {
-    struct ctx ctx = ctx_of(b, NULL, s->mixer, B, T, 0);
+    struct ctx ctx = block_ctx(b, NULL, s, B, T, 0);
     long       n = (long)B * T;
     int        C = b->cfg->C;
 
@@ -156,6 +168,8 @@ void block_extend(const struct block *b, struct block_scratch *s, real *gu, void
     mixer_extend(&ctx, state, s->n, s->y);
     meter_switch(METER_NORMS);
     add(x, x, s->y, n * C);
+    if (!b->mlp)
+        return;
     normalise(b, s->n, x, after(b, NORM2), n);
     meter_switch(METER_MLP);
     mlp_forward(s->y, s->n, after(b, WG), after(b, WD), gu, s->wide, n, C, b->mlp);

@@ -10,7 +10,8 @@
 
 #include "model/mixer.h"
 
-/* Parameters of a block in order: norm1, the mixer's (n_mixer of them), norm2, wg, wu, wd. */
+/* Parameters of a block in order: norm1, the mixer's (n_mixer of them), norm2, wg, wu, wd. A
+ * block with mlp = 0 ends after the mixer: y = a. */
 struct block {
     const struct mixer_cfg *cfg;
     int                     mlp;            // hidden width h
@@ -35,6 +36,10 @@ struct block_scratch {
 };
 size_t block_carve_kept(struct block_kept *k, void *base, const struct block *b, int B, int T);
 size_t block_carve_scratch(struct block_scratch *s, void *base, const struct block *b, int B, int T);
+
+/* What the mixer of a call is given; k is NULL for extend. */
+struct ctx block_ctx(const struct block *b, const struct block_kept *k,
+                     const struct block_scratch *s, int B, int T, int window);
 
 /* From k->x to y (B, T, C), which may be k->x when no backward follows. */
 void block_forward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,

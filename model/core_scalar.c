@@ -94,6 +94,33 @@ void scalar_forward(const struct scalar *c, real *o, real *kept)
         }
 }
 
+/* l is held as e^{-m} l; without decay, m is the largest log_i so far. */
+static void head_ratios(const struct scalar *c, const real *l, const real *log_q, int b, int h,
+                        struct range *r)
+{
+    double m = -INFINITY, before = 0;
+
+    for (int t = 0; t < c->T; t++) {
+        size_t row = (size_t)b * c->T + t;
+        double now = log((double)l[t] + (double)c->den_eps);
+
+        if (c->log_i) {
+            m = fmax(m, (double)c->log_i[row * c->ld_i + h]);
+            now += m + (double)log_q[row * c->H + h];
+        }
+        if (t)
+            range_add(r, exp(before - now));
+        before = now;
+    }
+}
+
+void scalar_ratios(const struct scalar *c, const real *kept, const real *log_q, struct range *r)
+{
+    for (int b = 0; b < c->B; b++)
+        for (int h = 0; h < c->H; h++, kept += head_kept(c))
+            head_ratios(c, kept + (chunks(c) - 1) * head_state(c), log_q, b, h, &r[h]);
+}
+
 /* ---- extend ------------------------------------------------------------------------ */
 
 /* One token: the state is read and written once. */

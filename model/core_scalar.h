@@ -23,6 +23,7 @@
 #ifndef WEFT_CORE_SCALAR_H
 #define WEFT_CORE_SCALAR_H
 
+#include "model/range.h"
 #include "model/real.h"
 
 #include <stdbool.h>
@@ -64,6 +65,11 @@ size_t scalar_state(const struct scalar *c);    // of one sequence, independent 
 
 /* o from an empty state. */
 void scalar_forward(const struct scalar *c, real *o, real *kept);
+
+/* Widen r (H) by n_{t-1} / n_t, n_t = l_t + den_eps, of every token but the first; after forward
+ * of SCALAR_SUM, with its kept. log_q (B, T, H): with log_i, logarithms that q was divided by. */
+void scalar_ratios(const struct scalar *c, const real *kept, const real *log_q,
+                   struct range *r);
 
 /* After forward, with its kept and, where there is a denominator, its o (otherwise NULL).
  * d_o has rows as o; with a denominator it is left holding du = d_o / denominator. */

@@ -161,6 +161,18 @@ void mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     }
 }
 
+int mixer_decay(struct ctx *ctx, struct range *r)
+{
+    struct rooms p;
+    struct ctx   m;
+
+    if (!ctx->cfg->mixer->decay)
+        return 0;
+    carve(&p, ctx, FORWARD);
+    m = inner_ctx(ctx, &p, *p.angles);
+    return ctx->cfg->mixer->decay(&m, r);
+}
+
 double mixer_flops(const struct mixer_cfg *c, int T, int window)
 {
     return c->mixer->flops(c, T, window) + c->position->flops(c, T);

@@ -17,6 +17,7 @@
 #include "data/fail.h"
 #include "data/rng.h"
 #include "model/angles.h"
+#include "model/range.h"
 #include "model/real.h"
 #include "model/room.h"
 
@@ -150,6 +151,10 @@ struct mixer {
      * start. T = 1 decodes, many prefill. */
     void (*extend)(struct ctx *ctx, void *const *state, const real *x, real *y);
 
+    /* (optional) After forward with the same ctx: widen r (H) to hold |L| of every token, and
+     * return for how many heads: H, or 1 when L has none. Without it L is not finite. */
+    int (*decay)(struct ctx *ctx, struct range *r);
+
     /* Multiply-adds count 2. Forward over one sequence of T tokens, with this window drawn. */
     double (*flops)(const struct mixer_cfg *c, int T, int window);
 };
@@ -200,6 +205,7 @@ void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed, uint
 void   mixer_forward(struct ctx *ctx, const real *x, real *y);
 void   mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx);
 void   mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y);
+int    mixer_decay(struct ctx *ctx, struct range *r);       // 0: not finite
 double mixer_flops(const struct mixer_cfg *c, int T, int window);
 
 /* An option, or what stands for its 0. */

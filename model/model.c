@@ -118,6 +118,30 @@ void model_init(struct model *m, uint64_t seed)
         init_mixer(m, i, seed);
 }
 
+/* The parameter of m that is named as p and has its shape, or NULL. */
+static const struct model_param *counterpart(const struct model *m, const struct model_param *p)
+{
+    for (int i = 0; i < m->n_param; i++) {
+        const struct model_param *q = &m->param[i];
+
+        if (!strcmp(q->name, p->name) && q->is.rows == p->is.rows && q->is.cols == p->is.cols)
+            return q;
+    }
+    return NULL;
+}
+
+void model_take(struct model *m, const struct model *from, bool *taken)
+{
+    for (int i = 0; i < m->n_param; i++) {
+        const struct model_param *q = counterpart(from, &m->param[i]);
+
+        if (taken)
+            taken[i] = q != NULL;
+        if (q)
+            memcpy(m->w + m->param[i].at, from->w + q->at, param_size(&q->is) * sizeof *m->w);
+    }
+}
+
 size_t model_count(const struct model *m)
 {
     size_t n = 0;
@@ -129,12 +153,12 @@ size_t model_count(const struct model *m)
 
 struct block model_block(const struct model *m, int i, real *const *dwp)
 {
-    enum { AROUND_MIXER = 5 };          // norm1, norm2, wg, wu, wd
+    int around = m->cfg.mlp ? 5 : 1;    // norm1, norm2, wg, wu, wd
 
     return (struct block){
         .cfg = &m->layer[i],
         .mlp = m->cfg.mlp,
-        .n_mixer = m->first[i + 1] - m->first[i] - AROUND_MIXER,
+        .n_mixer = m->first[i + 1] - m->first[i] - around,
         .w = m->wp + m->first[i],
         .dw = dwp ? dwp + m->first[i] : NULL,
     };

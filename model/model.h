@@ -31,11 +31,16 @@ struct model {
                                     // entry is the final norm's
 };
 
-/* Build a model from a resolved config with vocab set; parameters allocated, not filled.
+/* Build a model from a resolved config with vocab set (mlp = 0 at this point: blocks without an
+ * MLP); parameters allocated, not filled.
  * FAIL_INPUT when memory is short. On failure *m is zero. */
 int  model_open(struct model *m, const struct config *cfg, struct why *why);
 void model_close(struct model *m);                      // a zeroed one is fine
 void model_init(struct model *m, uint64_t seed);        // fill every parameter
+
+/* Take over every parameter that `from` has under the same name and in the same shape; taken
+ * (n_param, may be NULL) says which. */
+void model_take(struct model *m, const struct model *from, bool *taken);
 
 size_t model_count(const struct model *m);              // trained parameters, buffers left out
 
@@ -55,6 +60,9 @@ struct pass {
     real  **dwp;            // (m->n_param) where each parameter's begin
     void   *acts;           // one block of memory; its layout is pass.c's
     size_t  dw_bytes, acts_bytes;
+    /* (optional) Told of every layer that model_score ran, with what its mixer kept. */
+    void  (*watch)(void *user, int layer, struct ctx *ctx);
+    void   *user;
 };
 
 size_t pass_bytes(const struct model *m, int B, int T, bool train);
@@ -70,6 +78,11 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
  * smaller than the pass was opened for. */
 void model_score(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
                  const int32_t *targets, int window, real *nats);
+
+/* The likeliest token at every position with targets >= 0, -1 elsewhere, into best (B, T). As
+ * model_score otherwise. */
+void model_predict(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
+                   const int32_t *targets, int32_t *best);
 
 /* ---- streaming ------------------------------------------------------------------------------ */
 

@@ -130,8 +130,8 @@ static struct block_kept kept_of(const struct acts *a, const struct block *b, in
 
 /* Tokens to the normalised stream a->n. Training keeps a part for each block: a block's output is
  * written where the next one keeps its input. Scoring has one part, and the stream stays in it. */
-static void run_forward(const struct model *m, struct acts *a, const int32_t *tokens, int B, int T,
-                        int window, bool train)
+static void run_forward(const struct model *m, const struct pass *p, struct acts *a,
+                        const int32_t *tokens, int B, int T, int window, bool train)
 {
     struct norm norm = final_norm(m);
     size_t      C = m->cfg.width;
@@ -146,6 +146,11 @@ static void run_forward(const struct model *m, struct acts *a, const int32_t *to
 
         block_carve_scratch(&s, a->scratch, &b, B, T);
         block_forward(&b, &k, &s, B, T, window, i < L - 1 ? next : a->x);
+        if (p->watch && !train) {
+            struct ctx ctx = block_ctx(&b, &k, &s, B, T, window);
+
+            p->watch(p->user, i, &ctx);
+        }
     }
     rms_forward(&norm, a->n, C, a->x, C, m->wp[m->first[L]], (long)B * T);
 }
@@ -185,7 +190,7 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
     if (!count)
         return 0;
     meter_switch(METER_NORMS);
-    run_forward(m, &a, tokens, p->B, p->T, window, true);
+    run_forward(m, p, &a, tokens, p->B, p->T, window, true);
     meter_switch(METER_LOSS);
     loss_run(a.n, model_head(m), targets, a.nats, a.dx, dhead, (real)(scale / count), a.logits, n,
              m->cfg.width, m->cfg.vocab);
@@ -203,9 +208,50 @@ void model_score(const struct model *m, struct pass *p, int B, int T, const int3
     struct acts a;
 
     carve(&a, p->acts, m, B, T, false);
-    run_forward(m, &a, tokens, B, T, window, false);
+    run_forward(m, p, &a, tokens, B, T, window, false);
     loss_run(a.n, model_head(m), targets, nats, NULL, NULL, 0, a.logits, (long)B * T, m->cfg.width,
              m->cfg.vocab);
+}
+
+/* Bring the rows of x (n, C) with targets >= 0 to its front; returns how many. */
+static long gather(real *x, const int32_t *targets, long n, size_t C)
+{
+    long rows = 0;
+
+    for (long i = 0; i < n; i++)
+        if (targets[i] >= 0)
+            memmove(x + rows++ * C, x + i * C, C * sizeof *x);
+    return rows;
+}
+
+static int32_t largest(const real *x, int n)
+{
+    int32_t best = 0;
+
+    for (int i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return best;
+}
+
+void model_predict(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
+                   const int32_t *targets, int32_t *best)
+{
+    struct acts a;
+    int         C = m->cfg.width, V = m->cfg.vocab;
+    long        n = (long)B * T, slice = (long)(loss_scratch(n, V) / V), rows, at = 0;
+
+    carve(&a, p->acts, m, B, T, false);
+    run_forward(m, p, &a, tokens, B, T, 0, false);
+    rows = gather(a.n, targets, n, C);
+    for (long i = 0; i < n; i++) {
+        best[i] = -1;
+        if (targets[i] < 0)
+            continue;
+        if (at % slice == 0)
+            linear_forward(a.logits, a.n + at * C, model_head(m),
+                           rows - at < slice ? rows - at : slice, C, V);
+        best[i] = largest(a.logits + at++ % slice * V, V);
+    }
 }
 
 size_t model_state_bytes(const struct model *m)

@@ -1,5 +1,8 @@
 #include "tests/spawn.h"
 
+#include "data/file.h"
+#include "model/checkpoint.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +60,55 @@ const struct ran *spawn_verb(int (*verb)(int argc, char **argv), const char *lin
     slurp(err, r.err, sizeof r.err);
     fclose(in);
     return &r;
+}
+
+/* Parameter `name` of the mixer of a layer, or NULL. */
+static real *weights(const struct model *m, int layer, const char *name, size_t *n)
+{
+    char full[64];
+
+    snprintf(full, sizeof full, "blocks.%d.mixer.%s", layer, name);
+    for (int i = 0; i < m->n_param; i++)
+        if (!strcmp(m->param[i].name, full)) {
+            *n = param_size(&m->param[i].is);
+            return m->w + m->param[i].at;
+        }
+    return NULL;
+}
+
+static void set_queries(struct model *m)
+{
+    for (int i = 0; i < m->cfg.layers; i++) {
+        size_t n_q = 0, n_k = 0;
+        real  *q = weights(m, i, "wq", &n_q), *k = weights(m, i, "wk", &n_k);
+
+        if (q && i == 0)
+            memset(q, 0, n_q * sizeof *q);
+        else if (q && k && n_q == n_k)
+            memcpy(q, k, n_q * sizeof *q);
+    }
+}
+
+int spawn_checkpoint(int argc, char **argv)
+{
+    struct config     c;
+    struct model      m;
+    struct tokenizer *t;
+    struct why        why = {"?"};
+
+    config_defaults(&c);
+    c.layers = 2, c.width = 32, c.context = 32, c.vocab = 257, c.tied = 0;
+    if (argc != 2 || config_set(&c, "mixers", argv[1], &why) || config_resolve(&c, &why) ||
+        model_open(&m, &c, &why))
+        return 1;
+    model_init(&m, 1);
+    set_queries(&m);
+    if (tokenizer_load(&t, "weft-bytes", 10) || dir_make(argv[0], &why) ||
+        checkpoint_write(argv[0], &m, t, &why) || manifest_write(argv[0], &why))
+        return 1;
+    tokenizer_free(t);
+    model_close(&m);
+    return 0;
 }
 
 void spawn_refused(const struct ran *r, const char *line, int code, const char *words)

@@ -74,7 +74,7 @@ double *system_product(const struct layer *l, const char *name, int from, int ou
     return y;
 }
 
-static double *inputs(const struct layer *l)
+double *system_inputs(const struct layer *l)
 {
     double *x = malloc(l->n_x * sizeof *x);
 
@@ -98,14 +98,12 @@ static void convolve(const struct layer *l, double *u, const double *w, int e)
         }
 }
 
-static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
-static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
 static double gelu(double z) { return z / 2 * (1 + erf(z / sqrt(2))); }
 
 static void qlstm_system(const struct layer *l, struct system *s)
 {
     int     C = l->cfg.C, e = (int)weights_count(l, "convb"), a = layer_param(l, "a");
-    double *x = inputs(l), *p = system_product(l, "win", 0, e, C, x, NULL), *z;
+    double *x = system_inputs(l), *p = system_product(l, "win", 0, e, C, x, NULL), *z;
     double *w = system_product(l, "win", e, e, C, x, NULL);
 
     allocate(s, l->T, e, 1);
@@ -144,7 +142,7 @@ static double *block_product(const struct layer *l, const char *name, const char
 static void rglru_system(const struct layer *l, struct system *s)
 {
     int     C = l->cfg.C, e = (int)weights_count(l, "lam");
-    double *x = inputs(l), *p = system_product(l, "wy", 0, e, C, x, weights_of(l, "by"));
+    double *x = system_inputs(l), *p = system_product(l, "wy", 0, e, C, x, weights_of(l, "by"));
     double *w = system_product(l, "wx", 0, e, C, x, weights_of(l, "bx")), *r, *g;
 
     allocate(s, l->T, e, 1);
@@ -166,7 +164,7 @@ static void mingru_system(const struct layer *l, struct system *s)
 {
     int     C = l->cfg.C, e = (int)weights_count(l, "wz") / C;
     bool    act = !strstr(l->entry, "act=none");
-    double *x = inputs(l), *k = system_product(l, "wz", 0, e, C, x, NULL);
+    double *x = system_inputs(l), *k = system_product(l, "wz", 0, e, C, x, NULL);
     double *v = system_product(l, "wh", 0, e, C, x, NULL);
 
     allocate(s, l->T, e, 1);
@@ -201,7 +199,7 @@ static void s6_system(const struct layer *l, struct system *s)
     int     C = l->cfg.C, e = (int)weights_count(l, "bdt");
     int     N = (int)weights_count(l, "alog") / e;
     int     R = (int)weights_count(l, "wdt") / e;
-    double *q, *bc, *step, *x = inputs(l);
+    double *q, *bc, *step, *x = system_inputs(l);
     double *w = system_product(l, "win", 0, e, C, x, NULL);
     double *z = system_product(l, "win", e, e, C, x, NULL);
 

@@ -4,6 +4,8 @@
 
 #include "tests/layer.h"
 
+#include <math.h>
+
 /* A layer over one sequence, in the form
  *
  *     h_t = L_t h_{t-1} + B_t u_t,   o_t = C_t h_t + D u_t,   y_t = Wo (gate_t o_t)
@@ -25,6 +27,11 @@ double *system_run(const struct system *s);
  * NULL. */
 double *system_product(const struct layer *l, const char *name, int from, int out, int in,
                        const double *x, const real *b);
+
+double *system_inputs(const struct layer *l);       // x of sequence 0, in a new (T, C)
+
+static inline double sigmoid(double z) { return 1 / (1 + exp(-z)); }
+static inline double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
 
 /* A parameter by name, and its size. */
 real  *weights_of(const struct layer *l, const char *name);

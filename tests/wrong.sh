@@ -77,6 +77,7 @@ awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w
     for (i = 0; i < 3000; i++) { x = (x * 1103 + 12345) % 65536
         printf "%s%s", w[x % 13 + 1], i % 9 == 8 ? ".\n" : " " } }' > keep/text.txt
 "$weft" data build keep/text.txt --out keep/data --vocab 300 --threads 1 > out 2> err
+"$weft" data build keep/text.txt --out keep/other --vocab 290 --threads 1 > out 2> err
 "$weft" train keep/data --out keep/run $tiny steps=4 checkpoint_every=2 eval_every=2 > out 2> err
 state > before
 new="--out new/run $tiny steps=2"
@@ -202,6 +203,14 @@ wrong 3 'weft train keep/data' infer keep/data -p x
 wrong 3 'keep/text.txt: a file' infer keep/text.txt -p x
 wrong 3 'nowhere: no such run' train --resume nowhere
 wrong 3 'not a run' train --resume keep/data
+wrong 3 'nowhere: no such run' train keep/text.txt --from nowhere --out new/run
+wrong 3 'a dataset, not a run' train keep/text.txt --from keep/data --out new/run
+wrong 3 'tokenized for another model' train keep/other --from keep/run --out new/run steps=2
+wrong 2 'leave --size out' train keep/text.txt --from keep/run --size nano --out new/run
+wrong 2 'leave vocab out' train keep/text.txt --from keep/run vocab=300 --out new/run
+wrong 2 'leave tokenizer out' train keep/text.txt --from keep/run tokenizer=bpe --out new/run
+wrong 2 'takes its settings from the run' train --resume keep/run --from keep/run
+right 'initialised anew: mixer.fw' train keep/data --from keep/run --arch luna --out new/run steps=2
 wrong 3 'none.txt' score keep/run none.txt
 wrong 3 'empty' score keep/run empty.txt
 wrong 3 'nothing' info nothing

@@ -2,7 +2,9 @@
 #include "data/dataset.h"
 #include "data/file.h"
 #include "infer/cli.h"
+#include "infer/score.h"
 #include "model/checkpoint.h"
+#include "tools/arch.h"
 #include "tools/verbs.h"
 
 #include <dirent.h>
@@ -20,8 +22,8 @@ static const char help_text[] =
     "\n"
     "  weft info runs/book               a run: its newest checkpoint\n"
     "  weft info runs/book/data          a dataset\n"
-    "  weft info --arch                  the mixers\n"
-    "  weft info --arch softmax          one of them, with its options\n";
+    "  weft info --arch                  the mixers: size, cost, system\n"
+    "  weft info --arch gla              one of them: formulas, options, paper\n";
 
 enum { JSON_MAX = 1 << 20 };
 
@@ -213,6 +215,133 @@ static void describe_cost(const struct model *m)
     line_bytes("decode state", (double)model_state_bytes(m), "per sequence");
 }
 
+/* ---- how fast its layers forget ------------------------------------------------------------- */
+
+enum { WATCHED_TOKENS = 4096, RANGES = 4 };     // run through the model; in a line
+
+/* |L| of every layer that has a finite one. */
+struct watched {
+    int           most;         // heads of any layer
+    struct range *range;        // (layers, most)
+    int          *heads;        // (layers) 0: not finite
+};
+
+/* What pass.watch is told. */
+static void watch(void *user, int layer, struct ctx *ctx)
+{
+    struct watched *w = user;
+
+    w->heads[layer] = mixer_decay(ctx, w->range + (size_t)layer * w->most);
+}
+
+/* The dataset that the run of this checkpoint was trained on. */
+static bool find_data(const char *dir, char *path, size_t cap)
+{
+    char  config[PATH_MAX], *text = NULL;
+    FILE *f = fopen(path_join(config, sizeof config, dir, "../config.cfg"), "re");
+    size_t room = 0;
+
+    path_join(path, cap, dir, "../data");
+    while (f && !dataset_is(path) && getline(&text, &room, f) > 0)
+        if (!strncmp(text, "input = ", 8))
+            snprintf(path, cap, "%.*s", (int)strcspn(text + 8, "\n"), text + 8);
+    free(text);
+    if (f)
+        fclose(f);
+    return dataset_is(path);
+}
+
+static int run_watched(const struct model *m, const struct dataset *d, struct watched *w,
+                       struct score *s, struct why *why)
+{
+    static struct shard_cursor cursor;
+    int         B = m->cfg.context < WATCHED_TOKENS ? WATCHED_TOKENS / m->cfg.context : 1;
+    struct pass pass;
+    int         err = pass_open(&pass, m, B, m->cfg.context, false, why);
+
+    if (err)
+        return err;
+    pass.watch = watch, pass.user = w;
+    cursor = (struct shard_cursor){.shard = &d->shard[1]};
+    err = score_run(m, &pass, B, tokenizer_eos(d->tokenizer), shard_cursor_next, &cursor,
+                    WATCHED_TOKENS, NULL, NULL, s, why);
+    pass_close(&pass);
+    return err;
+}
+
+static void print_watched(const struct model *m, const struct watched *w, uint64_t tokens)
+{
+    line("|L|", "by layer and head over %llu tokens of validation; 0 forgets all, 1 nothing",
+         (unsigned long long)tokens);
+    for (int i = 0; i < m->cfg.layers; i++) {
+        char label[40];
+
+        snprintf(label, sizeof label, "layer %d", i);
+        for (int h = 0; h < w->heads[i]; h++) {
+            const struct range *r = &w->range[(size_t)i * w->most + h];
+
+            if (h % RANGES == 0)
+                printf("%-14s %-9s ", h ? "" : label, h ? "" : m->layer[i].mixer->name);
+            printf(" %.4g to %.4g%s", r->lo, r->hi,
+                   h == w->heads[i] - 1 ? "\n" : h % RANGES == RANGES - 1 ? ",\n" : ",");
+        }
+    }
+}
+
+static int watch_layers(const struct model *m, const struct dataset *d, struct why *why)
+{
+    struct watched w = {.most = 0};
+    struct score   s;
+    int            layers = m->cfg.layers, err = 0;
+
+    for (int i = 0; i < layers; i++)
+        w.most = m->layer[i].H > w.most ? m->layer[i].H : w.most;
+    w.range = malloc((size_t)layers * w.most * sizeof *w.range);
+    w.heads = calloc(layers, sizeof *w.heads);
+    if (!w.range || !w.heads)
+        err = fail(why, FAIL_INPUT, "out of memory for the ranges of %d layers", layers);
+    for (int i = 0; !err && i < layers * w.most; i++)
+        w.range[i] = (struct range){INFINITY, 0};
+    if (!err)
+        err = run_watched(m, d, &w, &s, why);
+    if (!err)
+        print_watched(m, &w, s.tokens);
+    free(w.range), free(w.heads);
+    return err;
+}
+
+static bool any_finite(const struct model *m)
+{
+    for (int i = 0; i < m->cfg.layers; i++)
+        if (m->layer[i].mixer->decay)
+            return true;
+    return false;
+}
+
+static void describe_decay(const struct cli *c, const struct model *m, const struct tokenizer *t,
+                           const char *dir)
+{
+    struct dataset d = {0};
+    struct why     why;
+    char           path[PATH_MAX];
+    int            err;
+
+    if (!any_finite(m))
+        return;
+    if (!find_data(dir, path, sizeof path)) {
+        line("|L|", "not known: the text that the run was trained on is not there");
+        return;
+    }
+    err = dataset_open(&d, path, &why);
+    if (!err && tokenizer_fingerprint(d.tokenizer) != tokenizer_fingerprint(t))
+        err = fail(&why, FAIL_INPUT, "%s: tokenized for another model", path);
+    if (!err)
+        err = watch_layers(m, &d, &why);
+    dataset_close(&d);
+    if (err)
+        cli_fail(c, err, &why);
+}
+
 static void describe_checkpoint(const struct cli *c, const char *path)
 {
     struct model      m;
@@ -229,70 +358,13 @@ static void describe_checkpoint(const struct cli *c, const char *path)
     line("tokenizer", "%s, %d tokens", tokenizer_kind(t), tokenizer_vocab(t));
     describe_settings(&m.cfg);
     describe_layers(&m);
+    describe_decay(c, &m, t, dir);
     list_files(dir);
     model_close(&m);
     tokenizer_free(t);
 }
 
-/* ---- the mixers ----------------------------------------------------------------------------- */
-
-static void format_standard(const struct opt *o, char *buf, size_t cap)
-{
-    const char *p = o->choices;
-
-    snprintf(buf, cap, "%.9g", o->standard);
-    for (int i = 0; o->type == OPT_CHOICE && p && i < (int)o->standard; i++)
-        p = strchr(p, '|') ? strchr(p, '|') + 1 : p;
-    if (o->type == OPT_CHOICE)
-        snprintf(buf, cap, "%.*s", (int)strcspn(p, "|"), p);
-}
-
-static void print_opts(const struct opt *o)
-{
-    for (; o && o->name; o++) {
-        char form[64], standard[32];
-
-        format_standard(o, standard, sizeof standard);
-        snprintf(form, sizeof form, "%s=%s", o->name, standard);
-        printf("  %-16s %s%s%s%s\n", form, o->about, o->choices ? " (" : "",
-               o->choices ? o->choices : "", o->choices ? ")" : "");
-    }
-}
-
-static void print_mixers(void)
-{
-    printf("%-12s %-8s %s\n", "mixer", "position", "");
-    for (int i = 0; mixers[i]; i++) {
-        printf("%-12s %-8s %s\n", mixers[i]->name, mixers[i]->position, mixers[i]->about);
-        printf("%-12s %-8s %s\n", "", "", mixers[i]->system);
-    }
-    puts("\nweft info --arch NAME lists a mixer's options; entries joined by / alternate over\n"
-         "the layers, as in softmax(window=128)/softmax.");
-}
-
-static void print_mixer(const struct cli *c, const char *name)
-{
-    struct mixer_cfg m = {.C = 128, .H = 4, .Hk = 4, .layers = 1, .context = 256};
-    struct why       why;
-    int              err = mixer_parse(&m, name, &why);
-
-    if (err)
-        cli_fail(c, err, &why);
-    printf("%s: %s\n  %s\n\nOptions and their defaults, as in %s(heads=2):\n", m.mixer->name,
-           m.mixer->about, m.mixer->system, m.mixer->name);
-    print_opts(m.mixer->opts);
-    printf("  %-16s %s\n  %-16s %s\n", "heads", "this layer's, instead of the model's", "kv_heads",
-           "likewise");
-    if (!m.mixer->angles) {
-        puts("\nIt takes no position encoding.");
-        return;
-    }
-    printf("\nPosition encodings, as in %s+%s (the default):\n", m.mixer->name, m.mixer->position);
-    for (int i = 0; positions[i]; i++) {
-        printf("%-18s %s\n", positions[i]->name, positions[i]->about);
-        print_opts(positions[i]->opts);
-    }
-}
+/* ---- the verb ------------------------------------------------------------------------------- */
 
 int info_main(int argc, char **argv)
 {
@@ -302,19 +374,23 @@ int info_main(int argc, char **argv)
         {.name = NULL},
     };
     struct cli c = {.verb = "info", .help = help_text, .flags = flags};
+    struct why why;
+    int        err = 0;
 
     cli_parse(&c, argc, argv);
     if (c.n_args > 1)
         cli_die(&c, FAIL_USAGE, "one at a time: %s, then %s", c.args[0], c.args[1]);
     if (arch && !c.n_args)
-        print_mixers();
+        err = arch_table(&why);
     else if (!c.n_args)
         cli_die(&c, FAIL_USAGE, "give a dataset, run or checkpoint, or --arch");
     else if (arch)
-        print_mixer(&c, c.args[0]);
+        err = arch_describe(c.args[0], &why);
     else if (dataset_is(c.args[0]))
         describe_dataset(&c, c.args[0]);
     else
         describe_checkpoint(&c, c.args[0]);
+    if (err)
+        cli_fail(&c, err, &why);
     return 0;
 }

@@ -21,12 +21,14 @@ _weft() {
     [ "$verb" = data ] && [ $COMP_CWORD -gt 2 ] && verb="data ${COMP_WORDS[2]}"
     case $prev in
     --arch) words=$(_weft_mixers "$weft") ;;
+    --from|--resume) ;;
     --size) words='nano mini small base' ;;
     --tokenizer) words='unigram bpe bytes' ;;
     help) words=$(_weft_words "$weft" '') ;;
     *)  case $verb:$cur in
         :*|data:*|*:-*) words=$(_weft_words "$weft" "$verb") ;;
         train:*) words=$(_weft_settings "$weft") ;;
+        lab:*) words="$("$weft" lab | sed -n 's/^\([a-z]\{1,\}\)  .*/\1/p') all" ;;
         esac ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))

@@ -67,7 +67,9 @@ int presets_apply(struct config *c, const struct sources *s, struct why *why)
     int code;
 
     config_defaults(c);
-    code = apply_size(c, s->size ? s->size : "nano", why);
+    if (s->from)
+        *c = *s->from;
+    code = s->from ? 0 : apply_size(c, s->size ? s->size : "nano", why);
     if (!code && s->arch)
         code = apply_arch(c, s->arch, why);
     if (!code && s->file)

@@ -111,6 +111,8 @@ int run_write_config(const struct run *r, struct why *why)
         fprintf(f, "input = %s\n", r->input[i]);
     if (*r->field)
         fprintf(f, "field = %s\n", r->field);
+    if (*r->from)
+        fprintf(f, "from = %s\n", r->from);
     if (r->budget != BUDGET_STEPS)
         fprintf(f, "budget = %s %.17g\n", budget_names[r->budget], r->amount);
     code = fclose(f) ? fail(why, FAIL_WRITE, "%s/config.cfg: out of memory", r->dir)
@@ -153,13 +155,15 @@ static int read_budget(struct run *r, const char *value, struct why *why)
 static int read_own(struct run *r, char *line, bool *own, struct why *why)
 {
     char *input = value_of(line, "input"), *field = value_of(line, "field");
-    char *budget = value_of(line, "budget");
+    char *budget = value_of(line, "budget"), *from = value_of(line, "from");
 
-    *own = input || field || budget;
+    *own = input || field || budget || from;
     if (input)
         return keep_input(r, input, why);
     if (field)
         snprintf(r->field, sizeof r->field, "%s", field);
+    if (from)
+        snprintf(r->from, sizeof r->from, "%s", from);
     return budget ? read_budget(r, budget, why) : 0;
 }
 
@@ -201,6 +205,18 @@ static int read_config(struct run *r, struct why *why)
     if (!code && r->n_input == 0)
         code = fail(why, FAIL_INPUT, "%s: no line `input = PATH`; not a run's", path);
     free(text);
+    return code;
+}
+
+int run_settings(const char *dir, struct config *c, struct why *why)
+{
+    struct run r = {.lock = -1};
+    int        code;
+
+    snprintf(r.dir, sizeof r.dir, "%s", dir);
+    code = read_config(&r, why);
+    *c = r.cfg;
+    run_close(&r);
     return code;
 }
 

@@ -1,7 +1,8 @@
 /* A run directory:
  *
  *     config.cfg      the settings, and as further lines `input = PATH` for each input,
- *                     `field = NAME`, and `budget = for 180` while steps are unknown
+ *                     `field = NAME`, `from = CHECKPOINT` when it began with weights of
+ *                     another, and `budget = for 180` while steps are unknown
  *     data/           the tokenized input, when the input was text
  *     log.jsonl
  *     ckpt-<step>/    see train/save.h
@@ -21,6 +22,7 @@ struct run {
     char        **input;            // absolute paths (or "-"), owned
     int           n_input;
     char          field[128];       // "": the reader's default
+    char          from[1024];       // the checkpoint it began with; "": none
     enum budget   budget;           // BUDGET_STEPS: cfg.steps holds
     double        amount;           // seconds, tokens or FLOPs of the other kinds
     int           lock;             // descriptor
@@ -43,6 +45,9 @@ int run_create(struct run *r, struct why *why);
 /* Lock dir, remove what a killed process left half-written, and read config.cfg.
  * FAIL_INPUT: not a run. FAIL_WRITE: in use. */
 int run_open(struct run *r, const char *dir, struct why *why);
+
+/* The settings of the run at dir, which may be in use. FAIL_INPUT. */
+int run_settings(const char *dir, struct config *c, struct why *why);
 
 /* Replace config.cfg, atomically. FAIL_WRITE. */
 int run_write_config(const struct run *r, struct why *why);

@@ -4,6 +4,7 @@
 #include "infer/term.h"
 #include "model/linear.h"
 #include "train/save.h"
+#include "train/start.h"
 #include "train/tell.h"
 
 #include <limits.h>
@@ -59,7 +60,7 @@ static int build_data(struct setup *s, const char *dir, struct why *why)
     struct dataset_options o = {
         .inputs = (const char *const *)r->input, .n_inputs = r->n_input,
         .field = *r->field ? r->field : NULL, .tokenizer = r->cfg.tokenizer,
-        .vocab = r->cfg.vocab, .val_fraction = r->cfg.val_fraction, .lock_fd = r->lock,
+        .vocab = s->tokenizer ? 0 : r->cfg.vocab, .given = s->tokenizer, .val_fraction = r->cfg.val_fraction, .lock_fd = r->lock,
         .progress = progress_phase, .user = &s->progress, .stop = &interrupted,
     };
     int code;
@@ -117,6 +118,8 @@ static int open_data(struct setup *s, struct why *why)
     if (!code)
         code = dataset_open(&s->data, dir, why);
     if (!code)
+        code = start_check(s, why);
+    if (!code)
         code = settle_vocab(&s->run.cfg, &s->data, built, why);
     if (!code)
         code = check_window(&s->data, s->run.cfg.context, why);
@@ -154,6 +157,7 @@ static int open_trainer(struct setup *s, struct why *why)
     if (code)
         return code;
     if (!*dir) {
+        s->trainer.start = s->start.w ? &s->start : NULL;
         trainer_reset(&s->trainer);
         return 0;
     }
@@ -208,8 +212,10 @@ static int settle_plan(struct setup *s, struct why *why)
 
 int setup_open(struct setup *s, struct why *why)
 {
-    int code = open_data(s, why);
+    int code = start_reload(s, why);
 
+    if (!code)
+        code = open_data(s, why);
     if (!code)
         code = open_trainer(s, why);
     if (code || setup_finished(s))
@@ -218,6 +224,7 @@ int setup_open(struct setup *s, struct why *why)
     tell_data(s);
     tell_model(s);
     code = settle_plan(s, why);
+    start_drop(s);
     if (!code)
         tell_plan(s);
     return code;
@@ -225,6 +232,7 @@ int setup_open(struct setup *s, struct why *why)
 
 void setup_close(struct setup *s)
 {
+    start_drop(s);
     validation_close(&s->validation);
     trainer_close(&s->trainer);
     dataset_close(&s->data);

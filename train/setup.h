@@ -9,6 +9,8 @@
 struct setup {
     struct run        run;
     const char       *chosen;           // the size, when nobody named one; else NULL
+    struct model      start;            // of run.from until training begins, else zero
+    struct tokenizer *tokenizer;        // with it
     struct dataset    data;
     uint64_t          fingerprint;      // of data
     struct trainer    trainer;

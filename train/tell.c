@@ -75,6 +75,51 @@ static void tell_choice(struct setup *s)
                  s->chosen ? "" : fitting_size(&s->data));
 }
 
+/* A parameter's name without its block. */
+static const char *short_name(const struct model_param *p)
+{
+    const char *name = p->name;
+
+    return strncmp(name, "blocks.", 7) ? name : strchr(name + 7, '.') + 1;
+}
+
+/* The parameters that were taken, or the others: each name once. */
+static void list_names(const struct trainer *t, bool taken, char *line, size_t cap)
+{
+    const struct model_param *p = t->model.param;
+
+    *line = 0;
+    for (int i = 0, known; i < t->model.n_param; i++) {
+        for (known = 0; known < i && (t->taken[known] != taken ||
+                                      strcmp(short_name(p + known), short_name(p + i))); known++)
+            ;
+        if (known == i && t->taken[i] == taken)
+            snprintf(line + strlen(line), cap - strlen(line), " %s", short_name(p + i));
+    }
+}
+
+/* What it began with. */
+static void tell_start(struct setup *s)
+{
+    const struct trainer *t = &s->trainer;
+    double kept = 0;
+    int    n = 0;
+    char   names[1024], some[32], all[32];
+
+    for (int i = 0; i < t->model.n_param; i++) {
+        n += t->taken[i];
+        kept += t->taken[i] ? (double)param_size(&t->model.param[i].is) : 0;
+    }
+    format_count(some, sizeof some, kept);
+    format_count(all, sizeof all, (double)t->model.n);
+    list_names(t, true, names, sizeof names);
+    progress_say(&s->progress, "from %s: kept %d of %d tensors (%s of %s parameters):%s",
+                 s->run.from, n, t->model.n_param, some, all, names);
+    list_names(t, false, names, sizeof names);
+    if (n < t->model.n_param)
+        progress_say(&s->progress, "initialised anew:%s", names);
+}
+
 void tell_model(struct setup *s)
 {
     const struct config *c = &s->run.cfg;
@@ -91,6 +136,8 @@ void tell_model(struct setup *s)
                  "memory %s; %s FLOPs a token; this machine does %.1f GFLOP/s on "
                  "%d threads",
                  memory, flops, s->peak / 1e9, c->threads);
+    if (s->trainer.start)
+        tell_start(s);
     if (s->trainer.tally.step == 0)
         tell_choice(s);
 }

@@ -4,6 +4,7 @@
 #include "infer/cli.h"
 #include "train/choose.h"
 #include "train/presets.h"
+#include "train/start.h"
 #include "train/tell.h"
 
 #include <limits.h>
@@ -11,6 +12,7 @@
 #include <omp.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char help[] =
@@ -18,15 +20,14 @@ static const char help[] =
     "weft train INPUT... [flags] [key=value...]\n"
     "weft train --resume RUN [--steps N]\n"
     "\n"
-    "Trains a language model on text files, directories of them, or a dataset\n"
-    "directory, and keeps it in a run directory. Ctrl-C saves and prints the line\n"
-    "that continues.\n";
+    "Trains a language model on text files, directories or a dataset, and keeps it\n"
+    "in a run directory. Ctrl-C saves and prints the line that continues.\n";
 
 static const double default_seconds = 180;
 
 /* What the command line asks for. */
 static struct {
-    const char *out, *arch, *size, *file, *time, *resume, *field;
+    const char *out, *arch, *size, *file, *time, *resume, *field, *from;
     double      tokens, flops;
 } ask;
 
@@ -110,17 +111,39 @@ static const char *chosen_size(const struct cli *c)
     bool   budget = is_set(c, "steps") || ask.tokens > 0 || ask.flops > 0;
     double seconds = budget ? 0 : default_seconds;
 
-    if (ask.size || ask.file || is_set(c, "layers") || is_set(c, "width"))
+    if (ask.size || ask.file || ask.from || is_set(c, "layers") || is_set(c, "width"))
         return NULL;
     if (ask.time)
         parse_time(ask.time, &seconds);
     return choose_size(choose_text(c->args, c->n_args), seconds);
 }
 
-static int settle(const struct cli *c, struct run *r, const char *size, struct why *why)
+static void check_from(const struct cli *c)
 {
-    struct sources from = {size, ask.arch, ask.file, c->set, c->n_set};
-    int            code = presets_apply(&r->cfg, &from, why);
+    if (ask.size || is_set(c, "vocab") || is_set(c, "tokenizer"))
+        cli_die(c, FAIL_USAGE,
+                "--from takes %s from %s; leave %s out",
+                ask.size ? "its size" : "its tokenizer", ask.from,
+                ask.size ? "--size" : is_set(c, "vocab") ? "vocab" : "tokenizer");
+}
+
+static int settle(const struct cli *c, struct setup *s, struct why *why)
+{
+    struct run    *r = &s->run;
+    struct config  other;
+    struct sources from = {.size = s->chosen ? s->chosen : ask.size, .arch = ask.arch,
+                           .file = ask.file, .set = c->set, .n_set = c->n_set};
+    int            code = 0;
+
+    if (ask.from) {
+        check_from(c);
+        code = start_open(s, ask.from, &other, why);
+        if (ask.arch)
+            other.window_p = 0;             // of other mixers
+        from.from = &other;
+    }
+    if (!code)
+        code = presets_apply(&r->cfg, &from, why);
 
     if (!code)
         code = config_resolve(&r->cfg, why);
@@ -140,7 +163,7 @@ static int create(const struct cli *c, struct setup *s, struct why *why)
         cli_die(c, FAIL_USAGE,
                 "no input; give text, as in: weft train book.txt --for 3m");
     s->chosen = chosen_size(c);
-    code = settle(c, r, s->chosen ? s->chosen : ask.size, why);
+    code = settle(c, s, why);
     for (int i = 0; !code && i < c->n_args; i++)
         code = run_add_input(r, c->args[i], why);
     if (!code)
@@ -149,6 +172,8 @@ static int create(const struct cli *c, struct setup *s, struct why *why)
         snprintf(r->field, sizeof r->field, "%s", ask.field);
     if (!code && ask.out)
         code = copy_path(r->dir, sizeof r->dir, ask.out, why);
+    else if (!code && ask.from)
+        start_name(r->dir, sizeof r->dir, c->args[0], ask.arch);
     else if (!code)
         run_name(r->dir, sizeof r->dir, c->args[0]);
     return code ? code : run_create(r, why);
@@ -173,7 +198,7 @@ static void check_resume(const struct cli *c)
     if (c->n_args)
         cli_die(c, FAIL_USAGE, "--resume takes its input from the run; leave '%s' out",
                 c->args[0]);
-    if (ask.out || ask.arch || ask.size || ask.file || ask.field)
+    if (ask.out || ask.arch || ask.size || ask.file || ask.field || ask.from)
         cli_die(c, FAIL_USAGE,
                 "--resume takes its settings from the run; only --steps and "
                 "settings such as keep=5 go with it");
@@ -300,6 +325,8 @@ static const struct flag flags[] = {
      .about = "settings, one key = value a line"},
     {.name = "field", .value = "NAME", .text = &ask.field,
      .about = "what holds the text in .jsonl lines (text)"},
+    {.name = "from", .value = "RUN", .text = &ask.from,
+     .about = "begin with its weights; --arch replaces its mixers"},
     {.name = "resume", .value = "RUN", .text = &ask.resume,
      .about = "continue an interrupted run, bit for bit"},
     {.name = NULL},

@@ -5,6 +5,7 @@
 #include "train/schedule.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 int trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
@@ -17,10 +18,11 @@ int trainer_open(struct trainer *t, const struct config *cfg, struct model *mode
     *model = (struct model){0};
     t->adamw = (struct adamw){cfg->beta1, cfg->beta2, 1e-8, cfg->weight_decay, cfg->clip};
     t->tally.best_loss = t->tally.val_loss = NAN;
+    t->taken = calloc(t->model.n_param, sizeof *t->taken);
     t->m = pages_alloc(bytes);
     t->v = pages_alloc(bytes);
     code = pass_open(&t->pass, &t->model, cfg->batch, cfg->context, true, why);
-    if (!code && !(t->m && t->v))
+    if (!code && !(t->m && t->v && t->taken))
         code = fail(why, FAIL_INPUT, "out of memory for the moments of %zu parameters; "
                     "reduce width, layers or vocab", t->model.n);
     if (!code)
@@ -41,6 +43,7 @@ void trainer_close(struct trainer *t)
         pages_free(t->m, bytes);
     if (t->v)
         pages_free(t->v, bytes);
+    free(t->taken);
     model_close(&t->model);
     *t = (struct trainer){0};
 }
@@ -50,6 +53,8 @@ void trainer_reset(struct trainer *t)
     size_t bytes = t->model.n * sizeof(real);
 
     model_init(&t->model, t->cfg.seed);
+    if (t->start)
+        model_take(&t->model, t->start, t->taken);
     memset(t->m, 0, bytes);
     memset(t->v, 0, bytes);
     memset(t->pass.dw, 0, bytes);

@@ -30,6 +30,8 @@ struct trainer {
     struct loader *loader;
     struct adamw   adamw;
     struct tally   tally;
+    const struct model *start;      // (optional) not owned: weights to begin with, where its
+    bool          *taken;           // parameters agree; (n_param) which did
 };
 
 /* What one step did. */
@@ -46,7 +48,7 @@ int  trainer_open(struct trainer *t, const struct config *cfg, struct model *mod
                   const struct shard *shard, struct why *why);
 void trainer_close(struct trainer *t);      // a zeroed one is fine
 
-/* Initial weights, no moments, no gradients, step 0. */
+/* Initial weights (start's where there are any), no moments, no gradients, step 0. */
 void trainer_reset(struct trainer *t);
 
 /* One optimiser step. Allocates nothing. FAIL_INPUT when the data cannot be read. */

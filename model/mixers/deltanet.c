@@ -265,6 +265,18 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return (double)T * c->C * (10.0 * c->C + 4.0 * c->H + 7.0 * width(c));
 }
 
+/* The eigenvalues of e^g (I - beta k k'), |k| = 1. */
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const struct acts *a = ctx->acts;
+
+    range_logs(r, a->log_a, c->H, (long)ctx->B * ctx->T, c->H, 1);
+    for (long i = 0; i < (long)ctx->B * ctx->T * c->H; i++)
+        range_add(&r[i % c->H], exp((double)a->log_a[i]) * fabs(1 - (double)a->beta[i]));
+    return c->H;
+}
+
 const struct mixer mixer_deltanet = {
     .name     = "deltanet",
     .about    = "a decaying memory whose entries are replaced (Gated DeltaNet)",
@@ -279,5 +291,6 @@ const struct mixer mixer_deltanet = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

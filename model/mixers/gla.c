@@ -260,6 +260,15 @@ static double flops(const struct mixer_cfg *c, int T, int window)
                 5.0 * n_k(c) * dv_of(c));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const struct acts *a = ctx->acts;
+
+    range_logs(r, a->g, n_k(c), (long)ctx->B * ctx->T, c->H, dk_of(c));
+    return c->H;
+}
+
 const struct mixer mixer_gla = {
     .name     = "gla",
     .about    = "linear attention with a decay per key channel and token (GLA)",
@@ -273,5 +282,6 @@ const struct mixer mixer_gla = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

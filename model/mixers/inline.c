@@ -277,6 +277,14 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (8 * C * C + 4 * C * e + (w > 0 ? 2 * C * e * (1 + w) + 2 * w * C : 0));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    for (int h = 0; h < ctx->cfg->H; h++)
+        for (int t = 1; t < ctx->T; t++)
+            range_add(&r[h], t / (t + 1.0));
+    return ctx->cfg->H;
+}
+
 const struct mixer mixer_inline = {
     .name     = "inline",
     .about    = "linear attention normalised by subtraction, with a local term",
@@ -289,5 +297,6 @@ const struct mixer mixer_inline = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -330,6 +330,21 @@ static double flops(const struct mixer_cfg *c, int T, int window)
                 4 * H * m * (dv_of(c) + normalised(c)));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    struct acts *a = ctx->acts;
+
+    if (!normalised(c)) {
+        for (int h = 0; h < c->H; h++)
+            range_add(&r[h], 1);
+        return c->H;
+    }
+    map_features(ctx, a, NULL);
+    scalar_ratios(&a->core, a->saved, a->top_q, r);
+    return c->H;
+}
+
 const struct mixer mixer_linear = {
     .name     = "linear",
     .about    = "linear attention with a feature map",
@@ -344,5 +359,6 @@ const struct mixer mixer_linear = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -262,6 +262,14 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (8 * C * C + c->H * (4 * m * e + 4 * m * n * (1 + L) + 4 * m * L * (e + 1)));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct acts *a = ctx->acts;
+
+    scalar_ratios(&a->core, a->saved, NULL, r);
+    return ctx->cfg->H;
+}
+
 const struct mixer mixer_luna = {
     .name     = "luna",
     .about    = "linear attention with a learned feature map",
@@ -274,5 +282,6 @@ const struct mixer mixer_luna = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -293,6 +293,15 @@ static double flops(const struct mixer_cfg *c, int T, int window)
                 5.0 * n_k(c) * dv_of(c));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const struct acts *a = ctx->acts;
+
+    range_logs(r, a->row + n_k(c), n_row(c), (long)ctx->B * ctx->T, c->H, dk_of(c));
+    return c->H;
+}
+
 const struct mixer mixer_metala = {
     .name     = "metala",
     .about    = "gated linear attention without keys, self-augmented (MetaLA)",
@@ -305,5 +314,6 @@ const struct mixer mixer_metala = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -151,6 +151,15 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return (double)T * inner(c) * (6.0 * c->C + 4);
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct acts *a = ctx->acts;
+
+    for (long i = 0; i < (long)ctx->B * ctx->T * inner(ctx->cfg); i++)
+        range_add(r, (double)a->a[i]);
+    return 1;
+}
+
 const struct mixer mixer_mingru = {
     .name     = "mingru",
     .about    = "gated recurrence whose gates see only the input (minGRU)",
@@ -162,5 +171,6 @@ const struct mixer mixer_mingru = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -205,6 +205,15 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return (double)T * (2.0 * c->C * (row(c) + n_v(c)) + 5.0 * n_k(c) * dv_of(c));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const struct acts *a = ctx->acts;
+
+    range_logs(r, a->log_f, c->H, (long)ctx->B * ctx->T, c->H, 1);
+    return c->H;
+}
+
 const struct mixer mixer_mlstm = {
     .name     = "mlstm",
     .about    = "linear attention with exponential input and forget gates (xLSTM)",
@@ -219,5 +228,6 @@ const struct mixer mixer_mlstm = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -3,7 +3,7 @@
  *
  *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the position encoding rotates q, k
  *     z = Wn x + bn                    (H)
- *     log n = softplus(z)              eta = softplus;   z for eta = exp
+ *     log n = softplus(z)              eta = softplus;   z for exp;   log sigmoid(z) for sigmoid
  *     o_t = (1 / n_t) sum_{u <= t} (q_t . k_u) v_u / sqrt(e)
  *     y = Wo o
  *
@@ -20,11 +20,11 @@
 
 enum { WQ, WK, WV, WN, WO, BN, N_PARAMS };
 enum { ETA };
-enum { SOFTPLUS, EXP };
+enum { SOFTPLUS, EXP, SIGMOID };
 enum { LIMIT = 30 };
 
 static const struct opt opts[] = {
-    [ETA] = {"eta", "how the normaliser grows", OPT_CHOICE, "softplus|exp", SOFTPLUS, 0, 0},
+    [ETA] = {"eta", "how the normaliser grows", OPT_CHOICE, "softplus|exp|sigmoid", SOFTPLUS, 0, 0},
     {0},
 };
 
@@ -33,7 +33,7 @@ static size_t row(const struct mixer_cfg *c) { return 3 * (size_t)c->C + c->H; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
-    enum init bias = c->opt[ETA] == EXP ? INIT_ZERO : INIT_OWN;
+    enum init bias = c->opt[ETA] == SOFTPLUS ? INIT_OWN : INIT_ZERO;
 
     p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
@@ -87,18 +87,21 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->S = room_state(m, scalar_state(&a->core));
 }
 
-static double log_n(double z, bool exponential)
+static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
+static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
+
+static double log_n(double z, int eta)
 {
-    if (exponential)
+    if (eta == EXP)
         return z < -LIMIT ? -LIMIT : z > LIMIT ? LIMIT : z;
-    return fmax(z, 0) + log1p(exp(-fabs(z)));
+    return eta == SIGMOID ? -softplus(-z) : softplus(z);
 }
 
-static double log_n_slope(double z, bool exponential)
+static double log_n_slope(double z, int eta)
 {
-    if (exponential)
+    if (eta == EXP)
         return fabs(z) <= LIMIT;
-    return 1 / (1 + exp(-z));
+    return sigmoid(eta == SIGMOID ? -z : z);
 }
 
 /* Divide the rows of o, or of its gradient, by n. */
@@ -112,7 +115,7 @@ static void divide(const struct ctx *ctx, const struct acts *a, real *o)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             real  z = a->row[i * row(c) + 3 * (size_t)c->C + h] + ctx->w[BN][h];
-            real  by = (real)exp(-log_n(z, c->opt[ETA] == EXP)), *to = o + i * c->C + (size_t)h * e;
+            real  by = (real)exp(-log_n(z, (int)c->opt[ETA])), *to = o + i * c->C + (size_t)h * e;
 
             for (int j = 0; j < e; j++)
                 to[j] *= by;
@@ -148,7 +151,7 @@ static void normaliser_back(const struct ctx *ctx, const struct acts *a)
             size_t at = i * row(c) + 3 * (size_t)c->C + h, o = i * c->C + (size_t)h * e;
             real   z = a->row[at] + ctx->w[BN][h], along = vdot(a->d_o + o, a->o + o, e);
 
-            a->drow[at] = -along * (real)log_n_slope(z, c->opt[ETA] == EXP);
+            a->drow[at] = -along * (real)log_n_slope(z, (int)c->opt[ETA]);
         }
     for (int h = 0; h < c->H; h++) {
         double sum = 0;
@@ -188,6 +191,22 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (8 * C * C + 4 * C * C / c->H + 2 * C * c->H);
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const struct acts *a = ctx->acts;
+    const int eta = (int)c->opt[ETA];
+
+    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+        for (int h = 0; i % ctx->T && h < c->H; h++) {
+            const real *z = a->row + i * row(c) + 3 * (size_t)c->C + h, *before = z - row(c);
+            const real  bias = ctx->w[BN][h];
+
+            range_add(&r[h], exp(log_n(*before + bias, eta) - log_n(*z + bias, eta)));
+        }
+    return c->H;
+}
+
 const struct mixer mixer_normattn = {
     .name     = "normattn",
     .about    = "linear attention, normaliser read from the token",
@@ -201,5 +220,6 @@ const struct mixer mixer_normattn = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -247,6 +247,18 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (6 * e * c->C + 6 * e * e + 8 * e);
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct forget o = forget_of(ctx);
+    const int   e = inner(ctx->cfg);
+    const struct acts *a = ctx->acts;
+
+    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+        for (int j = 0; j < e; j++)
+            range_add(r, (double)forget(o, a->z[3 * i * e + j]));
+    return 1;
+}
+
 const struct mixer mixer_qlstm = {
     .name     = "qlstm",
     .about    = "LSTM cell whose gates see only the input (qLSTM)",
@@ -258,5 +270,6 @@ const struct mixer mixer_qlstm = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -114,6 +114,15 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return (double)T * c->C * (10.0 * c->C + 5.0 * width(c));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const struct acts *a = ctx->acts;
+
+    range_logs(r, a->decay, c->H, 1, c->H, 1);
+    return c->H;
+}
+
 const struct mixer mixer_retention = {
     .name     = "retention",
     .about    = "linear attention with a fixed decay per head (RetNet)",
@@ -125,5 +134,6 @@ const struct mixer mixer_retention = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

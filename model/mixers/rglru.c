@@ -315,6 +315,19 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (6 * e * c->C + 4 * e * block(c) + 12 * e);
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const int   e = inner(c);
+    const struct acts *a = ctx->acts;
+
+    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+        for (int j = 0; j < e; j++)
+            range_add(&r[j / block(c)],
+                      (double)vexp(-a->rate[j] * vsigmoid(a->z[2 * i * e + j])));
+    return c->H;
+}
+
 const struct mixer mixer_rglru = {
     .name     = "rglru",
     .about    = "gated linear recurrence that preserves variance (RG-LRU of Griffin)",
@@ -328,5 +341,6 @@ const struct mixer mixer_rglru = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -233,6 +233,18 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return T * (6 * e * c->C + 4 * e * (rank_of(c) + N) + 7 * e * N);
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const int   e = inner(c);
+    const struct acts *a = ctx->acts;
+
+    for (long i = 0; i < (long)ctx->B * ctx->T * e; i++)
+        for (int k = 0; k < n_of(c); k++)
+            range_add(r, exp((double)a->step[i] * (double)a->rate[(size_t)k * e + i % e]));
+    return 1;
+}
+
 const struct mixer mixer_s6 = {
     .name     = "s6",
     .about    = "state space with a step, input and output of each token (S6 of Mamba)",
@@ -245,5 +257,6 @@ const struct mixer mixer_s6 = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

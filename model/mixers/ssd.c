@@ -315,6 +315,15 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return (double)T * (2.0 * c->C * (row(c) + inner(c)) + 5.0 * inner(c) * n_of(c));
 }
 
+static int decay(struct ctx *ctx, struct range *r)
+{
+    const struct mixer_cfg *c = ctx->cfg;
+    const struct acts *a = ctx->acts;
+
+    range_logs(r, a->log_a, c->H, (long)ctx->B * ctx->T, c->H, 1);
+    return c->H;
+}
+
 const struct mixer mixer_ssd = {
     .name     = "ssd",
     .about    = "state space with one decay per token and head (Mamba-2)",
@@ -327,5 +336,6 @@ const struct mixer mixer_ssd = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .decay    = decay,
     .flops    = flops,
 };

@@ -1,0 +1,215 @@
+#include "tools/arch.h"
+
+#include "infer/term.h"
+#include "model/model.h"
+#include "train/plan.h"
+#include "train/presets.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct note {
+    const char *name, *text;
+} notes[] = {
+#include "tools/notes.inc"
+    {NULL, ""},
+};
+
+enum { VOCAB = 4096, SHORT = 1 << 10, LONG = 1 << 16 };
+
+const char *arch_note(const struct mixer *m)
+{
+    const struct note *n = notes;
+
+    while (n->name && strcmp(n->name, m->name))
+        n++;
+    return n->text;
+}
+
+/* ---- figures ---- */
+
+/* Of a block in a model of size small with VOCAB tokens; training is that of the whole model. */
+struct figures {
+    struct config cfg;
+    double params, flops, training;     // parameters, FLOPs of a token at its context, bytes
+    double state[2];                    // bytes, for contexts SHORT and LONG
+};
+
+static int state_bytes(const struct config *c, int context, double *bytes, struct why *why)
+{
+    struct config    at = *c;
+    struct mixer_cfg m;
+    struct sizes     s;
+    int              code;
+
+    at.context = context;
+    code = config_resolve(&at, why);
+    if (code)
+        return code;
+    config_layer(&at, 0, &m);
+    mixer_sizes(&m, 1, 1, &s);
+    *bytes = (double)s.state;
+    return 0;
+}
+
+static void weigh(struct figures *f, const struct model *m)
+{
+    const struct config *c = &m->cfg;
+    size_t end = m->param[m->first[1]].at, begin = m->param[m->first[0]].at;
+
+    f->params = (double)(end - begin);
+    f->flops = mixer_flops(&m->layer[0], c->context, 0) / c->context + 6.0 * c->width * c->mlp;
+    f->training = plan_memory(m, c);
+}
+
+static int measure(struct figures *f, const char *entry, struct why *why)
+{
+    struct sources from = {.size = "small", .arch = entry};
+    struct model   m;
+    int            code = presets_apply(&f->cfg, &from, why);
+
+    f->cfg.vocab = VOCAB;
+    if (!code)
+        code = config_resolve(&f->cfg, why);
+    if (!code)
+        code = state_bytes(&f->cfg, SHORT, &f->state[0], why);
+    if (!code)
+        code = state_bytes(&f->cfg, LONG, &f->state[1], why);
+    if (!code)
+        code = model_open(&m, &f->cfg, why);
+    if (code)
+        return code;
+    weigh(f, &m);
+    model_close(&m);
+    return 0;
+}
+
+static void print_head(void)
+{
+    printf("%-10s %-8s %8s %11s %10s %11s %10s\n", "mixer", "position", "params", "FLOPs/token",
+           "state 1k", "state 64k", "training");
+}
+
+static void print_row(const struct mixer *m, const struct figures *f)
+{
+    char params[32], flops[32], state[2][32], training[32];
+
+    format_count(params, sizeof params, f->params);
+    format_count(flops, sizeof flops, f->flops);
+    format_bytes(state[0], sizeof state[0], f->state[0]);
+    format_bytes(state[1], sizeof state[1], f->state[1]);
+    format_bytes(training, sizeof training, f->training);
+    printf("%-10s %-8s %8s %11s %10s %11s %10s\n", m->name, m->position, params, flops, state[0],
+           state[1], training);
+}
+
+static void print_legend(const struct config *c)
+{
+    printf("\nAt size small: width %d, %d heads, context %d. params and FLOPs/token: of a block\n"
+           "with its MLP, forward. state: a block's while decoding, after 1k and 64k tokens of\n"
+           "a model trained on as many. training: memory for all %d layers, vocabulary %d,\n"
+           "batch %d.\n", c->width, c->heads, c->context, c->layers, c->vocab, c->batch);
+}
+
+int arch_table(struct why *why)
+{
+    struct figures f;
+
+    print_head();
+    for (int i = 0; mixers[i]; i++) {
+        int code = measure(&f, mixers[i]->name, why);
+
+        if (code)
+            return code;
+        print_row(mixers[i], &f);
+        printf("  %s\n", mixers[i]->system);
+    }
+    print_legend(&f.cfg);
+    puts("The line below each is its h_t = L h_{t-1} + B u_t, o_t = C h_t, where x is Kronecker's\n"
+         "product and n a normaliser. weft info --arch NAME has formulas, options and the paper.\n"
+         "Entries joined by / alternate over the layers, as in softmax(window=128)/mlstm.");
+    return 0;
+}
+
+/* ---- one mixer ---- */
+
+static void format_standard(const struct opt *o, char *buf, size_t cap)
+{
+    const char *p = o->choices;
+
+    snprintf(buf, cap, "%.9g", o->standard);
+    for (int i = 0; o->type == OPT_CHOICE && p && i < (int)o->standard; i++)
+        p = strchr(p, '|') ? strchr(p, '|') + 1 : p;
+    if (o->type == OPT_CHOICE)
+        snprintf(buf, cap, "%.*s", (int)strcspn(p, "|"), p);
+}
+
+static void format_values(const struct opt *o, char *buf, size_t cap)
+{
+    if (o->type == OPT_CHOICE)
+        snprintf(buf, cap, "%s", o->choices);
+    else if (o->type == OPT_FLAG)
+        snprintf(buf, cap, "0|1");
+    else
+        snprintf(buf, cap, "%s%.9g to %.9g", o->type == OPT_SPAN ? "1/8 of the context, or " : "",
+                 o->min, o->max);
+}
+
+static void print_opts(const struct opt *o)
+{
+    for (; o && o->name; o++) {
+        char form[64], standard[32], values[96];
+
+        format_standard(o, standard, sizeof standard);
+        format_values(o, values, sizeof values);
+        snprintf(form, sizeof form, "%s=%s", o->name, standard);
+        printf("  %-16s %s (%s)\n", form, o->about, values);
+    }
+}
+
+static void print_positions(const struct mixer *m)
+{
+    if (!m->angles) {
+        puts("\nIt takes no position encoding.");
+        return;
+    }
+    printf("\nPosition encodings, as in %s+%s (the default):\n", m->name, m->position);
+    for (int i = 0; positions[i]; i++) {
+        printf("%-18s %s\n", positions[i]->name, positions[i]->about);
+        print_opts(positions[i]->opts);
+    }
+}
+
+/* Where to read more: every arXiv number of the note. */
+static void print_papers(const char *note)
+{
+    printf("\nPaper:");
+    for (const char *p = note; (p = strstr(p, "arXiv:")); p++)
+        printf(" https://arxiv.org/abs/%.*s", (int)strspn(p + 6, "0123456789."), p + 6);
+    putchar('\n');
+}
+
+int arch_describe(const char *entry, struct why *why)
+{
+    struct mixer_cfg c = {.C = 128, .H = 4, .Hk = 4, .layers = 1, .context = 256};
+    struct figures   f;
+    int              code = mixer_parse(&c, entry, why);
+
+    if (!code)
+        code = measure(&f, entry, why);
+    if (code)
+        return code;
+    puts(arch_note(c.mixer));
+    printf("As a dynamical system h_t = L h_{t-1} + B u_t, o_t = C h_t:\n  %s\n\n",
+           c.mixer->system);
+    print_head();
+    print_row(c.mixer, &f);
+    print_legend(&f.cfg);
+    printf("\nOptions, their defaults and what they may be, as in %s(heads=2):\n", c.mixer->name);
+    print_opts(c.mixer->opts);
+    printf("  %-16s %s\n  %-16s %s\n", "heads", "this layer's, instead of the model's", "kv_heads",
+           "likewise");
+    print_positions(c.mixer);
+    print_papers(arch_note(c.mixer));
+    return 0;
+}

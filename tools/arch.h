@@ -1,0 +1,17 @@
+/* The mixers, from the table in the code. */
+#ifndef WEFT_ARCH_H
+#define WEFT_ARCH_H
+
+#include "data/fail.h"
+#include "model/mixer.h"
+
+/* A line of figures and one of its dynamical system for every mixer, on stdout. */
+int arch_table(struct why *why);
+
+/* One of them, "gla" or "gla(conv=4)": formulas, figures, options, encodings, paper. */
+int arch_describe(const char *entry, struct why *why);
+
+/* What the comment that opens its file says: what it is, formulas, papers. */
+const char *arch_note(const struct mixer *m);
+
+#endif
