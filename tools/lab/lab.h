@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPERIMENTS(X) X(slr) X(prompts)
+#define EXPERIMENTS(X) X(slr) X(prompts) X(icl)
 
 enum { LAB_VALUES = 32, LAB_INTERRUPTED = 130 };
 

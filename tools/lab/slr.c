@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 256, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048 };
+enum { BATCH = 512, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048 };
 
 /* ---- what is run -------------------------------------------------------------------------- */
 
@@ -31,14 +31,14 @@ static void plan_for(enum form form, struct plan *p)
 {
     static const double nus[] = {1, 2, 5, 10};
 
-    *p = (struct plan){.D = 64, .steps = 3000, .draws = 1 << 17};
+    *p = (struct plan){.D = 32, .steps = 4000, .draws = 1 << 17};
     if (form == LAB_BRIEF) {
         p->D = 16, p->steps = 800, p->draws = 1 << 15;
         add(p, SLR_SPIKED, 2, 2, 2), add(p, SLR_SPIKED, 5, 1, 3), add(p, SLR_MAX, 3, 2, 2);
         return;
     }
     if (form == LAB_FULL)
-        p->steps = 10000, p->draws = 1 << 19;
+        p->D = 64, p->steps = 12000, p->draws = 1 << 19;
     for (int L = 2; L <= 8; L += L == 2 ? 1 : 5)
         for (int i = 0; i < 4 && (form == LAB_FULL || L == 3); i++)
             add(p, SLR_SPIKED, nus[i], L, L);
