@@ -171,7 +171,7 @@ static bool open_density(const struct slr *s, struct density *d)
     bool   spiked = s->kind == SLR_SPIKED, ok;
     double shift = spiked ? sqrt(s->nu) : 0;
 
-    d->h = spiked || isinf(s->nu) ? 0.01 : step_of(s->nu) / 2;
+    d->h = spiked || isinf(s->nu) ? 0.02 : step_of(s->nu) / 2;
     d->n = 2 * (int)(SPAN / d->h) + 1 + (int)(shift / d->h);
     d->from = -(int)(SPAN / d->h) * d->h;
     d->of = calloc(d->n, sizeof *d->of);
@@ -242,23 +242,22 @@ static double risk_at(const struct density *d, double (*sigma)(double), double a
     return power > 0 ? 1 - hit * hit / power * d->h : 1;
 }
 
-/* Compass search from (a, c): steps halve when no direction improves. */
+/* Compass search from (a, c): steps halve when no direction improves and grow when one does. */
 static double search(const struct density *d, double (*sigma)(double), double a, double c)
 {
     static const int way[4][2] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}};
     double           best = risk_at(d, sigma, a, c);
 
-    for (double step = 0.5; step > 1e-4;) {
+    for (double step = 0.5; step > 1e-3;) {
         bool better = false;
 
         for (int i = 0; i < 4 && !better; i++) {
             double risk = risk_at(d, sigma, a + step * way[i][0], c + step * way[i][1]);
 
-            if ((better = risk < best - 1e-10))
+            if ((better = risk < best - 1e-8))
                 best = risk, a += step * way[i][0], c += step * way[i][1];
         }
-        if (!better)
-            step /= 2;
+        step *= better ? 1.5 : 0.5;
     }
     return best;
 }

@@ -47,10 +47,10 @@ static void sizes_for(enum form form, struct sizes *s)
 {
     *s = (struct sizes){.tokens = 4 << 20, .most = 32768};
     if (form == LAB_BRIEF)
-        s->tokens = 1 << 20, s->most = 4096;
+        s->tokens = 1 << 21, s->most = 4096;
     if (form == LAB_FULL)
         s->tokens = 32 << 20, s->most = 1 << 18;
-    for (int n = 16; n <= (form == LAB_BRIEF ? 1024 : form == LAB_FULL ? 16384 : 4096); n *= 4)
+    for (int n = 64; n <= (form == LAB_FULL ? 16384 : 4096); n *= 4)
         s->size[s->n++] = n;
 }
 
@@ -276,7 +276,7 @@ static void restrict_to(struct icl_net *a)
 
 static long train_steps(const struct lab *l)
 {
-    return lab_form(l) == LAB_BRIEF ? 200 : lab_form(l) == LAB_QUICK ? 500 : 2000;
+    return lab_form(l) == LAB_BRIEF ? 300 : lab_form(l) == LAB_QUICK ? 500 : 2000;
 }
 
 static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t seed, double *v)
@@ -330,7 +330,7 @@ static int train_cell(struct lab *l, int n, bool linear, uint64_t seed, double *
 
 static int train_sizes(const struct lab *l, int *n)
 {
-    int sizes = lab_form(l) == LAB_BRIEF ? 2 : TRAIN_SIZES;
+    int sizes = lab_form(l) == LAB_BRIEF ? 3 : TRAIN_SIZES;
 
     for (int i = 0; i < sizes; i++)
         n[i] = 16 << (2 * i);

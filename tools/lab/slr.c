@@ -33,7 +33,7 @@ static void plan_for(enum form form, struct plan *p)
 
     *p = (struct plan){.D = 32, .steps = 4000, .draws = 1 << 17};
     if (form == LAB_BRIEF) {
-        p->D = 16, p->steps = 800, p->draws = 1 << 15;
+        p->D = 16, p->steps = 600, p->draws = 1 << 15;
         add(p, SLR_SPIKED, 2, 2, 2), add(p, SLR_SPIKED, 5, 1, 3), add(p, SLR_MAX, 3, 2, 2);
         return;
     }
