@@ -33,7 +33,7 @@ static void plan_for(enum form form, struct plan *p)
 
     *p = (struct plan){.D = 32, .steps = 4000, .draws = 1 << 17};
     if (form == LAB_BRIEF) {
-        p->D = 16, p->steps = 600, p->draws = 1 << 15;
+        p->D = 16, p->steps = 1500, p->draws = 1 << 15;
         add(p, SLR_SPIKED, 2, 2, 2), add(p, SLR_SPIKED, 5, 1, 3), add(p, SLR_MAX, 3, 2, 2);
         return;
     }
@@ -103,6 +103,7 @@ static bool learner_open(struct learner *a, const struct slr *s, enum slr_arm ar
     normals(&r, a->w, 2 * D);
     for (int i = 0; i < 2 * D; i++)
         a->w[i] *= (real)0.2;
+    a->w[2 * D] = arm == SLR_RELU;              // so that it begins linear, not dead
     return true;
 }
 
