@@ -20,7 +20,8 @@ static double dot(const double *a, const double *b, int d)
 }
 
 /* The parts' share of T and da. */
-static void add_parts(const struct prompt *p, const double *a, const double *e, double *T, double *da)
+static void add_parts(const struct prompt *p, const double *a, const double *e, double *T,
+                      double *da)
 {
     double w[PROMPT_PARTS], sum = 0, mean = 0;
 
@@ -137,8 +138,8 @@ struct sums {
     double o[PROMPT_MAX], oo[PROMPT_MAX];
 };
 
-static void add_prompt(struct sums *t, const struct work *w, int b, const double *e, const double *T,
-                       const double *da)
+static void add_prompt(struct sums *t, const struct work *w, int b, const double *e,
+                       const double *T, const double *da)
 {
     double error[3] = {0, 0, value_error(w, b, e, T)};
 

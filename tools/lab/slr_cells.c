@@ -42,10 +42,12 @@ struct worst {
     char   text[160];
 };
 
-static void consider(struct worst *w, double by, const struct slr_result *r, const char *format, ...)
+static void consider(struct worst *w, double by, const struct slr_result *r,
+                     const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static void consider(struct worst *w, double by, const struct slr_result *r, const char *format, ...)
+static void consider(struct worst *w, double by, const struct slr_result *r,
+                     const char *format, ...)
 {
     char    name[64], what[80];
     va_list args;
@@ -95,7 +97,8 @@ static void judge_reaching(struct lab *l, const struct slr_result *r, int n)
     for (int i = 0; i < n; i++) {
         const double *v = r[i].value;
         double        want = key_norm(r[i].s), got = sqrt(v[SLR_QKK]);
-        struct worst *w = r[i].arm == SLR_SOFTMAX ? &softmax : r[i].arm == SLR_LINEAR ? &linear : &element;
+        struct worst *w = r[i].arm == SLR_SOFTMAX ? &softmax
+                        : r[i].arm == SLR_LINEAR  ? &linear : &element;
 
         if (!isfinite(v[SLR_ORACLE]))
             continue;
@@ -192,10 +195,11 @@ static void judge_decay(struct lab *l, const struct slr_result *r, int n)
     }
     if (isnan(weak[0] + weak[1] + strong[0] + strong[1]))
         return;
-    snprintf(measured, sizeof measured, "nu 1 to 10 at L = 3: linear falls %.2f times, softmax %.2f "
-             "times", weak[1] / strong[1], weak[0] / strong[0]);
+    snprintf(measured, sizeof measured, "nu 1 to 10 at L = 3: linear falls %.2f times, "
+             "softmax %.2f times", weak[1] / strong[1], weak[0] / strong[0]);
     lab_verdict(l, weak[0] / strong[0] > 10 && weak[1] / strong[1] < 10,
-                "with the signal nu linear's risk falls no faster than 1/nu, softmax's exponentially",
+                "with the signal nu linear's risk falls no faster than 1/nu, softmax's "
+                "exponentially",
                 measured, "linear 2.64 times, Bayes 13.6 times (exact)");
 }
 
@@ -237,7 +241,8 @@ int slr_chart_risks(struct lab *l, const struct slr_result *r, int n, struct why
         int seen = 0;
 
         for (int i = 0; i < n && seen < DOTS; i++)
-            if ((int)r[i].arm == arm && r[i].s->kind == SLR_SPIKED && r[i].s->lo == 3 && r[i].s->hi == 3)
+            if ((int)r[i].arm == arm && r[i].s->kind == SLR_SPIKED && r[i].s->lo == 3 &&
+                r[i].s->hi == 3)
                 at[arm][seen] = r[i].s->nu, risk[arm][seen++] = r[i].value[SLR_RISK];
         series[CURVES + arm] = (struct chart_series){
             .name = slr_arm_name[arm], .x = at[arm], .y = risk[arm], .n = seen, .points = 1,
