@@ -107,7 +107,7 @@ $O/tools/notes.inc: $(wildcard model/mixers/*.c)
 QUIET    := OMP_WAIT_POLICY=passive
 FAMILIES := $(filter test_systems test_scalar test_linear_attention test_vector test_delta test_scan test_rela test_srope,\
               $(TESTS:tests/%.c=%))
-DOUBLE := test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
+DOUBLE := test_oracles test_icl test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
 
 test: deps
 	@$(MAKE) --no-print-directory -j$$(nproc) MODE=$(MODE) run-tests

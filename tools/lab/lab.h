@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPERIMENTS(X) X(mqar) X(copy) X(dsf) X(convert)
+#define EXPERIMENTS(X) X(slr) X(prompts) X(icl) X(mqar) X(copy) X(convert) X(dsf)
 
 enum { LAB_VALUES = 32, LAB_INTERRUPTED = 130 };
 

@@ -1,0 +1,159 @@
+/* Task allocation (arXiv:2402.19442): regressions on disjoint coordinates, more heads than tasks.
+ * Descent from a small symmetric start gives each task one head, the one whose value weight for it
+ * began largest; that head's KQ is about 1/sqrt(d_task) on the task's coordinates, 0 elsewhere. */
+#include "tools/lab/icl_cells.h"
+#include "tools/lab/icl_net.h"
+#include "tools/lab/learn.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { D = 12, TASKS = 3, GROUP = D / TASKS, LENGTH = 60, H = 4, E = D + TASKS };
+
+static const double rate = 0.02;
+enum { BATCH = 128 };
+
+static long steps(const struct lab *l) { return lab_form(l) == LAB_FULL ? 3000 : 800; }
+
+/* None in the brief form: it takes too long to settle. */
+int icl_tasks_cells(const struct lab *l)
+{
+    return lab_form(l) == LAB_BRIEF ? 0 : lab_seeds(l);
+}
+
+/* KQ_h = L^(-3/4) I, OV_h diagonal within one and two of that; only KQ's x block and OV's y block
+ * learn. */
+static void begin(struct icl_net *a, struct rng *r)
+{
+    double small = pow(LENGTH, -0.75);
+
+    for (int h = 0; h < H; h++) {
+        for (int i = 0; i < D; i++)
+            a->kq[(h * E + i) * D + i] = (real)small;
+        for (int i = D * D; i < E * D; i++)
+            a->mask[h * E * D + i] = 0;
+        for (int j = 0; j < TASKS; j++) {
+            for (int i = 0; i < D; i++)
+                a->mask[H * E * D + (j * H + h) * E + i] = 0;
+            a->ov[(j * H + h) * E + D + j] = (real)(small * (1 + rng_uniform(r)));
+        }
+    }
+}
+
+static real value_of(const struct icl_net *a, int h, int j)
+{
+    return a->ov[(j * H + h) * E + D + j];
+}
+
+/* Mean of KQ_h's diagonal over the coordinates of task j. */
+static double score_of(const struct icl_net *a, int h, int j)
+{
+    double sum = 0;
+
+    for (int i = j * GROUP; i < (j + 1) * GROUP; i++)
+        sum += a->kq[(h * E + i) * D + i] / GROUP;
+    return sum;
+}
+
+/* The head with the largest value weight for task j. */
+static int leader(const struct icl_net *a, int j)
+{
+    int best = 0;
+
+    for (int h = 1; h < H; h++)
+        best = value_of(a, h, j) > value_of(a, best, j) ? h : best;
+    return best;
+}
+
+static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
+{
+    struct icl_task   task = {.d = D, .t = TASKS, .L = LENGTH, .beta = 1, .groups = true};
+    struct icl_course course = {steps(l), rate, true, seed};
+    struct rng        r = rng_open(seed, RNG_LAB, 1ull << 41);
+    struct icl_net    a;
+    int               first[TASKS];
+    char              key[48];
+
+    snprintf(key, sizeof key, "tasks seed=%llu", (unsigned long long)seed);
+    if (lab_recall(l, key, v))
+        return 0;
+    if (!icl_open(&a, &task, H, BATCH, false))
+        return fail(why, FAIL_INPUT, "%s: not enough memory for its prompts", key);
+    begin(&a, &r);
+    for (int j = 0; j < TASKS; j++)
+        first[j] = leader(&a, j);
+    for (long t = 0; t < course.steps; t += 20) {
+        icl_learn(&a, &course, t, t + 20);
+        if (!lab_progress(l, key, (double)t / course.steps)) {
+            icl_close(&a);
+            return LAB_INTERRUPTED;
+        }
+    }
+    for (int i = 0; i < ICL_VALUES; i++)
+        v[i] = NAN;
+    struct estimate e = icl_risk(&a, LENGTH, 4096, seed);
+
+    v[ICL_RISK] = e.mean / D, v[ICL_SE] = e.se / D, v[ICL_OFF] = 0;
+    for (int j = 0; j < TASKS; j++)
+        v[ICL_OFF] += leader(&a, j) != first[j];
+    for (int i = 0; i < H * TASKS; i++) {
+        v[ICL_KQ + i] = score_of(&a, i / TASKS, i % TASKS);
+        v[ICL_OV + i] = value_of(&a, i / TASKS, i % TASKS);
+    }
+    icl_close(&a);
+    return lab_record(l, key, v, why);
+}
+
+/* The share of task j's value weight in its strongest head; *head is that head. */
+static double strongest(const double *v, int j, int *head)
+{
+    double sum = 0, top = 0;
+
+    for (int h = 0; h < H; h++) {
+        double mass = fabs(v[ICL_OV + h * TASKS + j]);
+
+        sum += mass;
+        if (mass > top)
+            top = mass, *head = h;
+    }
+    return top / sum;
+}
+
+int icl_tasks(struct lab *l, struct why *why)
+{
+    double v[ICL_VALUES], least = 1, on[2] = {0, 0}, lost = 0;
+    int    seeds = lab_seeds(l), head = 0;
+    char   measured[200], yardstick[120];
+
+    if (!icl_tasks_cells(l))
+        return 0;
+    for (int k = 0; k < seeds; k++) {
+        int code = cell(l, lab_seed(l, k), v, why);
+
+        if (code)
+            return code;
+        lost += v[ICL_OFF];
+        for (int j = 0; j < TASKS; j++) {
+            double share = strongest(v, j, &head);
+
+            least = share < least ? share : least;
+            for (int i = 0; i < TASKS; i++)
+                on[i != j] += fabs(v[ICL_KQ + head * TASKS + i]) / seeds / TASKS / (i == j ? 1 : TASKS - 1);
+        }
+    }
+    lab_say(l, "\nvalue weight of each head (of the last seed) for each of %d tasks", TASKS);
+    for (int h = 0; h < H; h++)
+        lab_say(l, "  head %d  %8.3f %8.3f %8.3f", h, v[ICL_OV + h * TASKS], v[ICL_OV + h * TASKS + 1],
+                v[ICL_OV + h * TASKS + 2]);
+    snprintf(measured, sizeof measured, "least share of a task's value weight in one head %.3f; that "
+             "head's KQ %.3f on the task, %.3f off it; risk %.3f of the targets' variance",
+             least, on[0], on[1], v[ICL_RISK]);
+    snprintf(yardstick, sizeof yardstick, "share > 0.9 (even: %.2f); KQ 1/sqrt(%d) = %.3f on, 0 off",
+             1.0 / H, GROUP, 1 / sqrt(GROUP));
+    lab_verdict(l, least > 0.9, "each task is taken by one head", measured, yardstick);
+    snprintf(measured, sizeof measured, "%.0f of %d tasks", TASKS * seeds - lost, TASKS * seeds);
+    snprintf(yardstick, sizeof yardstick, "two thirds at least; by chance %.2f of them", 1.0 / H);
+    lab_verdict(l, lost <= TASKS * seeds / 3.0, "the head whose value weight began largest leads its "
+                "task in the end", measured, yardstick);
+    return 0;
+}
