@@ -1,0 +1,159 @@
+#include "tools/lab/streams.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* The first k of a random permutation of [0, n). */
+static void choose(struct rng *r, int *out, int k, int n)
+{
+    struct rng key = {rng_next(r), 0};
+
+    for (int i = 0; i < k; i++)
+        out[i] = (int)rng_permute(&key, i, n);
+}
+
+static void blank(int32_t *targets, int T)
+{
+    for (int t = 0; t < T; t++)
+        targets[t] = -1;
+}
+
+/* ---- needles -------------------------------------------------------------------------------- */
+
+enum { LETTERS = 26 };
+
+static void write_hay(struct rng *r, int32_t *tokens, int n)
+{
+    static const char hay[] = "the grass is green. the sky is blue. the sun is yellow. "
+                              "here we go. there and back again. ";
+    size_t            at = rng_below(r, sizeof hay - 1);
+
+    for (int i = 0; i < n; i++)
+        tokens[i] = hay[(at + i) % (sizeof hay - 1)];
+}
+
+static void write_needle(int32_t *at, char key, const char *digits)
+{
+    const char text[NEEDLE_BYTES] = {key, ' ', 'i', 's', ' ', digits[0], digits[1], digits[2],
+                                     '.', ' '};
+
+    for (int i = 0; i < NEEDLE_BYTES; i++)
+        at[i] = text[i];
+}
+
+static void write_question(int32_t *at, int32_t *target, char key, const char *digits)
+{
+    const char text[NEEDLE_QUESTION] = {key, '?', digits[0], digits[1], digits[2], ' '};
+
+    for (int i = 0; i < NEEDLE_QUESTION; i++)
+        at[i] = text[i];
+    for (int i = 0; i < NEEDLE_DIGITS; i++)
+        target[1 + i] = digits[i];
+}
+
+/* Slots of the needles, the first where depth says. */
+static void place(const struct needle *n, struct rng *r, int *slot, int slots)
+{
+    int first = (int)lround(n->depth * (slots - 1));
+
+    choose(r, slot, n->needles, slots);
+    if (n->depth < 0)
+        return;
+    for (int i = 1; i < n->needles; i++)
+        if (slot[i] == first)
+            slot[i] = slot[0];
+    slot[0] = first;
+}
+
+void needle_text(const struct needle *n, struct rng *r, int32_t *tokens, int32_t *targets)
+{
+    int body = n->T - n->questions * NEEDLE_QUESTION;
+    int key[LETTERS], slot[LETTERS];
+
+    blank(targets, n->T);
+    write_hay(r, tokens, n->T);
+    choose(r, key, n->needles, LETTERS);
+    place(n, r, slot, body / NEEDLE_BYTES);
+    for (int i = 0; i < n->needles; i++) {
+        char digits[NEEDLE_DIGITS];
+        int  at = body + i * NEEDLE_QUESTION;
+
+        for (int j = 0; j < NEEDLE_DIGITS; j++)
+            digits[j] = (char)('0' + rng_below(r, 10));
+        write_needle(tokens + slot[i] * NEEDLE_BYTES, (char)('a' + key[i]), digits);
+        if (i < n->questions)
+            write_question(tokens + at, targets + at, (char)('a' + key[i]), digits);
+    }
+}
+
+/* ---- recall --------------------------------------------------------------------------------- */
+
+enum { KEYS = 256, SLOTS = 4096, TRIES = 64 };
+
+static int draw_distance(const struct recall *c, struct rng *r)
+{
+    double span = log((c->far + 1.0) / c->near);
+    int    d = (int)(c->near * exp(span * rng_uniform(r)));
+
+    return d < c->far ? d : c->far;
+}
+
+/* Two free slots, so far apart as drawn; false when none are found. */
+static bool find_room(const struct recall *c, struct rng *r, bool *taken, int *from, int *to)
+{
+    for (int i = 0; i < TRIES; i++) {
+        int d = draw_distance(c, r);
+
+        *from = (int)rng_below(r, c->T / 2 - d);
+        *to = *from + d;
+        if (!taken[*from] && !taken[*to])
+            return taken[*from] = taken[*to] = true;
+    }
+    return false;
+}
+
+void recall_stream(const struct recall *c, struct rng *r, int32_t *tokens, int32_t *targets)
+{
+    bool taken[SLOTS] = {false};
+    int  key[KEYS], from, to;
+
+    blank(targets, c->T);
+    for (int t = 0; t < c->T; t++)
+        tokens[t] = c->keys + c->values + (int32_t)rng_below(r, c->noise);
+    choose(r, key, c->pairs, c->keys);
+    for (int i = 0; i < c->pairs && find_room(c, r, taken, &from, &to); i++) {
+        int value = c->keys + (int)rng_below(r, c->values);
+
+        tokens[2 * from] = tokens[2 * to] = key[i];
+        tokens[2 * from + 1] = targets[2 * to] = value;
+    }
+}
+
+/* ---- copying -------------------------------------------------------------------------------- */
+
+/* Token i of an example whose string is s (n). */
+static int example_at(const struct copying *c, const uint8_t *s, int n, int i)
+{
+    if (i == 0 || i == n + 1)
+        return c->letters + (i > 0);
+    return i <= n ? s[i - 1] : i < 2 * n + 2 ? s[i - n - 2] : c->letters + 2;
+}
+
+void copying_text(const struct copying *c, struct rng *r, int32_t *tokens, int32_t *targets)
+{
+    uint8_t s[SLOTS];
+    int     n = 0, at = 0;
+
+    for (int t = 0; t < c->T; t++, at++) {
+        if (at == (n ? copying_length(n) : 0)) {
+            n = c->min + (int)rng_below(r, c->max - c->min + 1);
+            at = 0;
+            for (int i = 0; i < n; i++)
+                s[i] = (uint8_t)rng_below(r, c->letters);
+        }
+        tokens[t] = example_at(c, s, n, at);
+        targets[t] = at > n && at < 2 * n + 2 ? example_at(c, s, n, at + 1) : -1;
+    }
+}
