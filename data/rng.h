@@ -14,6 +14,7 @@ enum rng_purpose {
     RNG_SAMPLE,         // text sampling; step = index of the sample
     RNG_STORY,          // the built-in corpus; step = index of the story
     RNG_TEST,
+    RNG_LAB,            // data of the laboratory's tasks; step = index of the sequence
 };
 
 struct rng {

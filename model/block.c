@@ -19,6 +19,8 @@ int block_params(const struct mixer_cfg *c, int mlp, struct param *p, const char
     for (int i = 0; i < n; i++)
         name[MIXER + i] = NULL;
     name[NORM1] = "norm1";
+    if (!mlp)
+        return MIXER + n;
     p += MIXER + n, name += MIXER + n;
     p[NORM2] = (struct param){"norm2", c->C, 0, INIT_ONE};
     p[WG] = (struct param){"wg", mlp, c->C, INIT_INPUT, .decay = true};
@@ -110,10 +112,22 @@ void block_forward(const struct block *b, struct block_kept *k, struct block_scr
 
     normalise(b, s->n, k->x, b->w[NORM1], n);
     mixer_forward(&ctx, s->n, s->y);
-    add(k->a, k->x, s->y, n * C);
+    add(b->mlp ? k->a : y, k->x, s->y, n * C);
+    if (!b->mlp)
+        return;
     normalise(b, s->n, k->a, after(b, NORM2), n);
     mlp_forward(s->y, s->n, after(b, WG), after(b, WD), k->gu, s->wide, n, C, b->mlp);
     add(y, k->a, s->y, n * C);
+}
+
+/* dx, the gradient of y, becomes that of a. */
+static void mlp_part_back(const struct block *b, struct block_kept *k, struct block_scratch *s,
+                          long n, real *dx)
+{
+    normalise(b, s->n, k->a, after(b, NORM2), n);
+    mlp_backward(s->y, d_after(b, WG), d_after(b, WD), dx, s->n, after(b, WG), after(b, WD), k->gu,
+                 s->wide, n, b->cfg->C, b->mlp);
+    normalise_back(b, dx, d_after(b, NORM2), s->y, k->a, after(b, NORM2), n, s->partial);
 }
 
 void block_backward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
@@ -123,11 +137,8 @@ void block_backward(const struct block *b, struct block_kept *k, struct block_sc
     long       n = (long)B * T;
     int        C = b->cfg->C;
 
-    normalise(b, s->n, k->a, after(b, NORM2), n);
-    mlp_backward(s->y, d_after(b, WG), d_after(b, WD), dx, s->n, after(b, WG), after(b, WD), k->gu,
-                 s->wide, n, C, b->mlp);
-    normalise_back(b, dx, d_after(b, NORM2), s->y, k->a, after(b, NORM2), n, s->partial);
-
+    if (b->mlp)
+        mlp_part_back(b, k, s, n, dx);
     normalise(b, s->n, k->x, b->w[NORM1], n);
     memset(s->y, 0, (size_t)n * C * sizeof *s->y);
     mixer_backward(&ctx, s->n, dx, s->y);
@@ -145,6 +156,8 @@ void block_extend(const struct block *b, struct block_scratch *s, real *gu, void
     normalise(b, s->n, x, b->w[NORM1], n);
     mixer_extend(&ctx, state, s->n, s->y);
     add(x, x, s->y, n * C);
+    if (!b->mlp)
+        return;
     normalise(b, s->n, x, after(b, NORM2), n);
     mlp_forward(s->y, s->n, after(b, WG), after(b, WD), gu, s->wide, n, C, b->mlp);
     add(x, x, s->y, n * C);

@@ -10,7 +10,8 @@
 
 #include "model/mixer.h"
 
-/* Parameters of a block in order: norm1, the mixer's (n_mixer of them), norm2, wg, wu, wd. */
+/* Parameters of a block in order: norm1, the mixer's (n_mixer of them), norm2, wg, wu, wd. A
+ * block with mlp = 0 ends after the mixer: y = a. */
 struct block {
     const struct mixer_cfg *cfg;
     int                     mlp;            // hidden width h

@@ -129,12 +129,12 @@ size_t model_count(const struct model *m)
 
 struct block model_block(const struct model *m, int i, real *const *dwp)
 {
-    enum { AROUND_MIXER = 5 };          // norm1, norm2, wg, wu, wd
+    int around = m->cfg.mlp ? 5 : 1;    // norm1, norm2, wg, wu, wd
 
     return (struct block){
         .cfg = &m->layer[i],
         .mlp = m->cfg.mlp,
-        .n_mixer = m->first[i + 1] - m->first[i] - AROUND_MIXER,
+        .n_mixer = m->first[i + 1] - m->first[i] - around,
         .w = m->wp + m->first[i],
         .dw = dwp ? dwp + m->first[i] : NULL,
     };

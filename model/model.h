@@ -31,7 +31,8 @@ struct model {
                                     // entry is the final norm's
 };
 
-/* Build a model from a resolved config with vocab set; parameters allocated, not filled.
+/* Build a model from a resolved config with vocab set (mlp = 0 at this point: blocks without an
+ * MLP); parameters allocated, not filled.
  * FAIL_INPUT when memory is short. On failure *m is zero. */
 int  model_open(struct model *m, const struct config *cfg, struct why *why);
 void model_close(struct model *m);                      // a zeroed one is fine
@@ -70,6 +71,11 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
  * smaller than the pass was opened for. */
 void model_score(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
                  const int32_t *targets, int window, real *nats);
+
+/* The likeliest token at every position with targets >= 0, -1 elsewhere, into best (B, T). As
+ * model_score otherwise. */
+void model_predict(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
+                   const int32_t *targets, int32_t *best);
 
 /* ---- streaming ------------------------------------------------------------------------------ */
 

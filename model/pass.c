@@ -203,6 +203,47 @@ void model_score(const struct model *m, struct pass *p, int B, int T, const int3
              m->cfg.vocab);
 }
 
+/* Bring the rows of x (n, C) with targets >= 0 to its front; returns how many. */
+static long gather(real *x, const int32_t *targets, long n, size_t C)
+{
+    long rows = 0;
+
+    for (long i = 0; i < n; i++)
+        if (targets[i] >= 0)
+            memmove(x + rows++ * C, x + i * C, C * sizeof *x);
+    return rows;
+}
+
+static int32_t largest(const real *x, int n)
+{
+    int32_t best = 0;
+
+    for (int i = 1; i < n; i++)
+        best = x[i] > x[best] ? i : best;
+    return best;
+}
+
+void model_predict(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
+                   const int32_t *targets, int32_t *best)
+{
+    struct acts a;
+    int         C = m->cfg.width, V = m->cfg.vocab;
+    long        n = (long)B * T, slice = (long)(loss_scratch(n, V) / V), rows, at = 0;
+
+    carve(&a, p->acts, m, B, T, false);
+    run_forward(m, &a, tokens, B, T, 0, false);
+    rows = gather(a.n, targets, n, C);
+    for (long i = 0; i < n; i++) {
+        best[i] = -1;
+        if (targets[i] < 0)
+            continue;
+        if (at % slice == 0)
+            linear_forward(a.logits, a.n + at * C, model_head(m),
+                           rows - at < slice ? rows - at : slice, C, V);
+        best[i] = largest(a.logits + at++ % slice * V, V);
+    }
+}
+
 size_t model_state_bytes(const struct model *m)
 {
     struct sizes s;

@@ -1,12 +1,10 @@
-#ifndef WEFT_TOOLS_CHART_H
-#define WEFT_TOOLS_CHART_H
-#include <stdio.h>
-
-/*
- * A chart as one self-contained <svg>: lines and points over linear or log axes, error
+/* A chart as one self-contained <svg>: lines and points over linear or log axes, error
  * bars, horizontal yardsticks, a legend; readable in light and dark and when printed.
  * weft lab writes it to a file, weft compare into its report.
  */
+#ifndef WEFT_TOOLS_CHART_H
+#define WEFT_TOOLS_CHART_H
+#include <stdio.h>
 
 struct chart_series {
     const char *name;
@@ -14,8 +12,9 @@ struct chart_series {
     const double *err;              // half-length of the error bars, or NULL
     int n;
     int points;                     // markers only, no line
-    int thin;                       // a faint line without a legend entry: one seed among several
-    int colour;                     // index into the palette, so that seeds share their mean's
+    int thin;                       // a faint line without a legend entry: one seed
+    int colour;                     // index into the palette, so that seeds share
+                                    // their mean's; -1: the text's own, dashed
 };
 
 struct chart_line {                 // a yardstick across the whole width
@@ -38,4 +37,17 @@ void chart_write(FILE *f, const struct chart *c, int standalone);
 
 // Text made harmless inside SVG, HTML and XML attributes.
 void chart_text(FILE *f, const char *s);
+
+struct chart_bar {
+    const char *name;
+    double value, err;              // NaN: no bar; err 0: no error bar
+    int colour;
+};
+
+// Horizontal bars from zero, one a row, each with its value.
+void chart_bars(FILE *f, const char *title, const char *xlabel,
+                const struct chart_bar *bars, int n, int standalone);
+
+// A number in few characters: 12k, 3.4M, 0.05.
+void chart_number(char *buf, size_t cap, double v);
 #endif

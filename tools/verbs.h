@@ -6,6 +6,7 @@ int data_main(int argc, char **argv);       // weft data build | stories
 int info_main(int argc, char **argv);       // weft info PATH | --arch [NAME]
 int verify_main(int argc, char **argv);     // weft verify PATH
 int bench_main(int argc, char **argv);      // weft bench
+int lab_main(int argc, char **argv);        // weft lab [NAME | all]
 
 /* Choose and bind OpenMP's threads; may re-execute the program with these arguments, once. */
 void threads_start(int argc, char **argv);

@@ -27,6 +27,7 @@ _weft() {
     *)  case $verb:$cur in
         :*|data:*|*:-*) words=$(_weft_words "$weft" "$verb") ;;
         train:*) words=$(_weft_settings "$weft") ;;
+        lab:*) words="$("$weft" lab | sed -n 's/^\([a-z]\{1,\}\)  .*/\1/p') all" ;;
         esac ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))

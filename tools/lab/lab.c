@@ -1,0 +1,401 @@
+#include "tools/lab/lab.h"
+
+#include "data/file.h"
+#include "infer/term.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ENTRY(name) &experiment_##name,
+const struct experiment *const experiments[] = {EXPERIMENTS(ENTRY) NULL};
+const int n_experiments = sizeof experiments / sizeof *experiments - 1;
+
+static const char *const form_names[] = {"brief", "quick", "full"};
+static const double redraw = 0.1, plain_every = 10;
+
+struct cell {
+    char  *key;                     // owned
+    double value[LAB_VALUES];
+    bool   met;                     // recalled or recorded in this run
+};
+
+struct lab {
+    const struct experiment *e;
+    struct lab_ask   ask;
+    struct verdicts *verdicts;
+    struct cell     *cell;          // of this form
+    int              n, columns;
+    char            *text;          // of the record, as on disk
+    size_t           len;
+    char             path[PATH_MAX];
+    int              planned, met, computed;
+    double           start, shown;
+    bool             drawn;
+};
+
+enum form lab_form(const struct lab *l) { return l->ask.form; }
+
+int lab_seeds(const struct lab *l)
+{
+    if (l->ask.seeds)
+        return l->ask.seeds;
+    return l->ask.form == LAB_FULL ? l->e->seeds : 1;
+}
+
+uint64_t lab_seed(const struct lab *l, int k)
+{
+    (void)l;
+    return (uint64_t)k + 1;
+}
+
+bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_t cap)
+{
+    const char *p = l->ask.arch ? l->ask.arch : standard;
+
+    for (;; p++) {
+        int    depth = 0;
+        size_t n = 0;
+
+        for (; p[n] && (depth > 0 || p[n] != ','); n++)
+            depth += (p[n] == '(') - (p[n] == ')');
+        if (i-- == 0)
+            return snprintf(buf, cap, "%.*s", (int)n, p), n > 0;
+        p += n;
+        if (!*p)
+            return false;
+    }
+}
+
+/* ---- the terminal -------------------------------------------------------------------------- */
+
+static void clear(struct lab *l)
+{
+    if (l->drawn)
+        fputs("\r\033[K", stderr);
+    l->drawn = false;
+}
+
+void lab_say(struct lab *l, const char *format, ...)
+{
+    va_list args;
+
+    if (l->ask.json)
+        return;
+    clear(l);
+    va_start(args, format);
+    vprintf(format, args);
+    va_end(args);
+    putchar('\n');
+    fflush(stdout);
+}
+
+void lab_plan(struct lab *l, int cells) { l->planned += cells; }
+
+/* Seconds until all planned cells are done, from those computed in this run; NaN: unknown. */
+static double seconds_left(const struct lab *l, double share, double now)
+{
+    double work = l->computed + share, left = l->planned - l->met - share;
+
+    return work > 0.01 && left >= 0 ? (now - l->start) / work * left : NAN;
+}
+
+bool lab_progress(struct lab *l, const char *key, double share)
+{
+    double now = wall_seconds(), left = seconds_left(l, share, now);
+    bool   live = term_live();
+    char   line[256], time[32] = "";
+
+    if (now - l->shown < (live ? redraw : plain_every))
+        return !interrupted;
+    l->shown = now;
+    if (!isnan(left))
+        format_time(time, sizeof time, left);
+    snprintf(line, sizeof line, "%s %d/%d  %s %.0f%%%s%s%s", l->e->name, l->met + 1,
+             l->planned > l->met ? l->planned : l->met + 1, key, 100 * share,
+             *time ? "  " : "", time, *time ? " left" : "");
+    if (live)
+        fprintf(stderr, "\r%.*s\033[K", term_width() - 1, line);
+    else
+        fprintf(stderr, "%s\n", line);
+    l->drawn = live;
+    return !interrupted;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+static void print_text(const char *name, const char *text)
+{
+    printf("\"%s\": \"", name);
+    for (; *text; text++)
+        if (*text == '"' || *text == '\\')
+            printf("\\%c", *text);
+        else
+            putchar((unsigned char)*text < ' ' ? ' ' : *text);
+    putchar('"');
+}
+
+static void print_value(double v)
+{
+    if (isfinite(v))
+        printf("%.10g", v);
+    else
+        fputs("null", stdout);
+}
+
+/* {"experiment": "slr", "form": "quick", "cell": "...", "risk": 0.1} */
+static void print_cell(const struct lab *l, const struct cell *c)
+{
+    const char *name = l->e->columns;
+
+    putchar('{');
+    print_text("experiment", l->e->name);
+    printf(", \"form\": \"%s\", ", form_names[l->ask.form]);
+    print_text("cell", c->key);
+    for (int i = 0; i < l->columns; i++) {
+        int len = (int)strcspn(name, ",");
+
+        printf(", \"%.*s\": ", len, name);
+        print_value(c->value[i]);
+        name += len + (name[len] == ',');
+    }
+    puts("}");
+    fflush(stdout);
+}
+
+static void print_verdict(const struct verdict *v)
+{
+    putchar('{');
+    print_text("experiment", v->name);
+    printf(", \"holds\": %s, ", v->holds ? "true" : "false");
+    print_text("claim", v->claim);
+    fputs(", ", stdout);
+    print_text("measured", v->measured);
+    fputs(", ", stdout);
+    print_text("yardstick", v->yardstick);
+    puts("}");
+    fflush(stdout);
+}
+
+/* ---- cells --------------------------------------------------------------------------------- */
+
+static void *need(void *p)
+{
+    if (!p)
+        abort();                    // a few hundred bytes
+    return p;
+}
+
+static struct cell *find_cell(const struct lab *l, const char *key)
+{
+    for (int i = 0; i < l->n; i++)
+        if (!strcmp(l->cell[i].key, key))
+            return &l->cell[i];
+    return NULL;
+}
+
+/* The cell of this key, made when it is new. */
+static struct cell *hold_cell(struct lab *l, const char *key, size_t len)
+{
+    char        *copy = need(strndup(key, len));
+    struct cell *c = find_cell(l, copy);
+
+    if (c) {
+        free(copy);
+        return c;
+    }
+    l->cell = need(realloc(l->cell, (size_t)(l->n + 1) * sizeof *l->cell));
+    l->cell[l->n] = (struct cell){.key = copy};
+    return &l->cell[l->n++];
+}
+
+static void meet(struct lab *l, struct cell *c)
+{
+    if (c->met)
+        return;
+    c->met = true;
+    l->met++;
+    if (l->ask.json)
+        print_cell(l, c);
+}
+
+bool lab_recall(struct lab *l, const char *key, double *values)
+{
+    struct cell *c = find_cell(l, key);
+
+    if (!c)
+        return false;
+    memcpy(values, c->value, (size_t)l->columns * sizeof *values);
+    meet(l, c);
+    return true;
+}
+
+static void append(struct lab *l, const char *line)
+{
+    size_t len = strlen(line);
+
+    l->text = need(realloc(l->text, l->len + len + 1));
+    memcpy(l->text + l->len, line, len + 1);
+    l->len += len;
+}
+
+int lab_record(struct lab *l, const char *key, const double *values, struct why *why)
+{
+    struct cell *c = hold_cell(l, key, strlen(key));
+    char         number[40];
+
+    memcpy(c->value, values, (size_t)l->columns * sizeof *values);
+    clear(l);
+    l->computed += !c->met;
+    meet(l, c);
+    append(l, form_names[l->ask.form]);
+    append(l, ",\"");
+    append(l, key);
+    append(l, "\"");
+    for (int i = 0; i < l->columns; i++) {
+        snprintf(number, sizeof number, ",%.17g", values[i]);
+        append(l, number);
+    }
+    append(l, "\n");
+    return file_write(l->path, l->text, l->len, why);
+}
+
+/* ---- the record ---------------------------------------------------------------------------- */
+
+/* One line of the record, form,"key",value,... into the cells when it is of this form; returns
+ * the next line, or NULL when this one is not such a line. */
+static const char *take_line(struct lab *l, const char *line)
+{
+    size_t       form = strcspn(line, ",\n");
+    const char  *key = line + form + 2, *p;
+    double       value[LAB_VALUES];
+
+    if (strncmp(line + form, ",\"", 2) || !(p = strchr(key, '"')))
+        return NULL;
+    const char *end = p++;
+
+    for (int i = 0; i < l->columns; i++) {
+        char *after;
+
+        if (*p++ != ',')
+            return NULL;
+        value[i] = strtod(p, &after);
+        if (after == p)
+            return NULL;
+        p = after;
+    }
+    if (form == strlen(form_names[l->ask.form]) &&
+        !strncmp(line, form_names[l->ask.form], form))
+        memcpy(hold_cell(l, key, (size_t)(end - key))->value, value, sizeof value);
+    return *p == '\n' ? p + 1 : NULL;
+}
+
+static int read_record(struct lab *l, struct why *why)
+{
+    char        head[512], *text;
+    size_t      len;
+    const char *line;
+    int         code;
+
+    snprintf(head, sizeof head, "form,cell,%s\n", l->e->columns);
+    if (!path_exists(l->path)) {
+        append(l, head);
+        return FAIL_NONE;
+    }
+    if ((code = file_read(l->path, 64 << 20, &text, &len, why)))
+        return code;
+    l->text = text, l->len = len;
+    line = strncmp(text, head, strlen(head)) ? NULL : text + strlen(head);
+    while (line && *line)
+        line = take_line(l, line);
+    if (!line)
+        return fail(why, FAIL_INPUT, "%s: not a record of this version's %s; remove it, or give "
+                    "another --out", l->path, l->e->name);
+    return FAIL_NONE;
+}
+
+/* ---- results ------------------------------------------------------------------------------- */
+
+void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measured,
+                 const char *yardstick)
+{
+    struct verdicts *v = l->verdicts;
+    struct verdict  *row;
+
+    v->row = need(realloc(v->row, (size_t)(v->n + 1) * sizeof *v->row));
+    row = &v->row[v->n++];
+    *row = (struct verdict){l->e->name, holds, need(strdup(claim)), need(strdup(measured)),
+                            need(strdup(yardstick))};
+    if (l->ask.json)
+        print_verdict(row);
+    lab_say(l, "\n%s: %s\n    measured   %s\n    yardstick  %s",
+            holds ? "holds" : "does not show here", claim, measured, yardstick);
+}
+
+void verdicts_free(struct verdicts *v)
+{
+    for (int i = 0; i < v->n; i++) {
+        free(v->row[i].claim);
+        free(v->row[i].measured);
+        free(v->row[i].yardstick);
+    }
+    free(v->row);
+    *v = (struct verdicts){0};
+}
+
+int lab_chart(struct lab *l, const char *name, const struct chart *c, struct why *why)
+{
+    char   file[64], path[PATH_MAX], *bytes = NULL;
+    size_t len = 0;
+    FILE  *f = need(open_memstream(&bytes, &len));
+    int    code;
+
+    chart_write(f, c, 1);
+    snprintf(file, sizeof file, "%s.svg", name);
+    path_join(path, sizeof path, l->ask.out, file);
+    code = fclose(f) ? fail_write(why, path) : file_write(path, bytes, len, why);
+    free(bytes);
+    return code;
+}
+
+/* ---- a run --------------------------------------------------------------------------------- */
+
+static int count_columns(const char *columns)
+{
+    int n = 1;
+
+    for (; *columns; columns++)
+        n += *columns == ',';
+    return n;
+}
+
+int lab_run(const struct experiment *e, const struct lab_ask *ask, struct verdicts *v,
+            struct why *why)
+{
+    struct lab l = {.e = e, .ask = *ask, .verdicts = v, .columns = count_columns(e->columns)};
+    char       file[64];
+    int        lock = -1, code;
+
+    snprintf(file, sizeof file, "%s.csv", e->name);
+    path_join(l.path, sizeof l.path, ask->out, file);
+    l.start = l.shown = wall_seconds();
+    code = dir_make(ask->out, why);
+    if (!code)
+        code = dir_lock(ask->out, &lock, why);
+    if (!code)
+        code = read_record(&l, why);
+    if (!code)
+        code = e->run(&l, why);
+    clear(&l);
+    for (int i = 0; i < l.n; i++)
+        free(l.cell[i].key);
+    free(l.cell);
+    free(l.text);
+    if (lock >= 0)
+        close(lock);
+    return code;
+}

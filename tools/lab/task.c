@@ -1,0 +1,201 @@
+#include "tools/lab/task.h"
+
+#include "model/arena.h"
+#include "train/adamw.h"
+#include "train/schedule.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Held-out sequences are counted from here; no training reaches it. */
+static const uint64_t held_out = (uint64_t)1 << 48;
+
+static int configure(const struct task *t, struct config *c, struct why *why)
+{
+    int code;
+
+    config_defaults(c);
+    c->layers = t->layers, c->width = t->width, c->heads = t->heads, c->vocab = t->vocab;
+    c->context = t->length, c->batch = t->batch, c->steps = t->steps;
+    c->lr = t->lr, c->weight_decay = t->weight_decay, c->clip = t->clip, c->seed = t->seed;
+    c->warmup = 0.1, c->window_short = t->window_short, c->window_p = t->window_p;
+    code = config_set(c, "mixers", t->mixers, why);
+    if (!code)
+        code = config_resolve(c, why);
+    c->mlp = t->mlp;
+    return code;
+}
+
+int task_check(const struct task *t, struct why *why)
+{
+    struct config c;
+
+    return configure(t, &c, why);
+}
+
+/* Sequences first, first + 1, ... into (B, T). */
+static void fill_batch(const struct task *t, uint64_t first, int B, int T, int32_t *tokens,
+                       int32_t *targets)
+{
+    #pragma omp parallel for schedule(static)
+    for (int b = 0; b < B; b++) {
+        struct rng r = rng_open(t->seed, RNG_LAB, first + (uint64_t)b);
+
+        t->fill(t->user, &r, T, tokens + (size_t)b * T, targets + (size_t)b * T);
+    }
+}
+
+/* ---- training ------------------------------------------------------------------------------ */
+
+/* What training needs besides the model. */
+struct gym {
+    struct pass  pass;
+    real        *m, *v;             // moments
+    size_t       bytes;             // of each
+    int32_t     *tokens, *targets;  // (B, T), one allocation at tokens
+};
+
+static int gym_open(struct gym *g, const struct task *t, const struct model *m, struct why *why)
+{
+    size_t n = (size_t)t->batch * t->length;
+
+    *g = (struct gym){.bytes = m->n * sizeof(real)};
+    g->m = pages_alloc(g->bytes);
+    g->v = pages_alloc(g->bytes);
+    g->tokens = malloc(2 * n * sizeof *g->tokens);
+    g->targets = g->tokens + n;
+    if (!g->m || !g->v || !g->tokens)
+        return fail(why, FAIL_INPUT, "out of memory for a task's model");
+    memset(g->m, 0, g->bytes);
+    memset(g->v, 0, g->bytes);
+    return pass_open(&g->pass, m, t->batch, t->length, true, why);
+}
+
+static void gym_close(struct gym *g)
+{
+    pass_close(&g->pass);
+    if (g->m)
+        pages_free(g->m, g->bytes);
+    if (g->v)
+        pages_free(g->v, g->bytes);
+    free(g->tokens);
+}
+
+/* One optimiser step; false when loss or gradient was not finite and nothing was changed. */
+static bool train_step(const struct task *t, struct model *m, struct gym *g, long step, long update)
+{
+    struct adamw o = {m->cfg.beta1, m->cfg.beta2, 1e-8, t->weight_decay, t->clip};
+    double       loss, norm;
+
+    fill_batch(t, (uint64_t)step * (uint64_t)t->batch, t->batch, t->length, g->tokens, g->targets);
+    loss = model_step(m, &g->pass, g->tokens, g->targets, schedule_window(&m->cfg, step), 1);
+    norm = adamw_norm(m, g->pass.dw);
+    if (!isfinite(loss) || !isfinite(norm)) {
+        memset(g->pass.dw, 0, g->bytes);
+        return false;
+    }
+    adamw_step(&o, m, g->pass.dw, g->m, g->v, norm, schedule_lr(&m->cfg, step), update);
+    return true;
+}
+
+static int train_steps(const struct task *t, struct model *m, struct gym *g, struct lab *l,
+                       const char *key, double share, struct why *why)
+{
+    long updates = 0, bad = 0;
+
+    for (long step = 0; step < t->steps; step++) {
+        if (!lab_progress(l, key, share * (double)step / (double)t->steps))
+            return LAB_INTERRUPTED;
+        if (train_step(t, m, g, step, updates + 1))
+            updates++, bad = 0;
+        else if (++bad >= TRAINER_PATIENCE)
+            return fail(why, FAIL_DIVERGED, "%s: no finite gradient in %d steps; this arm needs "
+                        "a smaller learning rate than %g", key, TRAINER_PATIENCE, t->lr);
+    }
+    return FAIL_NONE;
+}
+
+int task_train(const struct task *t, struct model *m, struct lab *l, const char *key,
+               double share, struct why *why)
+{
+    struct config c;
+    struct gym    g = {0};
+    int           code = configure(t, &c, why);
+
+    *m = (struct model){0};
+    if (!code)
+        code = model_open(m, &c, why);
+    if (code)
+        return code;
+    model_init(m, t->seed);
+    code = gym_open(&g, t, m, why);
+    if (!code)
+        code = train_steps(t, m, &g, l, key, share, why);
+    gym_close(&g);
+    if (code)
+        model_close(m);
+    return code;
+}
+
+/* ---- testing ------------------------------------------------------------------------------- */
+
+int task_test(const struct task *t, const struct model *m, int T, int n, task_each each,
+              void *user, struct why *why)
+{
+    enum { AT_ONCE = 1 << 13 };         // tokens
+    int         B = AT_ONCE / T > 1 ? AT_ONCE / T : 1, code;
+    size_t      size = (size_t)B * T;
+    struct pass p = {0};
+    int32_t    *tokens = malloc(3 * size * sizeof *tokens);
+    int32_t    *targets = tokens + size, *best = targets + size;
+
+    code = tokens ? pass_open(&p, m, B, T, false, why)
+                  : fail(why, FAIL_INPUT, "out of memory for %d tokens", T);
+    for (int at = 0; !code && at < n; at += B) {
+        int now = n - at < B ? n - at : B;
+
+        fill_batch(t, held_out + (uint64_t)at, now, T, tokens, targets);
+        model_predict(m, &p, now, T, tokens, targets, best);
+        for (int b = 0; b < now; b++)
+            each(user, T, tokens + (size_t)b * T, targets + (size_t)b * T, best + (size_t)b * T);
+    }
+    pass_close(&p);
+    free(tokens);
+    return code;
+}
+
+void task_count_each(void *user, int T, const int32_t *tokens, const int32_t *targets,
+                     const int32_t *best)
+{
+    struct task_count *c = user;
+    long               asked = 0, right = 0;
+
+    (void)tokens;
+    for (int i = 0; i < T; i++) {
+        asked += targets[i] >= 0;
+        right += targets[i] >= 0 && best[i] == targets[i];
+    }
+    c->asked += asked;
+    c->right += right;
+    c->strings++;
+    c->whole += asked == right;
+}
+
+double task_accuracy(const struct task_count *c)
+{
+    return c->asked ? (double)c->right / (double)c->asked : NAN;
+}
+
+void task_places_each(void *user, int T, const int32_t *tokens, const int32_t *targets,
+                      const int32_t *best)
+{
+    struct task_places *p = user;
+
+    (void)tokens;
+    for (int i = 0; i < T; i++) {
+        p->asked[i] += targets[i] >= 0;
+        p->right[i] += targets[i] >= 0 && best[i] == targets[i];
+    }
+}

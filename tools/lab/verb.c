@@ -1,0 +1,140 @@
+/* weft lab: the table of experiments, and the verb that runs them. */
+#include "data/file.h"
+#include "infer/cli.h"
+#include "tools/lab/lab.h"
+#include "tools/verbs.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "weft lab mqar --quick\n"
+    "weft lab                              the experiments and what they show\n"
+    "weft lab NAME [flags]\n"
+    "weft lab all --quick                  every one, then one table\n"
+    "\n"
+    "Each experiment measures a claim of a paper beside exact or trivial yardsticks and\n"
+    "says whether it holds here. DIR/NAME.csv keeps every finished cell, so that the same\n"
+    "command continues after Ctrl-C (exit code 130) and computes nothing twice; charts are\n"
+    "written beside it. Remove DIR to measure anew.\n";
+
+static void list(void)
+{
+    for (int i = 0; i < n_experiments; i++)
+        printf("%-10s %s\n%-10s %s\n", experiments[i]->name, experiments[i]->claim, "",
+               experiments[i]->paper);
+    printf("\nweft lab NAME --quick runs one, weft lab all --quick all of them.\n");
+}
+
+static const struct experiment *find(const struct cli *c, const char *name)
+{
+    enum { MAX = 64 };
+    const char *names[MAX] = {"all"}, *near;
+    int         n = 1;
+
+    for (int i = 0; i < n_experiments && n < MAX; i++) {
+        if (!strcmp(name, experiments[i]->name))
+            return experiments[i];
+        names[n++] = experiments[i]->name;
+    }
+    near = nearest_name(name, names, n);
+    if (near)
+        cli_die(c, FAIL_USAGE, "unknown experiment '%s'; did you mean '%s'?", name, near);
+    cli_die(c, FAIL_USAGE, "unknown experiment '%s'; weft lab lists them", name);
+}
+
+/* Run one into dir. Dies unless it ended well. */
+static void run(const struct cli *c, const struct experiment *e, struct lab_ask ask,
+                const char *dir, struct verdicts *v)
+{
+    struct why why;
+    int        code;
+
+    ask.out = dir;
+    if (!ask.json)
+        printf("%s: %s\n%s\n\n", e->name, e->claim, e->paper);
+    fflush(stdout);
+    code = lab_run(e, &ask, v, &why);
+    if (code == LAB_INTERRUPTED)
+        cli_die(c, code, "interrupted; what is finished is in %s, the same command continues",
+                dir);
+    if (code)
+        cli_fail(c, code, &why);
+    if (!ask.json)
+        printf("\nwritten to %s\n", dir);
+    fflush(stdout);
+}
+
+static void summary(const struct verdicts *v)
+{
+    puts("\n| experiment | claim | measured | yardstick | verdict |\n|---|---|---|---|---|");
+    for (int i = 0; i < v->n; i++)
+        printf("| %s | %s | %s | %s | %s |\n", v->row[i].name, v->row[i].claim,
+               v->row[i].measured, v->row[i].yardstick,
+               v->row[i].holds ? "holds" : "does not show here");
+}
+
+static void run_all(const struct cli *c, const struct lab_ask *ask, const char *out)
+{
+    struct verdicts v = {0};
+    char            dir[PATH_MAX];
+
+    for (int i = 0; i < n_experiments; i++) {
+        path_join(dir, sizeof dir, out, experiments[i]->name);
+        run(c, experiments[i], *ask, dir, &v);
+        if (!ask->json)
+            putchar('\n');
+    }
+    if (!ask->json)
+        summary(&v);
+    verdicts_free(&v);
+}
+
+static void run_one(const struct cli *c, const struct lab_ask *ask, const char *name,
+                    const char *out)
+{
+    const struct experiment *e = find(c, name);
+    struct verdicts          v = {0};
+    char                     dir[PATH_MAX];
+
+    if (ask->arch && !e->arch)
+        cli_die(c, FAIL_USAGE, "%s takes no --arch", e->name);
+    path_join(dir, sizeof dir, "lab", e->name);
+    run(c, e, *ask, out ? out : dir, &v);
+    verdicts_free(&v);
+}
+
+int lab_main(int argc, char **argv)
+{
+    struct lab_ask    ask = {.form = LAB_FULL};
+    bool              quick = false, brief = false;
+    const char       *out = NULL;
+    const struct flag flags[] = {
+        {.name = "quick", .about = "a smaller form, under three minutes on two cores", .on = &quick},
+        {.name = "brief", .on = &brief},
+        {.name = "seeds", .value = "K", .about = "repetitions (quick: 1; otherwise mostly 3)",
+         .number = &ask.seeds, .min = 1, .max = 1000},
+        {.name = "arch", .value = "A,B", .about = "mixers to compare, where the experiment takes them",
+         .text = &ask.arch},
+        {.name = "json", .about = "one object per line: cells, then verdicts", .on = &ask.json},
+        {.name = "out", .value = "DIR", .about = "where records and charts go (lab/NAME)", .text = &out},
+        {0},
+    };
+    struct cli c = {.verb = "lab", .help = help, .flags = flags};
+
+    cli_parse(&c, argc, argv);
+    ask.form = brief ? LAB_BRIEF : quick ? LAB_QUICK : LAB_FULL;
+    if (c.n_args > 1)
+        cli_die(&c, FAIL_USAGE, "'%s': give one experiment, or all", c.args[1]);
+    catch_interrupts();
+    if (!c.n_args)
+        list();
+    else if (!strcmp(c.args[0], "all") && ask.arch)
+        cli_die(&c, FAIL_USAGE, "all takes no --arch; name one experiment");
+    else if (!strcmp(c.args[0], "all"))
+        run_all(&c, &ask, out ? out : "lab");
+    else
+        run_one(&c, &ask, c.args[0], out);
+    return fflush(stdout) ? FAIL_WRITE : 0;
+}
