@@ -74,6 +74,15 @@ static void fill_products(struct group *g, uint8_t (*element)[LETTERS])
         }
 }
 
+static bool commutes(const struct group *g)
+{
+    for (int a = 0; a < g->order; a++)
+        for (int b = 0; b < a; b++)
+            if (g->product[a][b] != g->product[b][a])
+                return false;
+    return true;
+}
+
 bool group_make(struct group *g, const char *name)
 {
     uint8_t element[GROUP_MAX][LETTERS];
@@ -83,16 +92,20 @@ bool group_make(struct group *g, const char *name)
             *g = (struct group){.name = kinds[i].name, .letters = kinds[i].letters};
             g->order = list(element, &kinds[i]);
             fill_products(g, element);
+            g->commutes = commutes(g);
             return true;
         }
     return false;
 }
 
-void group_word(const struct group *g, struct rng *r, int T, int32_t *tokens, int32_t *targets)
+void group_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
 {
-    int sofar = 0;
+    const struct group *g = user;
+    int                 sofar = 0;
 
-    for (int t = 0; t < T; t++) {
+    tokens[0] = g->order;
+    targets[0] = -1;
+    for (int t = 1; t < T; t++) {
         tokens[t] = (int32_t)rng_below(r, g->order);
         sofar = g->product[sofar][tokens[t]];
         targets[t] = sofar;

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPERIMENTS(X)
+#define EXPERIMENTS(X) X(words)
 
 enum { LAB_VALUES = 32, LAB_INTERRUPTED = 130 };
 

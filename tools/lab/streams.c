@@ -67,13 +67,14 @@ static void place(const struct needle *n, struct rng *r, int *slot, int slots)
     slot[0] = first;
 }
 
-void needle_text(const struct needle *n, struct rng *r, int32_t *tokens, int32_t *targets)
+void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
 {
-    int body = n->T - n->questions * NEEDLE_QUESTION;
-    int key[LETTERS], slot[LETTERS];
+    const struct needle *n = user;
+    int                  body = T - n->questions * NEEDLE_QUESTION;
+    int                  key[LETTERS], slot[LETTERS];
 
-    blank(targets, n->T);
-    write_hay(r, tokens, n->T);
+    blank(targets, T);
+    write_hay(r, tokens, T);
     choose(r, key, n->needles, LETTERS);
     place(n, r, slot, body / NEEDLE_BYTES);
     for (int i = 0; i < n->needles; i++) {
@@ -88,25 +89,25 @@ void needle_text(const struct needle *n, struct rng *r, int32_t *tokens, int32_t
     }
 }
 
-/* ---- recall --------------------------------------------------------------------------------- */
+/* ---- facts ---------------------------------------------------------------------------------- */
 
-enum { KEYS = 256, SLOTS = 4096, TRIES = 64 };
+enum { KEYS = 256, LONGEST = 4096, TRIES = 64 };
 
-static int draw_distance(const struct recall *c, struct rng *r)
+static int draw_distance(const struct facts *f, struct rng *r)
 {
-    double span = log((c->far + 1.0) / c->near);
-    int    d = (int)(c->near * exp(span * rng_uniform(r)));
+    double span = log((f->far + 1.0) / f->near);
+    int    d = (int)(f->near * exp(span * rng_uniform(r)));
 
-    return d < c->far ? d : c->far;
+    return d < f->far ? d : f->far;
 }
 
-/* Two free slots, so far apart as drawn; false when none are found. */
-static bool find_room(const struct recall *c, struct rng *r, bool *taken, int *from, int *to)
+/* Two free places, so far apart as drawn; false when none are found. */
+static bool find_room(const struct facts *f, struct rng *r, bool *taken, int T, int *from, int *to)
 {
     for (int i = 0; i < TRIES; i++) {
-        int d = draw_distance(c, r);
+        int d = draw_distance(f, r);
 
-        *from = (int)rng_below(r, c->T / 2 - d);
+        *from = (int)rng_below(r, T - d);
         *to = *from + d;
         if (!taken[*from] && !taken[*to])
             return taken[*from] = taken[*to] = true;
@@ -114,20 +115,23 @@ static bool find_room(const struct recall *c, struct rng *r, bool *taken, int *f
     return false;
 }
 
-void recall_stream(const struct recall *c, struct rng *r, int32_t *tokens, int32_t *targets)
+void facts_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
 {
-    bool taken[SLOTS] = {false};
-    int  key[KEYS], from, to;
+    const struct facts *f = user;
+    const int           question = f->keys * f->values, noise = question + f->keys;
+    bool                taken[LONGEST] = {false};
+    int                 key[KEYS], from, to;
 
-    blank(targets, c->T);
-    for (int t = 0; t < c->T; t++)
-        tokens[t] = c->keys + c->values + (int32_t)rng_below(r, c->noise);
-    choose(r, key, c->pairs, c->keys);
-    for (int i = 0; i < c->pairs && find_room(c, r, taken, &from, &to); i++) {
-        int value = c->keys + (int)rng_below(r, c->values);
+    blank(targets, T);
+    for (int t = 0; t < T; t++)
+        tokens[t] = noise + (int32_t)rng_below(r, f->noise);
+    choose(r, key, f->facts, f->keys);
+    for (int i = 0; i < f->facts && find_room(f, r, taken, T, &from, &to); i++) {
+        int value = (int)rng_below(r, f->values);
 
-        tokens[2 * from] = tokens[2 * to] = key[i];
-        tokens[2 * from + 1] = targets[2 * to] = value;
+        tokens[from] = key[i] * f->values + value;
+        tokens[to] = question + key[i];
+        targets[to] = value;
     }
 }
 
@@ -141,12 +145,13 @@ static int example_at(const struct copying *c, const uint8_t *s, int n, int i)
     return i <= n ? s[i - 1] : i < 2 * n + 2 ? s[i - n - 2] : c->letters + 2;
 }
 
-void copying_text(const struct copying *c, struct rng *r, int32_t *tokens, int32_t *targets)
+void copying_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
 {
-    uint8_t s[SLOTS];
-    int     n = 0, at = 0;
+    const struct copying *c = user;
+    uint8_t               s[LONGEST];
+    int                   n = 0, at = 0;
 
-    for (int t = 0; t < c->T; t++, at++) {
+    for (int t = 0; t < T; t++, at++) {
         if (at == (n ? copying_length(n) : 0)) {
             n = c->min + (int)rng_below(r, c->max - c->min + 1);
             at = 0;

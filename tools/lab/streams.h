@@ -1,6 +1,5 @@
-/* Sequences that ask for something from far back: needles in a haystack, pairs recalled over a
- * set distance, strings to be copied. Targets are -1 where nothing is asked. tokens and targets
- * (T).
+/* Sequences that ask for something from far back: needles in a haystack, facts recalled over a
+ * set distance, strings to be copied. Each is a task_fill whose user is the struct before it.
  */
 #ifndef WEFT_LAB_STREAMS_H
 #define WEFT_LAB_STREAMS_H
@@ -13,25 +12,28 @@
 enum { NEEDLE_VOCAB = 128, NEEDLE_BYTES = 10, NEEDLE_QUESTION = 6, NEEDLE_DIGITS = 3 };
 
 struct needle {
-    int    T, needles;          // needles <= 26
+    int    needles;             // <= 26
     int    questions;           // <= needles; the first needle is asked for first
     double depth;               // of the first needle: 0 begin, 1 end; below 0: drawn
 };
-void needle_text(const struct needle *n, struct rng *r, int32_t *tokens, int32_t *targets);
+void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
 
-/* Pairs and queries in slots of two tokens: key value where a pair is written, key noise where
- * it is asked for (the target, at the key, is its value), noise noise elsewhere. Every key is
- * written once and asked for once, so many slots later as a draw from [near, far] says, uniform
- * in its logarithm; pairs that find no room are left out.
+/* Facts and questions among noise. A fact is one token that names a key and its value; a
+ * question is one token that names the key, and its target is the value. Every key is stated
+ * once and asked for once, so many tokens later as a draw from [near, far] says, uniform in its
+ * logarithm; facts that find no room are left out.
  *
- *     tokens    keys, then values, then noise
+ *     tokens    key * values + value, then keys, then noise
  */
-struct recall {
-    int T, pairs, keys, values, noise;      // T even, pairs <= keys
-    int near, far;                          // slots; far < T / 2
+struct facts {
+    int facts, keys, values, noise;     // facts <= keys <= 256; T at most 4096
+    int near, far;                      // tokens; far < T
 };
-static inline int recall_vocab(const struct recall *c) { return c->keys + c->values + c->noise; }
-void recall_stream(const struct recall *c, struct rng *r, int32_t *tokens, int32_t *targets);
+static inline int facts_vocab(const struct facts *f)
+{
+    return f->keys * (f->values + 1) + f->noise;
+}
+void facts_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
 
 /* Copying (arXiv:2402.01032): examples "$ s | s ." until T tokens are full, s of min to max
  * letters. The targets are the letters and the stop of the second s.
@@ -39,10 +41,10 @@ void recall_stream(const struct recall *c, struct rng *r, int32_t *tokens, int32
  *     tokens    letters, then $ | .
  */
 struct copying {
-    int T, letters, min, max;
+    int letters, min, max;              // max <= 4096
 };
 static inline int copying_vocab(const struct copying *c) { return c->letters + 3; }
 static inline int copying_length(int n) { return 2 * n + 3; }
-void copying_text(const struct copying *c, struct rng *r, int32_t *tokens, int32_t *targets);
+void copying_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
 
 #endif

@@ -70,6 +70,20 @@ long tree_draw(const struct tree_form *f, struct rng *r, struct tree *t)
     return draws;
 }
 
+void tree_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
+{
+    const struct tree_task *k = user;
+    struct tree             t;
+
+    tree_draw(&k->form, r, &t);
+    for (int i = 0; i < T; i++) {
+        bool wanted = i < t.n && (k->every || i == t.n - 1);
+
+        tokens[i] = i < t.n ? t.token[i] : TREE_PAD;
+        targets[i] = wanted ? t.value[i] : -1;
+    }
+}
+
 /* ---- what can be guessed ------------------------------------------------------------------- */
 
 enum { OPS = 4, SEEN = 11, MISSED = 4 };        // SEEN: what the digits give, or that there are none
@@ -123,7 +137,7 @@ static void learn(struct counts *c, const struct tree *t)
 
 struct tree_baselines tree_guess(const struct tree_form *f, uint64_t seed, int samples)
 {
-    struct rng            r = rng_open(seed, RNG_TEST, 0);
+    struct rng            r = rng_open(seed, RNG_LAB, 0);
     struct tree_baselines b = {0};
     struct counts         c = {0};
     struct tree           t;

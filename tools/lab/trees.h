@@ -6,7 +6,7 @@
  * from tree(1), kept when min < tokens < max. MED is the median rounded down, SM the sum modulo
  * 10. The task is the value of the whole.
  *
- *     tokens    0-9 the digits, then the operators, then the closing bracket
+ *     tokens    0-9 the digits, then the operators, the closing bracket, and what fills up
  */
 #ifndef WEFT_LAB_TREES_H
 #define WEFT_LAB_TREES_H
@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-enum { TREE_MIN = 10, TREE_MAX, TREE_MED, TREE_SM, TREE_END, TREE_VOCAB };
+enum { TREE_MIN = 10, TREE_MAX, TREE_MED, TREE_SM, TREE_END, TREE_PAD, TREE_VOCAB };
 enum { TREE_LONGEST = 2048, TREE_ARGS = 10 };
 
 struct tree_form {
@@ -33,6 +33,14 @@ long tree_draw(const struct tree_form *f, struct rng *r, struct tree *t);
 
 /* The root's value: value[n - 1]. */
 static inline int tree_value(const struct tree *t) { return t->value[t->n - 1]; }
+
+/* task_fill of one tree, T >= max; wanted is the root's value at its closing bracket or, with
+ * every, the value of each subtree at its own. user is a struct tree_task. */
+struct tree_task {
+    struct tree_form form;
+    bool             every;
+};
+void tree_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
 
 /* Shares of right answers, each measured on samples other than those its guess was learnt on:
  * the commonest value; the commonest given the root's operator; the commonest given also what
