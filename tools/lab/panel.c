@@ -4,11 +4,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { ARMS = 32 };
 
 static double *values_of(const struct panel *p, int arm, int seed)
 {
     return p->value + ((size_t)arm * p->seeds + seed) * LAB_VALUES;
+}
+
+int panel_list(struct panel_arms *a, const struct lab *l, const char *standard,
+               const struct task *t, struct why *why)
+{
+    struct task arm = *t;
+    int         code = FAIL_NONE;
+
+    a->n = 0;
+    while (!code && a->n < PANEL_ARMS &&
+           lab_arch(l, standard, a->n, a->text[a->n], sizeof a->text[0])) {
+        arm.mixers = a->name[a->n] = a->text[a->n];
+        code = task_check(&arm, why);
+        a->n++;
+    }
+    return code;
 }
 
 int panel_open(struct panel *p, struct lab *l, struct why *why)
@@ -80,18 +95,18 @@ const char *panel_text(const struct panel *p, int arm, int column, char buf[32])
     return buf;
 }
 
-/* A row of the table: its name, then what cell i says; returns the line. */
+/* A row of the table: an arm's, or with arm < 0 the heading. */
 static void say_row(const struct panel *p, struct lab *l, const char *name, int arm)
 {
-    int    wide = p->seeds > 1 ? 17 : 8, len;
-    char   line[512], text[32];
+    int  wide = p->seeds > 1 ? 17 : 8, len;
+    char line[512], text[32];
 
     len = snprintf(line, sizeof line, "%-40s", name);
     for (int i = 0; i < p->n && len < (int)sizeof line - 32; i++) {
         if (arm < 0)
             snprintf(text, sizeof text, "%g", p->x[i]);
         else
-            panel_text(p, arm, i, text);
+            panel_text(p, arm, p->from + i, text);
         len += snprintf(line + len, sizeof line - len, "%*s", wide, text);
     }
     lab_say(l, "%s", line);
@@ -112,20 +127,22 @@ void panel_table(const struct panel *p, struct lab *l, const struct chart_line *
 int panel_chart(const struct panel *p, struct lab *l, const struct chart_line *lines, int n,
                 struct why *why)
 {
-    struct chart_series s[ARMS] = {0};
-    struct chart        c = {p->title, p->xlabel, p->ylabel, p->logx, 0, s, p->arms, lines, n, 0, 1};
+    struct chart_series s[PANEL_ARMS] = {0};
+    struct chart        c = {.title = p->title, .xlabel = p->xlabel, .ylabel = p->ylabel, .logx = p->logx,
+                               .series = s, .nseries = p->arms, .lines = lines, .nlines = n,
+                               .ymax = 1};
     double             *y = malloc(2 * (size_t)p->arms * p->n * sizeof *y);
     int                 code;
 
-    if (!y || p->arms > ARMS) {
+    if (!y || p->arms > PANEL_ARMS) {
         free(y);
-        return fail(why, FAIL_INPUT, "too many arms for a chart: at most %d", ARMS);
+        return fail(why, FAIL_INPUT, "too many arms for a chart: at most %d", PANEL_ARMS);
     }
     for (int a = 0; a < p->arms; a++) {
         double *mean = y + 2 * (size_t)a * p->n, *spread = mean + p->n;
 
         for (int i = 0; i < p->n; i++)
-            mean[i] = panel_mean(p, a, i), spread[i] = panel_spread(p, a, i);
+            mean[i] = panel_mean(p, a, p->from + i), spread[i] = panel_spread(p, a, p->from + i);
         s[a] = (struct chart_series){.name = p->arm[a], .x = p->x, .y = mean, .n = p->n,
                                      .err = p->seeds > 1 ? spread : NULL, .colour = a};
     }

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARMS = 12, GROUPS = 4, NAME = 128 };
+enum { GROUPS = 4 };
 
 static const char *const group_names[GROUPS] = {"parity", "z3", "s3", "a5"};
 
@@ -41,9 +41,9 @@ static struct words settings(const struct lab *l, const char *group)
     struct words w = {.tests = full ? 512 : 128};
 
     group_make(&w.group, group);
-    w.task = (struct task){.layers = 1, .width = full ? 64 : 32, .heads = 2, .mlp = full ? 128 : 64,
-                           .batch = full ? 64 : 32, .length = 32, .steps = full ? 4000 : 600,
-                           .lr = 1e-2, .clip = 1};
+    w.task = (struct task){.layers = 1, .width = full ? 64 : 32, .heads = 2,
+                           .batch = full ? 64 : 32, .length = 32, .steps = full ? 4000 : 800,
+                           .lr = 2e-2, .vocab = group_vocab(&w.group), .clip = 1};
     return w;
 }
 
@@ -100,56 +100,30 @@ static int one_group(struct panel *p, const struct words *w, struct lab *l, stru
     return panel_chart(p, l, &chance, 1, why);
 }
 
-/* Room for the names of the arms. */
-struct names {
-    char        text[ARMS][NAME];
-    const char *at[ARMS];
-    int         n;
-};
-
-static void list_arms(const struct lab *l, struct names *n)
-{
-    for (n->n = 0; n->n < ARMS && lab_arch(l, standard, n->n, n->text[n->n], NAME); n->n++)
-        n->at[n->n] = n->text[n->n];
-}
-
-static int check_arms(const struct names *n, const struct words *w, struct why *why)
-{
-    int code = FAIL_NONE;
-
-    for (int a = 0; !code && a < n->n; a++) {
-        struct task t = w->task;
-
-        t.mixers = n->at[a], t.vocab = 2;
-        code = task_check(&t, why);
-    }
-    return code;
-}
-
 static int run(struct lab *l, struct why *why)
 {
-    struct words w[GROUPS];
-    struct panel p[GROUPS];
-    struct names names;
-    char         title[GROUPS][64], file[GROUPS][32];
-    int          code = track_exact(l, why);
+    struct words      w[GROUPS];
+    struct panel      p[GROUPS];
+    struct panel_arms arms;
+    char              title[GROUPS][64], file[GROUPS][32];
+    int               code = track_exact(l, why);
 
     if (code || lab_form(l) == LAB_BRIEF)
         return code;
-    list_arms(l, &names);
     for (int i = 0; i < GROUPS; i++) {
         w[i] = settings(l, group_names[i]);
         snprintf(title[i], sizeof title[i], "%s: running products right, by position",
                  group_names[i]);
         snprintf(file[i], sizeof file[i], "words-%s", group_names[i]);
-        p[i] = (struct panel){.title = title[i], .name = file[i], .arm = names.at,
-                              .arms = names.n, .n = TRACK_RANGES, .x = track_times, .logx = true,
+        p[i] = (struct panel){.title = title[i], .name = file[i], .arm = arms.name, .n = TRACK_RANGES, .x = track_times, .logx = true,
                               .xlabel = "up to ... times the training length",
                               .ylabel = "accuracy", .cell = cell, .user = &w[i]};
     }
-    code = check_arms(&names, &w[0], why);
-    for (int i = 0; i < GROUPS; i++)
+    code = panel_list(&arms, l, standard, &w[0].task, why);
+    for (int i = 0; i < GROUPS; i++) {
+        p[i].arms = arms.n;
         code = code ? code : panel_open(&p[i], l, why);
+    }
     for (int i = 0; i < GROUPS; i++)
         code = code ? code : one_group(&p[i], &w[i], l, why);
     for (int i = 0; i < GROUPS; i++)
