@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
@@ -292,51 +291,6 @@ START_TEST(facts_are_asked_for_at_their_distance)
 }
 END_TEST
 
-START_TEST(a_copy_follows_its_string)
-{
-    enum { N = 9, T = 2 * N + 3 };
-    struct copying c = {8, N, N};
-    struct rng     r = rng_open(9, RNG_TEST, 0);
-    int32_t        tokens[T], targets[T];
-
-    copying_fill(&c, &r, T, tokens, targets);
-    ck_assert_int_eq(tokens[0], 8);
-    ck_assert_int_eq(tokens[N + 1], 9);
-    ck_assert_int_eq(tokens[T - 1], 10);
-    ck_assert_int_eq(targets[T - 2], 10);
-    ck_assert_int_eq(count_asked(targets, T), N + 1);
-    for (int i = 0; i < N; i++) {
-        ck_assert_int_eq(tokens[N + 2 + i], tokens[1 + i]);
-        ck_assert_int_eq(targets[N + 1 + i], tokens[1 + i]);
-    }
-}
-END_TEST
-
-START_TEST(copies_are_packed_one_after_another)
-{
-    enum { T = 300 };
-    struct copying c = {8, 2, 6};
-    struct rng     r = rng_open(10, RNG_TEST, 0);
-    int32_t        tokens[T], targets[T];
-    int            at = 0;
-
-    copying_fill(&c, &r, T, tokens, targets);
-    while (at < T) {
-        int n = 0;
-
-        ck_assert_int_eq(tokens[at], 8);
-        while (at + 1 + n < T && tokens[at + 1 + n] < 8)
-            n++;
-        if (at + copying_length(n) > T)
-            break;
-        ck_assert(n >= 2 && n <= 6);
-        ck_assert(!memcmp(tokens + at + 1, targets + at + n + 1, n * sizeof *tokens));
-        at += copying_length(n);
-    }
-    ck_assert_int_gt(at, T - copying_length(6));
-}
-END_TEST
-
 static Suite *suite(void)
 {
     Suite *s = suite_create("tasks");
@@ -351,8 +305,6 @@ static Suite *suite(void)
     tcase_add_test(tc, questions_ask_for_the_digits_of_their_needle);
     tcase_add_test(tc, the_first_needle_lies_at_its_depth);
     tcase_add_loop_test(tc, facts_are_asked_for_at_their_distance, 0, 3);
-    tcase_add_test(tc, a_copy_follows_its_string);
-    tcase_add_test(tc, copies_are_packed_one_after_another);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -29,6 +29,7 @@ static const char *const variants[] = {
     "linear(feature=id,normalise=0)+rope",
     "linear(heads=4,dk=2,normalise=0)",
     "normattn(eta=exp)+none",
+    "normattn(eta=sigmoid)",
     "normattn(heads=4)",
     "inline(feature=elu1,local=4)+rope",
     "inline(heads=4,local=0)+rope",

@@ -3,7 +3,7 @@
  *
  *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the position encoding rotates q, k
  *     z = Wn x + bn                    (H)
- *     log n = softplus(z)              eta = softplus;   z for eta = exp
+ *     log n = softplus(z)              eta = softplus;   z for exp;   log sigmoid(z) for sigmoid
  *     o_t = (1 / n_t) sum_{u <= t} (q_t . k_u) v_u / sqrt(e)
  *     y = Wo o
  *
@@ -20,11 +20,11 @@
 
 enum { WQ, WK, WV, WN, WO, BN, N_PARAMS };
 enum { ETA };
-enum { SOFTPLUS, EXP };
+enum { SOFTPLUS, EXP, SIGMOID };
 enum { LIMIT = 30 };
 
 static const struct opt opts[] = {
-    [ETA] = {"eta", "how the normaliser grows", OPT_CHOICE, "softplus|exp", SOFTPLUS, 0, 0},
+    [ETA] = {"eta", "how the normaliser grows", OPT_CHOICE, "softplus|exp|sigmoid", SOFTPLUS, 0, 0},
     {0},
 };
 
@@ -33,7 +33,7 @@ static size_t row(const struct mixer_cfg *c) { return 3 * (size_t)c->C + c->H; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
-    enum init bias = c->opt[ETA] == EXP ? INIT_ZERO : INIT_OWN;
+    enum init bias = c->opt[ETA] == SOFTPLUS ? INIT_OWN : INIT_ZERO;
 
     p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
@@ -132,18 +132,21 @@ static void project(struct ctx *ctx, const real *x, struct kept *k)
     rotate(&ctx->angles, k->rows + c->C, ctx->B, ctx->T, c->H, ld);
 }
 
-static double log_n(double z, bool exponential)
+static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
+static double sigmoid(double z) { return 1 / (1 + exp(-z)); }
+
+static double log_n(double z, int eta)
 {
-    if (exponential)
+    if (eta == EXP)
         return z < -LIMIT ? -LIMIT : z > LIMIT ? LIMIT : z;
-    return fmax(z, 0) + log1p(exp(-fabs(z)));
+    return eta == SIGMOID ? -softplus(-z) : softplus(z);
 }
 
-static double log_n_slope(double z, bool exponential)
+static double log_n_slope(double z, int eta)
 {
-    if (exponential)
+    if (eta == EXP)
         return fabs(z) <= LIMIT;
-    return 1 / (1 + exp(-z));
+    return sigmoid(eta == SIGMOID ? -z : z);
 }
 
 /* Divide the rows of o, or of its gradient, by n. */
@@ -157,7 +160,7 @@ static void divide(const struct ctx *ctx, const struct kept *k, real *o)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             real  z = k->rows[i * row(c) + 3 * (size_t)c->C + h] + ctx->w[BN][h];
-            real  by = (real)exp(-log_n(z, c->opt[ETA] == EXP)), *to = o + i * c->C + (size_t)h * e;
+            real  by = (real)exp(-log_n(z, (int)c->opt[ETA])), *to = o + i * c->C + (size_t)h * e;
 
             for (int j = 0; j < e; j++)
                 to[j] *= by;
@@ -194,7 +197,7 @@ static void normaliser_back(const struct ctx *ctx, const struct kept *k, const s
             #pragma omp simd reduction(+ : along)
             for (int j = 0; j < e; j++)
                 along += g->d_o[o + j] * k->o[o + j];
-            g->drows[at] = -along * (real)log_n_slope(z, c->opt[ETA] == EXP);
+            g->drows[at] = -along * (real)log_n_slope(z, (int)c->opt[ETA]);
         }
     for (int h = 0; h < c->H; h++) {
         double sum = 0;

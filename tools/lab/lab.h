@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPERIMENTS(X) X(words) X(listops) X(niah) X(srope) X(swax)
+#define EXPERIMENTS(X) X(mqar) X(copy) X(dsf) X(words) X(listops) X(niah) X(srope) X(swax)
 
 enum { LAB_VALUES = 32, LAB_INTERRUPTED = 130 };
 

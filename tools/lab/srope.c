@@ -5,7 +5,7 @@
  * can follow, as the control; and copying strings up to four times as long as those trained on.
  */
 #include "tools/lab/panel.h"
-#include "tools/lab/streams.h"
+#include "tools/lab/strings.h"
 #include "tools/lab/tracking.h"
 
 #include <stdio.h>
@@ -56,14 +56,14 @@ enum { LETTERS = 8, SHORTEST = 4, LONGEST = 16 };
 
 static struct setting for_copying(const struct lab *l)
 {
-    static const struct copying packed = {LETTERS, SHORTEST, LONGEST};
+    static const struct strings packed = {LETTERS, SHORTEST, LONGEST};
     bool                        full = lab_form(l) == LAB_FULL;
 
     return (struct setting){
         .tests = full ? 512 : 64,
-        .task = {.layers = 2, .width = 64, .heads = 4, .mlp = 128, .vocab = copying_vocab(&packed),
+        .task = {.layers = 2, .width = 64, .heads = 4, .mlp = 128, .vocab = STRING_LETTERS + LETTERS,
                  .batch = full ? 32 : 16, .length = 96, .steps = full ? 4000 : 400, .lr = 3e-3,
-                 .weight_decay = 0.1, .clip = 1, .fill = copying_fill, .user = &packed},
+                 .weight_decay = 0.1, .clip = 1, .fill = strings_fill, .user = &packed},
     };
 }
 
@@ -81,11 +81,11 @@ static int copy_cell(const struct panel *p, struct lab *l, int arm, uint64_t see
         return code;
     for (int i = 0; !code && i < TRACK_RANGES; i++) {
         int               n = (int)(track_times[i] * LONGEST);
-        struct copying    one = {LETTERS, n, n};
+        struct strings    one = {LETTERS, n, n};
         struct task_count c = {0};
 
         t.user = &one;
-        code = task_test(&t, &m, copying_length(n), s->tests, task_count_each, &c, why);
+        code = task_test(&t, &m, string_tokens(n), s->tests, task_count_each, &c, why);
         values[i] = task_accuracy(&c);
     }
     model_close(&m);

@@ -134,31 +134,3 @@ void facts_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t
         targets[to] = value;
     }
 }
-
-/* ---- copying -------------------------------------------------------------------------------- */
-
-/* Token i of an example whose string is s (n). */
-static int example_at(const struct copying *c, const uint8_t *s, int n, int i)
-{
-    if (i == 0 || i == n + 1)
-        return c->letters + (i > 0);
-    return i <= n ? s[i - 1] : i < 2 * n + 2 ? s[i - n - 2] : c->letters + 2;
-}
-
-void copying_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
-{
-    const struct copying *c = user;
-    uint8_t               s[LONGEST];
-    int                   n = 0, at = 0;
-
-    for (int t = 0; t < T; t++, at++) {
-        if (at == (n ? copying_length(n) : 0)) {
-            n = c->min + (int)rng_below(r, c->max - c->min + 1);
-            at = 0;
-            for (int i = 0; i < n; i++)
-                s[i] = (uint8_t)rng_below(r, c->letters);
-        }
-        tokens[t] = example_at(c, s, n, at);
-        targets[t] = at > n && at < 2 * n + 2 ? example_at(c, s, n, at + 1) : -1;
-    }
-}

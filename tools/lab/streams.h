@@ -1,5 +1,5 @@
-/* Sequences that ask for something from far back: needles in a haystack, facts recalled over a
- * set distance, strings to be copied. Each is a task_fill whose user is the struct before it.
+/* Sequences that ask for something from far back: needles in a haystack, facts recalled
+ * over a set distance. Each is a task_fill whose user is the struct before it.
  */
 #ifndef WEFT_LAB_STREAMS_H
 #define WEFT_LAB_STREAMS_H
@@ -34,17 +34,5 @@ static inline int facts_vocab(const struct facts *f)
     return f->keys * (f->values + 1) + f->noise;
 }
 void facts_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
-
-/* Copying (arXiv:2402.01032): examples "$ s | s ." until T tokens are full, s of min to max
- * letters. The targets are the letters and the stop of the second s.
- *
- *     tokens    letters, then $ | .
- */
-struct copying {
-    int letters, min, max;              // max <= 4096
-};
-static inline int copying_vocab(const struct copying *c) { return c->letters + 3; }
-static inline int copying_length(int n) { return 2 * n + 3; }
-void copying_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
 
 #endif

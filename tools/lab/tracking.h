@@ -22,7 +22,8 @@ int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
  * It is the caller's to close. */
 int track_half_turn(struct model *m, struct why *why);
 
-/* The hand-set model on words of 64, 1024, 16384 and 131072 tokens; one verdict. */
+/* The hand-set model on words of 64, 1024, 16384 and 131072 tokens: a cell each, by position
+ * as if trained on a quarter of that, and one verdict. */
 int track_exact(struct lab *l, struct why *why);
 
 #endif

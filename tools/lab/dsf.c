@@ -1,0 +1,176 @@
+/* All mixers on one plot, recall against the size of the state, and the comparisons that the
+ * view of mixers as dynamical systems suggests. */
+#include "tools/lab/recall.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ARMS = 32 };
+
+/* Besides one arm for every mixer. */
+static const char *const more[] = {
+    "linear(feature=id,normalise=0,dk=4)", "linear(feature=id,normalise=0)",
+    "linear(feature=id,normalise=0,dk=128)", "normattn(eta=exp)+none",
+    "normattn(eta=sigmoid)+none", "qlstm(reversed=1)",
+};
+enum { N_MORE = sizeof more / sizeof *more };
+
+static const struct recall_size sizes[] = {
+    [LAB_BRIEF] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 8, 16, 4, 0},
+    [LAB_QUICK] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 96, 512, 400, 0},
+    [LAB_FULL]  = {{64, {2, 4, 8, 16}, 4}, 64, 64, 1, 64, 512, 2000, 0},
+};
+static const double rates[] = {5e-3, 2e-3};
+
+struct table {
+    char                 arm[ARMS][RECALL_ARM];
+    struct recall_result r[ARMS];
+    int                  n, last;       // last: index of the largest number of pairs
+};
+
+/* Recall asks for content, not for place: mixers that rotate by default do not here. */
+static void list_arms(struct table *t)
+{
+    t->n = 0;
+    for (int i = 0; i < n_mixers && t->n < ARMS; i++)
+        snprintf(t->arm[t->n++], RECALL_ARM, "%s%s", mixers[i]->name,
+                 strcmp(mixers[i]->position, "none") ? "+none" : "");
+    for (int i = 0; i < N_MORE && t->n < ARMS; i++)
+        snprintf(t->arm[t->n++], RECALL_ARM, "%s", more[i]);
+}
+
+/* ---- what is shown ------------------------------------------------------------------------- */
+
+static void say_row(struct lab *l, const struct table *t, const struct recall_size *s, int a)
+{
+    char row[128];
+    int  n = 0;
+
+    for (int i = 0; i < s->recall.n; i++)
+        n += snprintf(row + n, sizeof row - (size_t)n, "  %5.1f%%", 100 * t->r[a].right[i]);
+    lab_say(l, "%-40s %6.1f KiB%s", t->arm[a], t->r[a].state / 1024, row);
+}
+
+static void say_head(struct lab *l, const struct recall_size *s)
+{
+    lab_say(l, "recall of up to %d pairs in %d tokens (weft lab mqar), width %d, %ld steps of %d "
+            "sequences;\naccuracy from the fewest pairs to the most, 1/K would be %.1f%% at the "
+            "most:\n", s->recall.pairs[s->recall.n - 1], s->length, s->width, s->steps, s->batch,
+            100.0 / s->recall.pairs[s->recall.n - 1]);
+}
+
+static int draw(struct lab *l, const struct recall_size *s, const struct table *t, struct why *why)
+{
+    struct chart_series series[ARMS];
+    char                title[64];
+    struct chart_line   line = {"1/K", 1.0 / s->recall.pairs[t->last]};
+    struct chart        c = {.title = title, .xlabel = "decode state, bytes",
+                             .ylabel = "accuracy", .logx = 1, .series = series,
+                             .nseries = t->n, .lines = &line, .nlines = 1, .ymin = 0, .ymax = 1};
+
+    snprintf(title, sizeof title, "Recall of %d pairs against state", s->recall.pairs[t->last]);
+    for (int a = 0; a < t->n; a++)
+        series[a] = (struct chart_series){.name = t->arm[a], .x = &t->r[a].state,
+                                          .y = &t->r[a].right[t->last], .n = 1, .points = 1,
+                                          .colour = a};
+    return lab_chart(l, "dsf", &c, why);
+}
+
+/* ---- verdicts ------------------------------------------------------------------------------ */
+
+static double right(const struct table *t, const char *arm)
+{
+    for (int a = 0; a < t->n; a++)
+        if (!strcmp(t->arm[a], arm))
+            return t->r[a].right[t->last];
+    return NAN;
+}
+
+/* The arms (ending with NULL) recall ever more, in the order given; equal within 1 point is not
+ * more. */
+static void judge_order(struct lab *l, const struct table *t, const char *claim,
+                        const char *const *arm, const char *yardstick)
+{
+    char   measured[256] = "";
+    bool   holds = true;
+    double before = -1;
+
+    for (int n = 0; *arm; arm++) {
+        double now = right(t, *arm);
+
+        holds = holds && now > before + 0.01;
+        n += snprintf(measured + n, sizeof measured - (size_t)n, "%s%s %.1f%%", n ? ", " : "",
+                      *arm, 100 * now);
+        before = now;
+    }
+    lab_verdict(l, holds, claim, measured, yardstick);
+}
+
+/* Share of pairs of arms with states of fixed size in which the larger state recalls more. */
+static void judge_state(struct lab *l, const struct table *t)
+{
+    int  more_right = 0, pairs = 0;
+    char measured[128];
+
+    for (int a = 0; a < t->n; a++)
+        for (int b = 0; b < t->n; b++) {
+            bool grows = !strncmp(t->arm[a], "softmax", 7) || !strncmp(t->arm[a], "rela", 4) ||
+                         !strncmp(t->arm[b], "softmax", 7) || !strncmp(t->arm[b], "rela", 4);
+
+            if (grows || t->r[a].state <= t->r[b].state)
+                continue;
+            pairs++;
+            more_right += t->r[a].right[t->last] > t->r[b].right[t->last];
+        }
+    snprintf(measured, sizeof measured, "in %d of %d pairs of fixed-state arms (%.0f%%)",
+             more_right, pairs, 100.0 * more_right / pairs);
+    lab_verdict(l, more_right > 0.6 * pairs, "the larger state recalls more", measured,
+                "50% if size did not matter; 60% asked for");
+}
+
+static void judge(struct lab *l, const struct recall_size *s, const struct table *t)
+{
+    static const char *const between[] = {"linear", "normattn+none", "softmax+none", NULL};
+    static const char *const expand[] = {more[0], more[1], more[2], "softmax+none", NULL};
+    static const char *const eta[] = {"normattn(eta=sigmoid)+none", "normattn+none",
+                                      "normattn(eta=exp)+none", NULL};
+    static const char *const reversed[] = {"qlstm", "qlstm(reversed=1)", NULL};
+    char line[64];
+
+    snprintf(line, sizeof line, "1/K: %.1f%%", 100.0 / s->recall.pairs[t->last]);
+    judge_state(l, t);
+    judge_order(l, t, "normalised attention lies between linear and softmax attention", between,
+                line);
+    judge_order(l, t, "linear attention comes nearer to softmax as its keys widen", expand, line);
+    judge_order(l, t, "the exp normaliser recalls more than softplus, that more than sigmoid", eta,
+                line);
+    judge_order(l, t, "qLSTM recalls more with the reversed sigmoid", reversed, line);
+}
+
+static int run(struct lab *l, struct why *why)
+{
+    const struct recall_size *s = &sizes[lab_form(l)];
+    int          n_rates = lab_form(l) == LAB_FULL ? 2 : 1, code;
+    struct table t = {.last = s->recall.n - 1};
+
+    list_arms(&t);
+    lab_plan(l, t.n * n_rates * lab_seeds(l));
+    say_head(l, s);
+    for (int a = 0; a < t.n; a++) {
+        if ((code = recall_arm(l, s, rates, n_rates, t.arm[a], &t.r[a], why)))
+            return code;
+        say_row(l, &t, s, a);
+    }
+    judge(l, s, &t);
+    return draw(l, s, &t, why);
+}
+
+const struct experiment experiment_dsf = {
+    .name = "dsf",
+    .claim = "seen as dynamical systems, mixers recall by the size and form of their state",
+    .paper = "Understanding the differences in foundation models, arXiv:2405.15731",
+    .columns = RECALL_COLUMNS,
+    .seeds = 3,
+    .run = run,
+};
