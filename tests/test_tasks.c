@@ -1,5 +1,5 @@
-/* The laboratory's generators against what is known of groups, trees and texts, and the share
- * of answers that can be guessed. */
+/* The laboratory's generators against what is known of groups, trees and texts, and
+ * the share of answers that can be guessed. */
 #include "tests/rig.h"
 
 #include "tools/lab/groups.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- groups --------------------------------------------------------------------------------- */
+/* ---- groups ----------------------------------------------------------------------- */
 
 /* How many elements have order 1, 2, 3 and 5: textbook knowledge. */
 static const struct {
@@ -102,7 +102,7 @@ START_TEST(unknown_groups_are_refused)
 }
 END_TEST
 
-/* ---- trees ---------------------------------------------------------------------------------- */
+/* ---- trees ------------------------------------------------------------------------ */
 
 static int by_value(const void *a, const void *b)
 {
@@ -186,7 +186,7 @@ START_TEST(what_can_be_guessed_agrees_with_the_published_task)
 }
 END_TEST
 
-/* ---- streams -------------------------------------------------------------------------------- */
+/* ---- streams ---------------------------------------------------------------------- */
 
 /* Where "k is " stands in the text, or -1; twice is an error. */
 static int find_needle(const int32_t *tokens, int T, int key)
@@ -251,7 +251,8 @@ START_TEST(the_first_needle_lies_at_its_depth)
 }
 END_TEST
 
-/* How many questions there are; each must ask for what was stated within [near, far] before. */
+/* How many questions there are; each must ask for what was stated within [near, far]
+ * before. */
 static int check_facts(const struct facts *f, int T, const int32_t *tokens,
                        const int32_t *targets)
 {

@@ -1,9 +1,9 @@
-/* ListOps (arXiv:1804.06028), a small setting of the Long Range Arena's: nested MIN, MAX, MED and
- * sums modulo 10, one digit as the answer.
+/* ListOps (arXiv:1804.06028), a small setting of the Long Range Arena's: nested MIN, MAX,
+ * MED and sums modulo 10, one digit as the answer.
  *
- * Published accuracies near 0.17 are the commonest digit, those near 0.36 the commonest digit
- * given the outermost operator. Both, and a guess from the digits directly below the root, are
- * measured here beside every model.
+ * Published accuracies near 0.17 are the commonest digit, those near 0.36 the commonest
+ * digit given the outermost operator. Both, and a guess from the digits directly below
+ * the root, are measured here beside every model.
  */
 #include "tools/lab/panel.h"
 #include "tools/lab/task.h"
@@ -32,9 +32,10 @@ static struct setting settings(const struct lab *l)
 
     return (struct setting){
         .tests = full ? 4000 : 1000,
-        .task = {.layers = full ? 4 : 2, .width = full ? 128 : 64, .heads = 4, .mlp = full ? 256 : 128,
-                 .vocab = TREE_VOCAB, .batch = 32, .length = 96, .steps = full ? 5000 : 300,
-                 .lr = 3e-3, .weight_decay = 0.1, .clip = 1, .fill = tree_fill, .user = &every},
+        .task = {.layers = full ? 4 : 2, .width = full ? 128 : 64, .heads = 4,
+                 .mlp = full ? 256 : 128, .vocab = TREE_VOCAB, .batch = 32, .length = 96,
+                 .steps = full ? 5000 : 300, .lr = 3e-3, .weight_decay = 0.1, .clip = 1,
+                 .fill = tree_fill, .user = &every},
     };
 }
 
@@ -62,7 +63,7 @@ static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed, co
     return code;
 }
 
-/* ---- what can be guessed -------------------------------------------------------------------- */
+/* ---- what can be guessed ---------------------------------------------------------- */
 
 /* What can be guessed of a form, as a cell. */
 static int guess(struct lab *l, const struct tree_form *f, int samples, struct tree_baselines *b,

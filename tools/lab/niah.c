@@ -1,5 +1,6 @@
-/* A needle in a haystack (RULER, arXiv:2404.06654), small and in bytes: which mixers still know a
- * three-digit number, by where in the text it stood and how long the text is.
+/* A needle in a haystack (RULER, arXiv:2404.06654), small and in bytes: which mixers
+ * still know a three-digit number, by where in the text it stood and how long the text
+ * is.
  */
 #include "tools/lab/panel.h"
 #include "tools/lab/streams.h"

@@ -128,9 +128,9 @@ int panel_chart(const struct panel *p, struct lab *l, const struct chart_line *l
                 struct why *why)
 {
     struct chart_series s[PANEL_ARMS] = {0};
-    struct chart        c = {.title = p->title, .xlabel = p->xlabel, .ylabel = p->ylabel, .logx = p->logx,
-                               .series = s, .nseries = p->arms, .lines = lines, .nlines = n,
-                               .ymax = 1};
+    struct chart        c = {.title = p->title, .xlabel = p->xlabel, .ylabel = p->ylabel,
+                             .logx = p->logx, .series = s, .nseries = p->arms,
+                             .lines = lines, .nlines = n, .ymax = 1};
     double             *y = malloc(2 * (size_t)p->arms * p->n * sizeof *y);
     int                 code;
 
@@ -142,7 +142,8 @@ int panel_chart(const struct panel *p, struct lab *l, const struct chart_line *l
         double *mean = y + 2 * (size_t)a * p->n, *spread = mean + p->n;
 
         for (int i = 0; i < p->n; i++)
-            mean[i] = panel_mean(p, a, p->from + i), spread[i] = panel_spread(p, a, p->from + i);
+            mean[i] = panel_mean(p, a, p->from + i),
+            spread[i] = panel_spread(p, a, p->from + i);
         s[a] = (struct chart_series){.name = p->arm[a], .x = p->x, .y = mean, .n = p->n,
                                      .err = p->seeds > 1 ? spread : NULL, .colour = a};
     }

@@ -1,5 +1,5 @@
-/* One table and one chart of an experiment: arms downwards, a measure at several points across,
- * every arm once for each seed. A cell of the record is one arm with one seed.
+/* One table and one chart of an experiment: arms downwards, a measure at several points
+ * across, every arm once for each seed. A cell of the record is one arm with one seed.
  */
 #ifndef WEFT_LAB_PANEL_H
 #define WEFT_LAB_PANEL_H

@@ -1,8 +1,9 @@
 /* Selective RoPE (arXiv:2511.17388): a state that the input turns.
  *
- * One gla layer without a position encoding, with rope, and with srope on parity and Z3, trained
- * on short words and tested on words up to four times as long; S3, which no turning in a plane
- * can follow, as the control; and copying strings up to four times as long as those trained on.
+ * One gla layer without a position encoding, with rope, and with srope on parity and Z3,
+ * trained on short words and tested on words up to four times as long; S3, which no
+ * turning in a plane can follow, as the control; and copying strings up to four times as
+ * long as those trained on.
  */
 #include "tools/lab/panel.h"
 #include "tools/lab/strings.h"
@@ -26,7 +27,7 @@ struct setting {
     int          tests;
 };
 
-/* ---- words ---------------------------------------------------------------------------------- */
+/* ---- words ------------------------------------------------------------------------ */
 
 static struct setting for_words(const struct lab *l, const char *group)
 {
@@ -50,7 +51,7 @@ static int words_cell(const struct panel *p, struct lab *l, int arm, uint64_t se
     return track_words(&t, &s->group, s->tests, l, key, values, why);
 }
 
-/* ---- copying -------------------------------------------------------------------------------- */
+/* ---- copying ---------------------------------------------------------------------- */
 
 enum { LETTERS = 8, SHORTEST = 4, LONGEST = 16 };
 
@@ -61,9 +62,10 @@ static struct setting for_copying(const struct lab *l)
 
     return (struct setting){
         .tests = full ? 512 : 64,
-        .task = {.layers = 2, .width = 64, .heads = 4, .mlp = 128, .vocab = STRING_LETTERS + LETTERS,
-                 .batch = full ? 32 : 16, .length = 96, .steps = full ? 4000 : 400, .lr = 3e-3,
-                 .weight_decay = 0.1, .clip = 1, .fill = strings_fill, .user = &packed},
+        .task = {.layers = 2, .width = 64, .heads = 4, .mlp = 128,
+                 .vocab = STRING_LETTERS + LETTERS, .batch = full ? 32 : 16, .length = 96,
+                 .steps = full ? 4000 : 400, .lr = 3e-3, .weight_decay = 0.1, .clip = 1,
+                 .fill = strings_fill, .user = &packed},
     };
 }
 
@@ -92,7 +94,7 @@ static int copy_cell(const struct panel *p, struct lab *l, int arm, uint64_t see
     return code;
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------- */
+/* ---- verdicts --------------------------------------------------------------------- */
 
 /* "none 0.49, rope 0.51, srope 0.99" at a range. */
 static void tell(const struct panel *p, int range, char *buf, size_t cap)
@@ -112,11 +114,13 @@ static void judge_words(const struct panel *p, const struct setting *s, struct l
     char         claim[160], measured[128], far[128], yardstick[160];
 
     snprintf(claim, sizeof claim, s->group.commutes
-             ? "one gla layer follows %s beyond the training length with srope, not with none or rope"
+             ? "one gla layer follows %s beyond the training length with srope, "
+               "not with none or rope"
              : "turns in a plane commute: one gla layer cannot follow %s even with srope",
              s->group.name);
     tell(p, TRACK_TWICE, measured, sizeof measured);
-    snprintf(yardstick, sizeof yardstick, "up to twice the training length; guessing %.3f", chance);
+    snprintf(yardstick, sizeof yardstick, "up to twice the training length; guessing %.3f",
+             chance);
     lab_verdict(l, others_fail && follows == s->group.commutes, claim, measured, yardstick);
     tell(p, TRACK_FOURFOLD, far, sizeof far);
     lab_say(l, "    farther    %s, between two and four times the training length", far);
@@ -146,12 +150,13 @@ static void paper_says(struct lab *l, int panel)
     lab_say(l, "%s", figures[panel]);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the whole -------------------------------------------------------------------- */
 
 static int one_panel(struct panel *p, const struct setting *s, int which, struct lab *l,
                      struct why *why)
 {
-    struct chart_line chance = {"guessing", which == COPY ? 1.0 / LETTERS : 1.0 / s->group.order};
+    int               choices = which == COPY ? LETTERS : s->group.order;
+    struct chart_line chance = {"guessing", 1.0 / choices};
     int               code = panel_run(p, l, why);
 
     if (code)

@@ -20,7 +20,7 @@ static void blank(int32_t *targets, int T)
         targets[t] = -1;
 }
 
-/* ---- needles -------------------------------------------------------------------------------- */
+/* ---- needles ---------------------------------------------------------------------- */
 
 enum { LETTERS = 26 };
 
@@ -89,7 +89,7 @@ void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_
     }
 }
 
-/* ---- facts ---------------------------------------------------------------------------------- */
+/* ---- facts ------------------------------------------------------------------------ */
 
 enum { KEYS = 256, LONGEST = 4096, TRIES = 64 };
 
@@ -102,7 +102,8 @@ static int draw_distance(const struct facts *f, struct rng *r)
 }
 
 /* Two free places, so far apart as drawn; false when none are found. */
-static bool find_room(const struct facts *f, struct rng *r, bool *taken, int T, int *from, int *to)
+static bool find_room(const struct facts *f, struct rng *r, bool *taken, int T, int *from,
+                      int *to)
 {
     for (int i = 0; i < TRIES; i++) {
         int d = draw_distance(f, r);

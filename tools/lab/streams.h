@@ -6,9 +6,9 @@
 
 #include "data/rng.h"
 
-/* Needle in a haystack (RULER, arXiv:2404.06654), small and in bytes. A dull text of T bytes
- * holds needles "k is 123. " with different letters k and ends in questions "k?123 ", whose
- * digits are the targets. */
+/* Needle in a haystack (RULER, arXiv:2404.06654), small and in bytes. A dull text of T
+ * bytes holds needles "k is 123. " with different letters k and ends in questions
+ * "k?123 ", whose digits are the targets. */
 enum { NEEDLE_VOCAB = 128, NEEDLE_BYTES = 10, NEEDLE_QUESTION = 6, NEEDLE_DIGITS = 3 };
 
 struct needle {
@@ -19,9 +19,9 @@ struct needle {
 void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
 
 /* Facts and questions among noise. A fact is one token that names a key and its value; a
- * question is one token that names the key, and its target is the value. Every key is stated
- * once and asked for once, so many tokens later as a draw from [near, far] says, uniform in its
- * logarithm; facts that find no room are left out.
+ * question is one token that names the key, and its target is the value. Every key is
+ * stated once and asked for once, so many tokens later as a draw from [near, far] says,
+ * uniform in its logarithm; facts that find no room are left out.
  *
  *     tokens    key * values + value, then keys, then noise
  */

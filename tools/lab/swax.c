@@ -1,9 +1,10 @@
-/* SWAX (arXiv:2509.24552): windows and mLSTM in turn. Short windows make the mLSTM learn to
- * recall from afar, long ones serve what is near, windows drawn anew at every step keep both.
+/* SWAX (arXiv:2509.24552): windows and mLSTM in turn. Short windows make the mLSTM learn
+ * to recall from afar, long ones serve what is near, windows drawn anew at every step
+ * keep both.
  *
- * Facts are stated and asked for at distances uniform in their logarithm. One windowed layer
- * reaches 31 tokens back, the two of the arm without mLSTM reach 62; what lies farther can only
- * come through a state, or through full attention.
+ * Facts are stated and asked for at distances uniform in their logarithm. One windowed
+ * layer reaches 31 tokens back, the two of the arm without mLSTM reach 62; what lies
+ * farther can only come through a state, or through full attention.
  */
 #include "tools/lab/panel.h"
 #include "tools/lab/streams.h"
@@ -48,7 +49,7 @@ static struct setting settings(const struct lab *l)
     };
 }
 
-/* ---- cells ---------------------------------------------------------------------------------- */
+/* ---- cells ------------------------------------------------------------------------ */
 
 /* Mean nats of questions that the long window reaches. */
 static int near_loss(const struct task *t, const struct model *m, int tests, double *loss,
@@ -109,7 +110,7 @@ static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed, co
     return code;
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------- */
+/* ---- verdicts --------------------------------------------------------------------- */
 
 /* Mean accuracy at the distances beyond every window. */
 static double beyond(const struct panel *p, int arm)
@@ -149,8 +150,8 @@ static void judge(const struct panel *p, struct lab *l)
     lab_verdict(l, near[LONG] < near[SHORT] - 0.02 && near[LONG] < GUESS_NATS,
                 "with long windows what is near is predicted better", loss,
                 "0.02 nats count as better; guessing 1.386");
-    lab_verdict(l, far[STOCHASTIC] > far[LONG] + 0.05 && near[STOCHASTIC] < near[SHORT] + 0.02 &&
-                near[STOCHASTIC] < GUESS_NATS,
+    lab_verdict(l, far[STOCHASTIC] > far[LONG] + 0.05 &&
+                near[STOCHASTIC] < near[SHORT] + 0.02 && near[STOCHASTIC] < GUESS_NATS,
                 "windows drawn anew keep the recall of short ones without their loss", recall,
                 loss);
 }

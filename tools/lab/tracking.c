@@ -54,7 +54,7 @@ int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
     return code;
 }
 
-/* ---- by hand -------------------------------------------------------------------------------- */
+/* ---- by hand ---------------------------------------------------------------------- */
 
 enum { WIDTH = 4, START = 2 };          // channels: 0, 1 and the start token, then the answer
 
@@ -81,8 +81,8 @@ static void set(real *w, int row, int from, int n, double value)
         w[row * WIDTH + from + i] = (real)value;
 }
 
-/* One head, dk 2: a single pair. All tokens ask with q = (1, 0), the start alone has a key and a
- * value, which its cosine carries into the last channel. */
+/* One head, dk 2: a single pair. All tokens ask with q = (1, 0), the start alone has a
+ * key and a value, which its cosine carries into the last channel. */
 static void set_by_hand(struct model *m)
 {
     const double pi = 3.14159265358979323846;
@@ -93,13 +93,14 @@ static void set_by_hand(struct model *m)
     set(weight(m, "head"), 0, WIDTH - 1, 1, 1);
     set(weight(m, "head"), 1, WIDTH - 1, 1, -1);
     for (int i = 0; i < WIDTH; i++)
-        weight(m, "norm")[i] = weight(m, "blocks.0.norm1")[i] = mixer_weight(m, "norm")[i] = 1;
+        weight(m, "norm")[i] = weight(m, "blocks.0.norm1")[i] =
+            mixer_weight(m, "norm")[i] = 1;
     set(mixer_weight(m, "wq"), 0, 0, START + 1, 1);
     set(mixer_weight(m, "wk"), 0, START, 1, 1);
     set(mixer_weight(m, "wv"), 0, START, 1, 1);
     set(mixer_weight(m, "wg"), 0, 0, START + 1, 1);
     mixer_weight(m, "wo")[(WIDTH - 1) * WIDTH] = 1;
-    mixer_weight(m, "ba")[0] = 40;                  // log sigmoid(40) is 0: nothing is forgotten
+    mixer_weight(m, "ba")[0] = 40;          // log sigmoid(40) is 0: nothing is forgotten
     set(mixer_weight(m, "sr_w"), 0, 1, 1, 1);
     mixer_weight(m, "sr_s")[0] = 1;
     mixer_weight(m, "sr_conv")[3] = (real)pi;
@@ -125,7 +126,8 @@ int track_half_turn(struct model *m, struct why *why)
 }
 
 /* The hand-set model on one word of T tokens: a cell. */
-static int exact_cell(struct lab *l, const struct model *m, int T, double *values, struct why *why)
+static int exact_cell(struct lab *l, const struct model *m, int T, double *values,
+                      struct why *why)
 {
     struct group g;
     struct task  t = {.length = T / TRACK_TIMES, .fill = group_fill, .seed = lab_seed(l, 0)};

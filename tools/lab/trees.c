@@ -26,7 +26,9 @@ static int apply(int op, const int *v, int n)
         high = v[i] > high ? v[i] : high;
         sum += v[i];
     }
-    return op == TREE_MIN ? low : op == TREE_MAX ? high : op == TREE_SM ? sum % 10 : median(v, n);
+    if (op == TREE_MED)
+        return median(v, n);
+    return op == TREE_MIN ? low : op == TREE_MAX ? high : sum % 10;
 }
 
 static void push(struct tree *t, int token, int value)
@@ -84,9 +86,10 @@ void tree_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t 
     }
 }
 
-/* ---- what can be guessed ------------------------------------------------------------------- */
+/* ---- what can be guessed ---------------------------------------------------------- */
 
-enum { OPS = 4, SEEN = 11, MISSED = 4 };        // SEEN: what the digits give, or that there are none
+enum { OPS = 4, MISSED = 4 };
+enum { SEEN = 11 };             // what the digits give, or that there are none
 
 struct counts {
     long value[10], root[OPS][10], digits[OPS][SEEN][MISSED][10];

@@ -1,10 +1,10 @@
 /* ListOps (arXiv:1804.06028) as the Long Range Arena draws it (arXiv:2011.04006).
  *
- *     tree(d) = digit                          with probability 3/4, and always at d = depth
- *             | op tree(d+1) ... tree(d+1) ]   op of MIN MAX MED SM, 2 to args trees, all uniform
+ *     tree(d) = digit                          with chance 3/4, and always at d = depth
+ *             | op tree(d+1) ... tree(d+1) ]   op of MIN MAX MED SM, 2 to args trees
  *
- * from tree(1), kept when min < tokens < max. MED is the median rounded down, SM the sum modulo
- * 10. The task is the value of the whole.
+ * from tree(1), kept when min < tokens < max. MED is the median rounded down, SM the sum
+ * modulo 10. The task is the value of the whole.
  *
  *     tokens    0-9 the digits, then the operators, the closing bracket, and what fills up
  */
@@ -34,18 +34,18 @@ long tree_draw(const struct tree_form *f, struct rng *r, struct tree *t);
 /* The root's value: value[n - 1]. */
 static inline int tree_value(const struct tree *t) { return t->value[t->n - 1]; }
 
-/* task_fill of one tree, T >= max; wanted is the root's value at its closing bracket or, with
- * every, the value of each subtree at its own. user is a struct tree_task. */
+/* task_fill of one tree, T >= max; wanted is the root's value at its closing bracket
+ * or, with every, the value of each subtree at its own. user is a struct tree_task. */
 struct tree_task {
     struct tree_form form;
     bool             every;
 };
 void tree_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
 
-/* Shares of right answers, each measured on samples other than those its guess was learnt on:
- * the commonest value; the commonest given the root's operator; the commonest given also what
- * the operator makes of the digits directly below the root, and how many subtrees (up to 3) it
- * misses. */
+/* Shares of right answers, each measured on samples other than those its guess was
+ * learnt on: the commonest value; the commonest given the root's operator; the
+ * commonest given also what the operator makes of the digits directly below the root,
+ * and how many subtrees (up to 3) it misses. */
 struct tree_baselines {
     double majority, root, digits;
     double kept;                    // share of draws kept

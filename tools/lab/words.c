@@ -1,9 +1,9 @@
 /* Word problems of groups: which mixers track a state, and for how long.
  *
- * One layer, trained on words of 32 tokens and tested on words of 128. Gates between 0 and 1 can
- * only forget, and softmax only averages; a state that turns (Selective RoPE) or is reflected
- * (eigenvalues down to -1) can follow parity and Z3. Turns in a plane commute, so S3 and A5 are
- * out of their reach.
+ * One layer, trained on words of 32 tokens and tested on words of 128. Gates between 0
+ * and 1 can only forget, and softmax only averages; a state that turns (Selective RoPE)
+ * or is reflected (eigenvalues down to -1) can follow parity and Z3. Turns in a plane
+ * commute, so S3 and A5 are out of their reach.
  */
 #include "tools/lab/panel.h"
 #include "tools/lab/tracking.h"
@@ -65,13 +65,14 @@ static int best_of(const struct panel *p, bool turning, int range)
     return best;
 }
 
-/* Parity and Z3 commute: turns can follow them, fading cannot. S3 and A5 do not: turns in a
- * plane cannot either. */
+/* Parity and Z3 commute: turns can follow them, fading cannot. S3 and A5 do not: turns
+ * in a plane cannot either. */
 static void judge(const struct panel *p, const struct words *w, struct lab *l)
 {
     const bool   commutes = w->group.commutes;
     const double chance = 1.0 / w->group.order;
-    int          turning = best_of(p, true, TRACK_TWICE), fading = best_of(p, false, TRACK_TWICE);
+    int          turning = best_of(p, true, TRACK_TWICE);
+    int          fading = best_of(p, false, TRACK_TWICE);
     char         claim[160], measured[512], yardstick[64], a[32], b[32];
     bool         follows, fails;
 
@@ -79,8 +80,9 @@ static void judge(const struct panel *p, const struct words *w, struct lab *l)
         return;
     follows = panel_mean(p, turning, TRACK_TWICE) >= 0.9;
     fails = panel_mean(p, fading, TRACK_TWICE) < chance + 0.1;
-    snprintf(claim, sizeof claim, "%s beyond the training length: one layer that turns or reflects "
-             "%s, layers that only fade cannot", w->group.name, commutes ? "can" : "cannot");
+    snprintf(claim, sizeof claim, "%s beyond the training length: one layer that turns or "
+             "reflects %s, layers that only fade cannot", w->group.name,
+             commutes ? "can" : "cannot");
     snprintf(measured, sizeof measured, "%s %s; %s %s, from %d to %d tokens", p->arm[turning],
              panel_text(p, turning, TRACK_TWICE, a), p->arm[fading],
              panel_text(p, fading, TRACK_TWICE, b), w->task.length, 2 * w->task.length);
@@ -115,7 +117,8 @@ static int run(struct lab *l, struct why *why)
         snprintf(title[i], sizeof title[i], "%s: running products right, by position",
                  group_names[i]);
         snprintf(file[i], sizeof file[i], "words-%s", group_names[i]);
-        p[i] = (struct panel){.title = title[i], .name = file[i], .arm = arms.name, .n = TRACK_RANGES, .x = track_times, .logx = true,
+        p[i] = (struct panel){.title = title[i], .name = file[i], .arm = arms.name,
+                              .n = TRACK_RANGES, .x = track_times, .logx = true,
                               .xlabel = "up to ... times the training length",
                               .ylabel = "accuracy", .cell = cell, .user = &w[i]};
     }
