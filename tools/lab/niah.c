@@ -94,7 +94,7 @@ static void judge(const struct panel *p, struct lab *l)
                  p->arm[full], over_depths(p, full, 0), p->arm[rival], over_depths(p, rival, 0),
                  lengths[0]);
         lab_verdict(l, over_depths(p, full, 0) > over_depths(p, rival, 0) + 0.05,
-                    "full attention finds more needles than states of fixed size", measured,
+                    "after equal training full attention finds more needles than the others", measured,
                     "digits right; 0.1 by guessing; 0.05 counts as more");
     }
     snprintf(measured, sizeof measured, "%s %.3f at %d bytes, %.3f at %d", p->arm[best],
@@ -149,7 +149,7 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_niah = {
     .name    = "niah",
-    .claim   = "full attention finds needles that states of fixed size lose",
+    .claim   = "after equal training full attention finds needles that fixed states do not",
     .paper   = "RULER, arXiv:2404.06654; MetaLA, arXiv:2411.10741",
     .columns = "a000,a025,a050,a075,a100,b000,b025,b050,b075,b100,c000,c025,c050,c075,c100",
     .seeds   = 3,
