@@ -17,7 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPERIMENTS(X) X(slr) X(prompts) X(icl) X(mqar) X(copy) X(convert) X(dsf)
+#define EXPERIMENTS(X)                                                \
+    X(slr) X(prompts) X(icl) X(mqar) X(copy) X(words) X(listops)      \
+    X(niah) X(convert) X(dsf) X(swax) X(srope)
 
 enum { LAB_VALUES = 32, LAB_INTERRUPTED = 130 };
 

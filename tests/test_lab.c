@@ -1,0 +1,126 @@
+/* weft lab from end to end: every experiment of the table in its brief form. */
+#include "data/file.h"
+#include "tests/rig.h"
+#include "tests/spawn.h"
+#include "tools/lab/lab.h"
+#include "tools/verbs.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the experiments write. */
+static const char *tmp(void)
+{
+    static const char *dir;
+
+    return dir = dir ? dir : rig_tmp();
+}
+
+static const struct ran *lab(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static const struct ran *lab(const char *format, ...)
+{
+    char    line[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    return spawn_verb(lab_main, line, "");
+}
+
+/* Lines of text that hold these words. */
+static int count(const char *text, const char *words)
+{
+    int n = 0;
+
+    for (; (text = strstr(text, words)); text++)
+        n++;
+    return n;
+}
+
+static long file_bytes(const char *name, const char *file)
+{
+    char       dir[512], path[600], *bytes;
+    size_t     len;
+    struct why why;
+
+    path_join(dir, sizeof dir, tmp(), name);
+    path_join(path, sizeof path, dir, file);
+    if (file_read(path, 1 << 24, &bytes, &len, &why))
+        return -1;
+    free(bytes);
+    return (long)len;
+}
+
+START_TEST(every_experiment_runs_and_exact_ones_agree_with_their_yardsticks)
+{
+    const struct experiment *e = experiments[_i];
+    const struct ran        *r = lab("lab %s --brief --json --out %s/%s", e->name, tmp(), e->name);
+    static char              first[sizeof r->out];
+    char                     record[64];
+    long                     bytes;
+
+    ck_assert_msg(r->code == 0, "%s: exit %d: %s", e->name, r->code, r->err);
+    ck_assert_msg(count(r->out, "\"cell\": ") > 0, "%s: no cell", e->name);
+    ck_assert_msg(count(r->out, "\"holds\": ") > 0, "%s: no verdict", e->name);
+    ck_assert_msg(!e->exact || !strstr(r->out, "\"holds\": false"), "%s: %s", e->name,
+                  strstr(r->out, "\"holds\": false"));
+    snprintf(record, sizeof record, "%s.csv", e->name);
+    bytes = file_bytes(e->name, record);
+    ck_assert_msg(bytes > 0, "%s: no record", e->name);
+    strcpy(first, r->out);
+    r = lab("lab %s --brief --json --out %s/%s", e->name, tmp(), e->name);
+    ck_assert_msg(r->code == 0 && !strcmp(first, r->out), "%s: other results when repeated", e->name);
+    ck_assert_msg(file_bytes(e->name, record) == bytes, "%s: computed a cell twice", e->name);
+}
+END_TEST
+
+START_TEST(the_list_names_every_experiment)
+{
+    const struct ran *r = lab("lab");
+
+    ck_assert_int_eq(r->code, 0);
+    for (int i = 0; i < n_experiments; i++)
+        ck_assert_ptr_nonnull(strstr(r->out, experiments[i]->claim));
+}
+END_TEST
+
+static const struct { const char *line, *words; } wrong[] = {
+    {"lab mqra --quick", "did you mean 'mqar'?"},
+    {"lab zzzzzz", "weft lab lists them"},
+    {"lab mqar copy", "give one experiment"},
+    {"lab dsf --arch gla", "dsf takes no --arch"},
+    {"lab all --arch gla", "name one experiment"},
+    {"lab mqar --seeds 0", "out of range"},
+    {"lab mqar --quick --arch sofmax", "softmax"},
+};
+
+START_TEST(a_mistake_gets_one_line_and_exit_2)
+{
+    char line[256];
+
+    snprintf(line, sizeof line, "%s --out %s/wrong", wrong[_i].line, tmp());
+    const struct ran *r = lab("%s", line);
+
+    ck_assert_msg(r->code == FAIL_USAGE, "%s: exit %d", line, r->code);
+    ck_assert_msg(strstr(r->err, wrong[_i].words) != NULL, "%s: '%s'", line, r->err);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("lab");
+    TCase *tc = tcase_create("verb");
+
+    tcase_add_loop_test(tc, every_experiment_runs_and_exact_ones_agree_with_their_yardsticks, 0,
+                        n_experiments);
+    tcase_add_test(tc, the_list_names_every_experiment);
+    tcase_add_loop_test(tc, a_mistake_gets_one_line_and_exit_2, 0, sizeof wrong / sizeof *wrong);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void) { return rig_run(suite(), 0); }

@@ -1,0 +1,153 @@
+#include "tools/lab/panel.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+
+static double *values_of(const struct panel *p, int arm, int seed)
+{
+    return p->value + ((size_t)arm * p->seeds + seed) * LAB_VALUES;
+}
+
+int panel_list(struct panel_arms *a, const struct lab *l, const char *standard,
+               const struct task *t, struct why *why)
+{
+    struct task arm = *t;
+    int         code = FAIL_NONE;
+
+    a->n = 0;
+    while (!code && a->n < PANEL_ARMS &&
+           lab_arch(l, standard, a->n, a->text[a->n], sizeof a->text[0])) {
+        arm.mixers = a->name[a->n] = a->text[a->n];
+        code = task_check(&arm, why);
+        a->n++;
+    }
+    return code;
+}
+
+int panel_open(struct panel *p, struct lab *l, struct why *why)
+{
+    p->seeds = lab_seeds(l);
+    p->value = calloc((size_t)p->arms * p->seeds * LAB_VALUES, sizeof *p->value);
+    if (!p->value)
+        return fail(why, FAIL_INPUT, "out of memory for a table");
+    lab_plan(l, p->arms * p->seeds);
+    return FAIL_NONE;
+}
+
+void panel_close(struct panel *p)
+{
+    free(p->value);
+    p->value = NULL;
+}
+
+static int run_cell(struct panel *p, struct lab *l, int arm, int seed, struct why *why)
+{
+    double *v = values_of(p, arm, seed);
+    char    key[256];
+    int     code;
+
+    snprintf(key, sizeof key, "%s %s seed %llu", p->name, p->arm[arm],
+             (unsigned long long)lab_seed(l, seed));
+    if (lab_recall(l, key, v))
+        return FAIL_NONE;
+    code = p->cell(p, l, arm, lab_seed(l, seed), key, v, why);
+    return code ? code : lab_record(l, key, v, why);
+}
+
+int panel_run(struct panel *p, struct lab *l, struct why *why)
+{
+    int code = FAIL_NONE;
+
+    for (int s = 0; s < p->seeds; s++)
+        for (int a = 0; !code && a < p->arms; a++)
+            code = run_cell(p, l, a, s, why);
+    return code;
+}
+
+double panel_mean(const struct panel *p, int arm, int column)
+{
+    double sum = 0;
+
+    for (int s = 0; s < p->seeds; s++)
+        sum += values_of(p, arm, s)[column];
+    return sum / p->seeds;
+}
+
+double panel_spread(const struct panel *p, int arm, int column)
+{
+    double mean = panel_mean(p, arm, column), sum = 0;
+
+    for (int s = 0; s < p->seeds; s++)
+        sum += pow(values_of(p, arm, s)[column] - mean, 2);
+    return p->seeds > 1 ? sqrt(sum / (p->seeds - 1)) : 0;
+}
+
+const char *panel_text(const struct panel *p, int arm, int column, char buf[32])
+{
+    double mean = panel_mean(p, arm, column);
+
+    if (p->seeds > 1)
+        snprintf(buf, 32, "%.3f +- %.3f", mean, panel_spread(p, arm, column));
+    else
+        snprintf(buf, 32, "%.3f", mean);
+    return buf;
+}
+
+/* A row of the table: an arm's, or with arm < 0 the heading. */
+static void say_row(const struct panel *p, struct lab *l, const char *name, int arm)
+{
+    int  wide = p->seeds > 1 ? 17 : 8, len;
+    char line[512], text[32];
+
+    len = snprintf(line, sizeof line, "%-40s", name);
+    for (int i = 0; i < p->n && len < (int)sizeof line - 32; i++) {
+        if (arm < 0)
+            snprintf(text, sizeof text, "%g", p->x[i]);
+        else
+            panel_text(p, arm, p->from + i, text);
+        len += snprintf(line + len, sizeof line - len, "%*s", wide, text);
+    }
+    lab_say(l, "%s", line);
+}
+
+void panel_table(const struct panel *p, struct lab *l, const struct chart_line *lines, int n)
+{
+    lab_say(l, "\n%s", p->title);
+    if (p->seeds > 1)
+        lab_say(l, "mean and standard deviation over %d seeds", p->seeds);
+    say_row(p, l, p->xlabel, -1);
+    for (int a = 0; a < p->arms; a++)
+        say_row(p, l, p->arm[a], a);
+    for (int i = 0; i < n; i++)
+        lab_say(l, "%-40s%*.3f", lines[i].name, p->seeds > 1 ? 17 : 8, lines[i].y);
+}
+
+int panel_chart(const struct panel *p, struct lab *l, const struct chart_line *lines, int n,
+                struct why *why)
+{
+    struct chart_series s[PANEL_ARMS] = {0};
+    struct chart        c = {.title = p->title, .xlabel = p->xlabel, .ylabel = p->ylabel,
+                             .logx = p->logx, .series = s, .nseries = p->arms,
+                             .lines = lines, .nlines = n, .ymax = 1};
+    double             *y = malloc(2 * (size_t)p->arms * p->n * sizeof *y);
+    int                 code;
+
+    if (!y || p->arms > PANEL_ARMS) {
+        free(y);
+        return fail(why, FAIL_INPUT, "too many arms for a chart: at most %d", PANEL_ARMS);
+    }
+    for (int a = 0; a < p->arms; a++) {
+        double *mean = y + 2 * (size_t)a * p->n, *spread = mean + p->n;
+
+        for (int i = 0; i < p->n; i++)
+            mean[i] = panel_mean(p, a, p->from + i),
+            spread[i] = panel_spread(p, a, p->from + i);
+        s[a] = (struct chart_series){.name = p->arm[a], .x = p->x, .y = mean, .n = p->n,
+                                     .err = p->seeds > 1 ? spread : NULL, .colour = a};
+    }
+    code = lab_chart(l, p->name, &c, why);
+    free(y);
+    return code;
+}

@@ -1,0 +1,56 @@
+/* One table and one chart of an experiment: arms downwards, a measure at several points
+ * across, every arm once for each seed. A cell of the record is one arm with one seed.
+ */
+#ifndef WEFT_LAB_PANEL_H
+#define WEFT_LAB_PANEL_H
+
+#include "tools/lab/task.h"
+
+struct panel;
+
+/* Measure one arm: values as the experiment's columns, of which the panel shows some. */
+typedef int (*panel_cell)(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                          const char *key, double *values, struct why *why);
+
+struct panel {
+    const char  *title, *xlabel, *ylabel;
+    const char  *name;                  // of the chart's file, and the beginning of its keys
+    const char *const *arm;             // names
+    int          arms;
+    int          from, n;               // columns shown: from, from + 1, ..., n of them
+    const double *x;                    // (n) where they are
+    bool         logx;
+    panel_cell   cell;
+    const void  *user;
+    int          seeds;
+    double      *value;                 // (arms, seeds, LAB_VALUES); owned
+};
+
+/* The arms of --arch or, when it was not given, of `standard`; each must fit the task. */
+enum { PANEL_ARMS = 16 };
+struct panel_arms {
+    char        text[PANEL_ARMS][128];
+    const char *name[PANEL_ARMS];
+    int         n;
+};
+int panel_list(struct panel_arms *a, const struct lab *l, const char *standard,
+               const struct task *t, struct why *why);
+
+/* Tell the frame how many cells there will be; then run them all. The cells' failures. */
+int  panel_open(struct panel *p, struct lab *l, struct why *why);
+int  panel_run(struct panel *p, struct lab *l, struct why *why);
+void panel_close(struct panel *p);
+
+/* Over the seeds: the mean, and the standard deviation (0 with one seed), of a value. */
+double panel_mean(const struct panel *p, int arm, int column);
+double panel_spread(const struct panel *p, int arm, int column);
+
+/* "0.98" or, with several seeds, "0.98 +- 0.01". */
+const char *panel_text(const struct panel *p, int arm, int column, char buf[32]);
+
+/* Both with the yardsticks below the arms. */
+void panel_table(const struct panel *p, struct lab *l, const struct chart_line *lines, int n);
+int  panel_chart(const struct panel *p, struct lab *l, const struct chart_line *lines, int n,
+                 struct why *why);
+
+#endif

@@ -1,0 +1,146 @@
+/* Word problems of groups: which mixers track a state, and for how long.
+ *
+ * One layer, trained on words of 32 tokens and tested on words of 128. Gates between 0
+ * and 1 can only forget, and softmax only averages; a state that turns (Selective RoPE)
+ * or is reflected (eigenvalues down to -1) can follow parity and Z3. Turns in a plane
+ * commute, so S3 and A5 are out of their reach.
+ */
+#include "tools/lab/panel.h"
+#include "tools/lab/tracking.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GROUPS = 4 };
+
+static const char *const group_names[GROUPS] = {"parity", "z3", "s3", "a5"};
+
+static const char standard[] = "softmax,gla,gla+srope(base=1,gate=0,act=none,rank=8),qlstm,"
+                               "deltanet,deltanet(neg_eig=1)";
+
+struct words {
+    struct group group;
+    struct task  task;
+    int          tests;
+};
+
+static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed, const char *key,
+                double *values, struct why *why)
+{
+    const struct words *w = p->user;
+    struct task         t = w->task;
+
+    t.mixers = p->arm[arm];
+    t.seed = seed;
+    return track_words(&t, &w->group, w->tests, l, key, values, why);
+}
+
+static struct words settings(const struct lab *l, const char *group)
+{
+    bool         full = lab_form(l) == LAB_FULL;
+    struct words w = {.tests = full ? 512 : 128};
+
+    group_make(&w.group, group);
+    w.task = (struct task){.layers = 1, .width = full ? 64 : 32, .heads = 2,
+                           .batch = full ? 64 : 32, .length = 32, .steps = full ? 4000 : 800,
+                           .lr = 2e-2, .vocab = group_vocab(&w.group), .clip = 1};
+    return w;
+}
+
+/* Does its state turn or reflect, instead of only fading? */
+static bool turns(const char *arm)
+{
+    return strstr(arm, "srope") || strstr(arm, "neg_eig=1");
+}
+
+/* The best arm of those that turn, or of the others, at a range; -1: there is none. */
+static int best_of(const struct panel *p, bool turning, int range)
+{
+    int best = -1;
+
+    for (int a = 0; a < p->arms; a++)
+        if (turns(p->arm[a]) == turning &&
+            (best < 0 || panel_mean(p, a, range) > panel_mean(p, best, range)))
+            best = a;
+    return best;
+}
+
+/* Parity and Z3 commute: turns can follow them, fading cannot. S3 and A5 do not: turns
+ * in a plane cannot either. */
+static void judge(const struct panel *p, const struct words *w, struct lab *l)
+{
+    const bool   commutes = w->group.commutes;
+    const double chance = 1.0 / w->group.order;
+    int          turning = best_of(p, true, TRACK_TWICE);
+    int          fading = best_of(p, false, TRACK_TWICE);
+    char         claim[160], measured[512], yardstick[64], a[32], b[32];
+    bool         follows, fails;
+
+    if (turning < 0 || fading < 0)
+        return;
+    follows = panel_mean(p, turning, TRACK_TWICE) >= 0.9;
+    fails = panel_mean(p, fading, TRACK_TWICE) < chance + 0.1;
+    snprintf(claim, sizeof claim, "%s beyond the training length: one layer that turns or "
+             "reflects %s, layers that only fade cannot", w->group.name,
+             commutes ? "can" : "cannot");
+    snprintf(measured, sizeof measured, "%s %s; %s %s, from %d to %d tokens", p->arm[turning],
+             panel_text(p, turning, TRACK_TWICE, a), p->arm[fading],
+             panel_text(p, fading, TRACK_TWICE, b), w->task.length, 2 * w->task.length);
+    snprintf(yardstick, sizeof yardstick, "0.9 counts as can; guessing %.3f", chance);
+    lab_verdict(l, fails && follows == commutes, claim, measured, yardstick);
+}
+
+static int one_group(struct panel *p, const struct words *w, struct lab *l, struct why *why)
+{
+    struct chart_line chance = {"guessing", 1.0 / w->group.order};
+    int               code = panel_run(p, l, why);
+
+    if (code)
+        return code;
+    panel_table(p, l, &chance, 1);
+    judge(p, w, l);
+    return panel_chart(p, l, &chance, 1, why);
+}
+
+static int run(struct lab *l, struct why *why)
+{
+    struct words      w[GROUPS];
+    struct panel      p[GROUPS];
+    struct panel_arms arms;
+    char              title[GROUPS][64], file[GROUPS][32];
+    int               code = track_exact(l, why);
+
+    if (code || lab_form(l) == LAB_BRIEF)
+        return code;
+    for (int i = 0; i < GROUPS; i++) {
+        w[i] = settings(l, group_names[i]);
+        snprintf(title[i], sizeof title[i], "%s: running products right, by position",
+                 group_names[i]);
+        snprintf(file[i], sizeof file[i], "words-%s", group_names[i]);
+        p[i] = (struct panel){.title = title[i], .name = file[i], .arm = arms.name,
+                              .n = TRACK_RANGES, .x = track_times, .logx = true,
+                              .xlabel = "up to ... times the training length",
+                              .ylabel = "accuracy", .cell = cell, .user = &w[i]};
+    }
+    code = panel_list(&arms, l, standard, &w[0].task, why);
+    for (int i = 0; i < GROUPS; i++) {
+        p[i].arms = arms.n;
+        code = code ? code : panel_open(&p[i], l, why);
+    }
+    for (int i = 0; i < GROUPS; i++)
+        code = code ? code : one_group(&p[i], &w[i], l, why);
+    for (int i = 0; i < GROUPS; i++)
+        panel_close(&p[i]);
+    return code;
+}
+
+const struct experiment experiment_words = {
+    .name    = "words",
+    .claim   = "states that turn or reflect follow parity and Z3 past the training length",
+    .paper   = "word problems of groups, arXiv:2404.08819; arXiv:2511.17388; arXiv:2411.12537",
+    .columns = "quarter,half,once,twice,fourfold",
+    .seeds   = 3,
+    .run     = run,
+    .exact   = true,
+    .arch    = true,
+};
