@@ -1,15 +1,15 @@
 /* Repeating strings: what attention does at any length and a state of fixed size cannot. */
+#include "tools/lab/recall.h"
 #include "tools/lab/strings.h"
-#include "tools/lab/task.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { ARMS = 16, ARM = 128, LENGTHS = 4, TRAINED = 1 };        // length[TRAINED] is the longest trained on
+enum { ARMS = 16, ARM = 128, LENGTHS = 4 };
+enum { TRAINED = 1 };                   // length[TRAINED] is the longest trained on
 
 static const char standard[] = "softmax+none,softmax,gla,mlstm,s6";
-static const char shift[] = "s6(expand=1,state=1)";             // as in mqar, before every arm
+static const char shift[] = RECALL_SHIFT;       // before every arm, as in mqar
 static const int  length[LENGTHS] = {8, 16, 32, 64};
 static const struct strings trained = {26, 4, 16};
 
@@ -198,15 +198,13 @@ static int draw(struct lab *l, const struct table *t, struct why *why)
 
 /* ---- verdicts ------------------------------------------------------------------------------ */
 
-static bool attends(const char *arm) { return !strncmp(arm, "softmax", 7) && !strstr(arm, "window"); }
-
 /* The arm of this kind with the most letters right at length[at], or -1. */
 static int best_of(const struct table *t, bool attention, int at)
 {
     int best = -1;
 
     for (int a = 0; a < t->n; a++)
-        if (attends(t->arm[a]) == attention &&
+        if (task_grows(t->arm[a]) == attention &&
             (best < 0 || t->r[a].letters[at] > t->r[best].letters[at]))
             best = a;
     return best;

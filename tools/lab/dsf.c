@@ -115,10 +115,8 @@ static void judge_state(struct lab *l, const struct table *t)
 
     for (int a = 0; a < t->n; a++)
         for (int b = 0; b < t->n; b++) {
-            bool grows = !strncmp(t->arm[a], "softmax", 7) || !strncmp(t->arm[a], "rela", 4) ||
-                         !strncmp(t->arm[b], "softmax", 7) || !strncmp(t->arm[b], "rela", 4);
-
-            if (grows || t->r[a].state <= t->r[b].state)
+            if (task_grows(t->arm[a]) || task_grows(t->arm[b]) ||
+                t->r[a].state <= t->r[b].state)
                 continue;
             pairs++;
             more_right += t->r[a].right[t->last] > t->r[b].right[t->last];

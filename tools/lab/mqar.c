@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { ARMS = 32 };
 
@@ -23,12 +22,6 @@ struct table {
     struct recall_result r[ARMS];
     int                  n;
 };
-
-/* Does its memory grow with the text? */
-static bool grows(const char *arm)
-{
-    return (!strncmp(arm, "softmax", 7) || !strncmp(arm, "rela", 4)) && !strstr(arm, "window");
-}
 
 static int read_arms(struct lab *l, const struct recall_size *s, struct table *t, struct why *why)
 {
@@ -140,7 +133,7 @@ static void judge_attention(struct lab *l, const struct recall_size *s, const st
     snprintf(line, sizeof line, "at least 99%%; 1/K is %.1f%%",
              100.0 / s->recall.pairs[s->recall.n - 1]);
     for (int a = 0; a < t->n; a++)
-        if (grows(t->arm[a])) {
+        if (task_grows(t->arm[a])) {
             double low = lowest(s, &t->r[a]);
 
             snprintf(measured, sizeof measured, "%s: %.1f%% at its worst K", t->arm[a], 100 * low);
@@ -156,7 +149,7 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
     bool all = true;
 
     for (int a = 0; a < t->n; a++) {
-        if (grows(t->arm[a]))
+        if (task_grows(t->arm[a]))
             continue;
         n++;
         all = all && t->r[a].right[last] < t->r[a].right[0] - 0.01;

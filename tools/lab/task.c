@@ -28,6 +28,19 @@ static int configure(const struct task *t, struct config *c, struct why *why)
     return code;
 }
 
+static size_t state_at(const char *entry, int context)
+{
+    struct mixer_cfg c = {.C = 32, .H = 1, .Hk = 1, .layers = 1, .context = context};
+    struct sizes     s = {0};
+    struct why       why;
+
+    if (!mixer_parse(&c, entry, &why))
+        mixer_sizes(&c, 1, 1, &s);
+    return s.state;
+}
+
+bool task_grows(const char *entry) { return state_at(entry, 128) > state_at(entry, 64); }
+
 int task_check(const struct task *t, struct why *why)
 {
     struct config c;

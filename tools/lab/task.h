@@ -33,6 +33,9 @@ struct task {
     const void *user;
 };
 
+/* Does the decode state of this entry grow with the context, as attention's does? */
+bool task_grows(const char *entry);
+
 /* Do the settings fit together? FAIL_USAGE. */
 int task_check(const struct task *t, struct why *why);
 
