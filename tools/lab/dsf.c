@@ -1,5 +1,5 @@
-/* All mixers on one plot, recall against the size of the state, and the comparisons that the
- * view of mixers as dynamical systems suggests. */
+/* All mixers on one plot, recall against the size of the state, and the comparisons that
+ * the view of mixers as dynamical systems suggests. */
 #include "tools/lab/recall.h"
 
 #include <math.h>
@@ -40,44 +40,60 @@ static void list_arms(struct table *t)
         snprintf(t->arm[t->n++], RECALL_ARM, "%s", more[i]);
 }
 
-/* ---- what is shown ------------------------------------------------------------------------- */
+/* ---- what is shown ---- */
 
-static void say_row(struct lab *l, const struct table *t, const struct recall_size *s, int a)
+static void say_row(struct lab *l, const struct table *t, const struct recall_size *s,
+                    int a)
 {
     char row[128];
     int  n = 0;
 
     for (int i = 0; i < s->recall.n; i++)
-        n += snprintf(row + n, sizeof row - (size_t)n, "  %5.1f%%", 100 * t->r[a].right[i]);
+        n += snprintf(row + n, sizeof row - (size_t)n, "  %5.1f%%",
+                      100 * t->r[a].right[i]);
     lab_say(l, "%-40s %6.1f KiB%s", t->arm[a], t->r[a].state / 1024, row);
 }
 
 static void say_head(struct lab *l, const struct recall_size *s)
 {
-    lab_say(l, "recall of up to %d pairs in %d tokens (weft lab mqar), width %d, %ld steps of %d "
-            "sequences;\naccuracy from the fewest pairs to the most, 1/K would be %.1f%% at the "
-            "most:\n", s->recall.pairs[s->recall.n - 1], s->length, s->width, s->steps, s->batch,
+    lab_say(l,
+            "recall of up to %d pairs in %d tokens (weft lab mqar), width %d, %ld steps "
+            "of %d\nsequences; accuracy from the fewest pairs to the most, where 1/K "
+            "would be %.1f%%:\n",
+            s->recall.pairs[s->recall.n - 1], s->length, s->width, s->steps, s->batch,
             100.0 / s->recall.pairs[s->recall.n - 1]);
 }
 
-static int draw(struct lab *l, const struct recall_size *s, const struct table *t, struct why *why)
+static int draw(struct lab *l, const struct recall_size *s, const struct table *t,
+                struct why *why)
 {
     struct chart_series series[ARMS];
     char                title[64];
     struct chart_line   line = {"1/K", 1.0 / s->recall.pairs[t->last]};
-    struct chart        c = {.title = title, .xlabel = "decode state, bytes",
-                             .ylabel = "accuracy", .logx = 1, .series = series,
-                             .nseries = t->n, .lines = &line, .nlines = 1, .ymin = 0, .ymax = 1};
+    struct chart c = {.title = title,
+                      .xlabel = "decode state, bytes",
+                      .ylabel = "accuracy",
+                      .logx = 1,
+                      .series = series,
+                      .nseries = t->n,
+                      .lines = &line,
+                      .nlines = 1,
+                      .ymin = 0,
+                      .ymax = 1};
 
-    snprintf(title, sizeof title, "Recall of %d pairs against state", s->recall.pairs[t->last]);
+    snprintf(title, sizeof title, "Recall of %d pairs against state",
+             s->recall.pairs[t->last]);
     for (int a = 0; a < t->n; a++)
-        series[a] = (struct chart_series){.name = t->arm[a], .x = &t->r[a].state,
-                                          .y = &t->r[a].right[t->last], .n = 1, .points = 1,
+        series[a] = (struct chart_series){.name = t->arm[a],
+                                          .x = &t->r[a].state,
+                                          .y = &t->r[a].right[t->last],
+                                          .n = 1,
+                                          .points = 1,
                                           .colour = a};
     return lab_chart(l, "dsf", &c, why);
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------ */
+/* ---- verdicts ---- */
 
 static double right(const struct table *t, const char *arm)
 {
@@ -87,8 +103,8 @@ static double right(const struct table *t, const char *arm)
     return NAN;
 }
 
-/* The arms (ending with NULL) recall ever more, in the order given; equal within 1 point is not
- * more. */
+/* The arms (ending with NULL) recall ever more, in the order given; equal within 1 point
+ * is not more. */
 static void judge_order(struct lab *l, const struct table *t, const char *claim,
                         const char *const *arm, const char *yardstick)
 {
@@ -100,14 +116,15 @@ static void judge_order(struct lab *l, const struct table *t, const char *claim,
         double now = right(t, *arm);
 
         holds = holds && now > before + 0.01;
-        n += snprintf(measured + n, sizeof measured - (size_t)n, "%s%s %.1f%%", n ? ", " : "",
-                      *arm, 100 * now);
+        n += snprintf(measured + n, sizeof measured - (size_t)n, "%s%s %.1f%%",
+                      n ? ", " : "", *arm, 100 * now);
         before = now;
     }
     lab_verdict(l, holds, claim, measured, yardstick);
 }
 
-/* Share of pairs of arms with states of fixed size in which the larger state recalls more. */
+/* Share of pairs of arms with states of fixed size in which the larger state recalls
+ * more. */
 static void judge_state(struct lab *l, const struct table *t)
 {
     int  more_right = 0, pairs = 0;
@@ -129,7 +146,8 @@ static void judge_state(struct lab *l, const struct table *t)
 
 static void judge(struct lab *l, const struct recall_size *s, const struct table *t)
 {
-    static const char *const between[] = {"linear", "normattn+none", "softmax+none", NULL};
+    static const char *const between[] = {"linear", "normattn+none", "softmax+none",
+                                          NULL};
     static const char *const expand[] = {more[0], more[1], more[2], "softmax+none", NULL};
     static const char *const eta[] = {"normattn(eta=sigmoid)+none", "normattn+none",
                                       "normattn(eta=exp)+none", NULL};
@@ -138,11 +156,13 @@ static void judge(struct lab *l, const struct recall_size *s, const struct table
 
     snprintf(line, sizeof line, "1/K: %.1f%%", 100.0 / s->recall.pairs[t->last]);
     judge_state(l, t);
-    judge_order(l, t, "normalised attention lies between linear and softmax attention", between,
-                line);
-    judge_order(l, t, "linear attention comes nearer to softmax as its keys widen", expand, line);
-    judge_order(l, t, "the exp normaliser recalls more than softplus, that more than sigmoid", eta,
-                line);
+    judge_order(l, t, "normalised attention lies between linear and softmax attention",
+                between, line);
+    judge_order(l, t, "linear attention comes nearer to softmax as its keys widen",
+                expand, line);
+    judge_order(l, t,
+                "the exp normaliser recalls more than softplus, that more than sigmoid",
+                eta, line);
     judge_order(l, t, "qLSTM recalls more with the reversed sigmoid", reversed, line);
 }
 
@@ -166,7 +186,7 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_dsf = {
     .name = "dsf",
-    .claim = "seen as dynamical systems, mixers recall by the size and form of their state",
+    .claim = "as dynamical systems, mixers recall by the size and form of their state",
     .paper = "Understanding the differences in foundation models, arXiv:2405.15731",
     .columns = RECALL_COLUMNS,
     .seeds = 3,

@@ -23,9 +23,11 @@ struct table {
     int                  n;
 };
 
-static int read_arms(struct lab *l, const struct recall_size *s, struct table *t, struct why *why)
+static int read_arms(struct lab *l, const struct recall_size *s, struct table *t,
+                     struct why *why)
 {
-    for (t->n = 0; t->n < ARMS && lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM); t->n++) {
+    for (t->n = 0; t->n < ARMS && lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM);
+         t->n++) {
         int code = recall_check(s, t->arm[t->n], why);
 
         if (code)
@@ -39,9 +41,10 @@ static void say_head(struct lab *l, const struct recall_size *s)
     char head[128] = "";
     int  n = 0;
 
-    lab_say(l, "%d tokens, vocabulary %d, width %d, %ld steps of %d sequences; every arm follows "
-            "a\nlayer %s; accuracy at the queries:\n", s->length, s->recall.vocab,
-            s->width, s->steps, s->batch, RECALL_SHIFT);
+    lab_say(l,
+            "%d tokens, vocabulary %d, width %d, %ld steps of %d sequences; every arm\n"
+            "follows a layer %s; accuracy at the queries:\n",
+            s->length, s->recall.vocab, s->width, s->steps, s->batch, RECALL_SHIFT);
     for (int i = 0; i < s->recall.n; i++)
         n += snprintf(head + n, sizeof head - (size_t)n, "  K=%-4d", s->recall.pairs[i]);
     lab_say(l, "%-36s %9s %s", "", "state", head);
@@ -60,7 +63,7 @@ static void say_row(struct lab *l, const char *name, const struct recall_size *s
     lab_say(l, "%-36s %9s %s", name, state, row);
 }
 
-/* Answering at random among the values, and naming any of the K values that were shown. */
+/* Answering at random among the values, and naming any of the K that were shown. */
 static void say_yardsticks(struct lab *l, const struct recall_size *s)
 {
     struct recall_result chance = {{0}, 0}, bag = {{0}, 0};
@@ -73,7 +76,7 @@ static void say_yardsticks(struct lab *l, const struct recall_size *s)
     say_row(l, "one of all values, 2/V", s, &chance);
 }
 
-/* ---- charts -------------------------------------------------------------------------------- */
+/* ---- charts ---- */
 
 static int chart_pairs(struct lab *l, const struct recall_size *s, const struct table *t,
                        struct why *why)
@@ -102,11 +105,19 @@ static int chart_state(struct lab *l, const struct recall_size *s, const struct 
     struct chart_series series[ARMS];
     struct chart_line   line = {"1/K", 1.0 / s->recall.pairs[s->recall.n - 1]};
     char                title[64];
-    struct chart        c = {.title = title, .xlabel = "decode state, bytes",
-                             .ylabel = "accuracy", .logx = 1, .series = series,
-                             .nseries = t->n, .lines = &line, .nlines = 1, .ymin = 0, .ymax = 1};
+    struct chart c = {.title = title,
+                      .xlabel = "decode state, bytes",
+                      .ylabel = "accuracy",
+                      .logx = 1,
+                      .series = series,
+                      .nseries = t->n,
+                      .lines = &line,
+                      .nlines = 1,
+                      .ymin = 0,
+                      .ymax = 1};
 
-    snprintf(title, sizeof title, "Recall of %d pairs against state", s->recall.pairs[s->recall.n - 1]);
+    snprintf(title, sizeof title, "Recall of %d pairs against state",
+             s->recall.pairs[s->recall.n - 1]);
     for (int a = 0; a < t->n; a++)
         series[a] = (struct chart_series){.name = t->arm[a], .x = &t->r[a].state,
                                           .y = &t->r[a].right[s->recall.n - 1], .n = 1,
@@ -114,7 +125,7 @@ static int chart_state(struct lab *l, const struct recall_size *s, const struct 
     return lab_chart(l, "mqar-state", &c, why);
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------ */
+/* ---- verdicts ---- */
 
 static double lowest(const struct recall_size *s, const struct recall_result *r)
 {
@@ -126,7 +137,8 @@ static double lowest(const struct recall_size *s, const struct recall_result *r)
 }
 
 /* Full attention recalls every pair, however many. */
-static void judge_attention(struct lab *l, const struct recall_size *s, const struct table *t)
+static void judge_attention(struct lab *l, const struct recall_size *s,
+                            const struct table *t)
 {
     char measured[160], line[64];
 
@@ -136,8 +148,10 @@ static void judge_attention(struct lab *l, const struct recall_size *s, const st
         if (task_grows(t->arm[a])) {
             double low = lowest(s, &t->r[a]);
 
-            snprintf(measured, sizeof measured, "%s: %.1f%% at its worst K", t->arm[a], 100 * low);
-            lab_verdict(l, low >= 0.99, "attention recalls any number of pairs", measured, line);
+            snprintf(measured, sizeof measured, "%s: %.1f%% at its worst K", t->arm[a],
+                     100 * low);
+            lab_verdict(l, low >= 0.99, "attention recalls any number of pairs", measured,
+                        line);
         }
 }
 
@@ -158,11 +172,13 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
     }
     if (!n)
         return;
-    snprintf(measured, sizeof measured, "best of %d: %s, %.1f%% at K=%d and %.1f%% at K=%d", n,
-             t->arm[best], 100 * t->r[best].right[0], s->recall.pairs[0],
-             100 * t->r[best].right[last], s->recall.pairs[last]);
-    lab_verdict(l, all, "every mixer with a state of fixed size recalls less as pairs grow",
-                measured, "each loses more than 1 point from the fewest pairs to the most");
+    snprintf(measured, sizeof measured,
+             "best of %d: %s, %.1f%% at K=%d and %.1f%% at K=%d", n, t->arm[best],
+             100 * t->r[best].right[0], s->recall.pairs[0], 100 * t->r[best].right[last],
+             s->recall.pairs[last]);
+    lab_verdict(
+        l, all, "every mixer with a state of fixed size recalls less as pairs grow",
+        measured, "each loses more than 1 point from the fewest pairs to the most");
 }
 
 static int run(struct lab *l, struct why *why)
