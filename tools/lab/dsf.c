@@ -148,7 +148,7 @@ static void judge(struct lab *l, const struct recall_size *s, const struct table
 {
     static const char *const between[] = {"linear", "normattn+none", "softmax+none",
                                           NULL};
-    static const char *const expand[] = {more[0], more[1], more[2], "softmax+none", NULL};
+    const char *const expand[] = {more[0], more[1], more[2], "softmax+none", NULL};
     static const char *const eta[] = {"normattn(eta=sigmoid)+none", "normattn+none",
                                       "normattn(eta=exp)+none", NULL};
     static const char *const reversed[] = {"qlstm", "qlstm(reversed=1)", NULL};

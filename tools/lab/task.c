@@ -98,8 +98,7 @@ static void gym_close(struct gym *g)
     free(g->tokens);
 }
 
-/* One optimiser step; false when loss or gradient was not finite and nothing was changed.
- */
+/* One optimiser step; false when loss or gradient was not finite: nothing was changed. */
 static bool train_step(const struct task *t, struct model *m, struct gym *g, long step,
                        long update)
 {
