@@ -99,6 +99,8 @@ static const struct { const char *line, *words; } wrong[] = {
     {"lab dsf --arch gla", "dsf takes no --arch"},
     {"lab all --arch gla", "name one experiment"},
     {"lab mqar --seeds 0", "out of range"},
+    {"lab mqar --arch gla,,s6", "parted by commas"},
+    {"lab copy --arch a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a", "1 to 16"},
     {"lab mqar --quick --arch sofmax", "softmax"},
 };
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { ARMS = 16, ARM = 128, LENGTHS = 4 };
+enum { ARM = 128, LENGTHS = 4 };
 enum { TRAINED = 1 };                   // length[TRAINED] is the longest trained on
 
 static const char standard[] = "softmax+none,softmax,gla,mlstm,s6";
@@ -29,8 +29,8 @@ struct result {
 };
 
 struct table {
-    char          arm[ARMS][ARM];
-    struct result r[ARMS];
+    char          arm[LAB_ARMS][ARM];
+    struct result r[LAB_ARMS];
     int           n;
 };
 
@@ -152,9 +152,10 @@ static int read_arms(struct lab *l, const struct size *s, struct table *t,
     struct task task = task_of(s, list, 1);
     int         code = FAIL_NONE;
 
-    for (t->n = 0; !code && t->n < ARMS && lab_arch(l, standard, t->n, t->arm[t->n], ARM);
-         t->n++) {
-        snprintf(list, sizeof list, "%s/%s", shift, t->arm[t->n]);
+    t->n = 0;
+    while (!code && t->n < LAB_ARMS &&
+           lab_arch(l, standard, t->n, t->arm[t->n], ARM)) {
+        snprintf(list, sizeof list, "%s/%s", shift, t->arm[t->n++]);
         code = task_check(&task, why);
     }
     return code;
@@ -197,7 +198,7 @@ static void say_chance(struct lab *l)
 
 static int draw(struct lab *l, const struct table *t, struct why *why)
 {
-    struct chart_series series[ARMS];
+    struct chart_series series[LAB_ARMS];
     struct chart_line   line = {"chance", 1.0 / trained.letters};
     double              x[LENGTHS];
     struct chart        c = {.title = "Copying strings (trained up to 16 letters)",

@@ -71,6 +71,21 @@ bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_
     }
 }
 
+/* 1 to LAB_ARMS entries, none of them empty. */
+static int check_arch(const struct lab *l, struct why *why)
+{
+    char   entry[512];
+    int    n = 0;
+    size_t len = 0;
+
+    while (lab_arch(l, "", n, entry, sizeof entry))
+        len += strlen(entry) + (n++ > 0);
+    if (n < 1 || n > LAB_ARMS || len != strlen(l->ask.arch))
+        return fail(why, FAIL_USAGE, "--arch %.80s: give 1 to %d mixers parted by commas",
+                    l->ask.arch, LAB_ARMS);
+    return FAIL_NONE;
+}
+
 /* ---- the terminal ---- */
 
 static void clear(struct lab *l)
@@ -387,7 +402,9 @@ int lab_run(const struct experiment *e, const struct lab_ask *ask, struct verdic
     snprintf(file, sizeof file, "%s.csv", e->name);
     path_join(l.path, sizeof l.path, ask->out, file);
     l.start = l.shown = wall_seconds();
-    code = dir_make(ask->out, why);
+    code = ask->arch ? check_arch(&l, why) : FAIL_NONE;
+    if (!code)
+        code = dir_make(ask->out, why);
     if (!code)
         code = dir_lock(ask->out, &lock, why);
     if (!code)

@@ -19,7 +19,7 @@
 
 #define EXPERIMENTS(X) X(mqar) X(copy) X(dsf)
 
-enum { LAB_VALUES = 32, LAB_INTERRUPTED = 130 };
+enum { LAB_VALUES = 32, LAB_ARMS = 16, LAB_INTERRUPTED = 130 };
 
 enum form {
     LAB_BRIEF,              // what the tests run: under 20 seconds
@@ -50,7 +50,7 @@ int       lab_seeds(const struct lab *l);
 uint64_t  lab_seed(const struct lab *l, int k);     // the k-th seed
 
 /* Item i of --arch, or when it was not given of `standard`: entries parted by commas
- * outside parentheses. False after the last. */
+ * outside parentheses, LAB_ARMS at most. False after the last. */
 bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_t cap);
 
 /* How many cells are to come: for the time left. */

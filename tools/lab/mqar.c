@@ -4,8 +4,6 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { ARMS = 32 };
-
 static const char standard[] =
     "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm,rglru";
 
@@ -18,22 +16,21 @@ static const double rates[] = {3e-3, 1e-2};
 
 /* The arms and what they did. */
 struct table {
-    char                 arm[ARMS][RECALL_ARM];
-    struct recall_result r[ARMS];
+    char                 arm[LAB_ARMS][RECALL_ARM];
+    struct recall_result r[LAB_ARMS];
     int                  n;
 };
 
 static int read_arms(struct lab *l, const struct recall_size *s, struct table *t,
                      struct why *why)
 {
-    for (t->n = 0; t->n < ARMS && lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM);
-         t->n++) {
-        int code = recall_check(s, t->arm[t->n], why);
+    int code = FAIL_NONE;
 
-        if (code)
-            return code;
-    }
-    return FAIL_NONE;
+    t->n = 0;
+    while (!code && t->n < LAB_ARMS &&
+           lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM))
+        code = recall_check(s, t->arm[t->n++], why);
+    return code;
 }
 
 static void say_head(struct lab *l, const struct recall_size *s)
@@ -81,7 +78,7 @@ static void say_yardsticks(struct lab *l, const struct recall_size *s)
 static int chart_pairs(struct lab *l, const struct recall_size *s, const struct table *t,
                        struct why *why)
 {
-    struct chart_series series[ARMS + 1];
+    struct chart_series series[LAB_ARMS + 1];
     double              x[RECALL_KS], bag[RECALL_KS];
     struct chart        c = {.title = "Recall by number of pairs", .xlabel = "pairs K",
                              .ylabel = "accuracy", .logx = 1, .series = series,
@@ -102,7 +99,7 @@ static int chart_pairs(struct lab *l, const struct recall_size *s, const struct 
 static int chart_state(struct lab *l, const struct recall_size *s, const struct table *t,
                        struct why *why)
 {
-    struct chart_series series[ARMS];
+    struct chart_series series[LAB_ARMS];
     struct chart_line   line = {"1/K", 1.0 / s->recall.pairs[s->recall.n - 1]};
     char                title[64];
     struct chart c = {.title = title,

@@ -36,7 +36,7 @@ struct recall_size {
 /* A short convolution with a skip around a state of one number a channel: what lets every
  * arm see the token before (Based has a convolution there). */
 #define RECALL_SHIFT "s6(expand=1,state=1)"
-#define RECALL_COLUMNS "k1,k2,k3,k4,state"
+#define RECALL_COLUMNS "right1,right2,right3,right4,state"
 
 struct recall_result {
     double right[RECALL_KS];        // at each of recall.pairs; NaN beyond its n
