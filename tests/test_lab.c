@@ -18,7 +18,8 @@ static const char *tmp(void)
     return dir = dir ? dir : rig_tmp();
 }
 
-static const struct ran *lab(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static const struct ran *lab(const char *format, ...)
+    __attribute__((format(printf, 1, 2)));
 
 static const struct ran *lab(const char *format, ...)
 {
@@ -58,7 +59,8 @@ static long file_bytes(const char *name, const char *file)
 START_TEST(every_experiment_runs_and_exact_ones_agree_with_their_yardsticks)
 {
     const struct experiment *e = experiments[_i];
-    const struct ran        *r = lab("lab %s --brief --json --out %s/%s", e->name, tmp(), e->name);
+    const struct ran *r =
+        lab("lab %s --brief --json --out %s/%s", e->name, tmp(), e->name);
     static char              first[sizeof r->out];
     char                     record[64];
     long                     bytes;
@@ -73,8 +75,10 @@ START_TEST(every_experiment_runs_and_exact_ones_agree_with_their_yardsticks)
     ck_assert_msg(bytes > 0, "%s: no record", e->name);
     strcpy(first, r->out);
     r = lab("lab %s --brief --json --out %s/%s", e->name, tmp(), e->name);
-    ck_assert_msg(r->code == 0 && !strcmp(first, r->out), "%s: other results when repeated", e->name);
-    ck_assert_msg(file_bytes(e->name, record) == bytes, "%s: computed a cell twice", e->name);
+    ck_assert_msg(r->code == 0 && !strcmp(first, r->out),
+                  "%s: other results when repeated", e->name);
+    ck_assert_msg(file_bytes(e->name, record) == bytes, "%s: computed a cell twice",
+                  e->name);
 }
 END_TEST
 
@@ -95,6 +99,8 @@ static const struct { const char *line, *words; } wrong[] = {
     {"lab dsf --arch gla", "dsf takes no --arch"},
     {"lab all --arch gla", "name one experiment"},
     {"lab mqar --seeds 0", "out of range"},
+    {"lab mqar --arch gla,,s6", "parted by commas"},
+    {"lab copy --arch a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a", "1 to 16"},
     {"lab mqar --quick --arch sofmax", "softmax"},
 };
 
@@ -115,10 +121,12 @@ static Suite *suite(void)
     Suite *s = suite_create("lab");
     TCase *tc = tcase_create("verb");
 
-    tcase_add_loop_test(tc, every_experiment_runs_and_exact_ones_agree_with_their_yardsticks, 0,
-                        n_experiments);
+    tcase_add_loop_test(tc,
+                        every_experiment_runs_and_exact_ones_agree_with_their_yardsticks,
+                        0, n_experiments);
     tcase_add_test(tc, the_list_names_every_experiment);
-    tcase_add_loop_test(tc, a_mistake_gets_one_line_and_exit_2, 0, sizeof wrong / sizeof *wrong);
+    tcase_add_loop_test(tc, a_mistake_gets_one_line_and_exit_2, 0,
+                        sizeof wrong / sizeof *wrong);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -18,7 +18,7 @@ static char *place(char *dir, size_t cap, const char *name)
     return path_join(dir, cap, tmp, name);
 }
 
-/* ---- recall -------------------------------------------------------------------------------- */
+/* ---- recall ---- */
 
 enum { V = 64, T = 64, MOST = 16 };
 
@@ -94,8 +94,8 @@ static int slot_of(const int32_t *tokens, int K, int j)
     return -1;
 }
 
-/* Pair 0 is asked for in slot i with chance p_i, i^(a - 1) normalised; pair 1 in slot j with
- * sum_i p_i p_j / (1 - p_i) over the others. */
+/* Pair 0 is asked for in slot i with chance p_i, i^(a - 1) normalised; pair 1 in slot j
+ * with sum_i p_i p_j / (1 - p_i) over the others. */
 START_TEST(the_slots_of_the_queries_follow_the_published_law)
 {
     enum { K = 4, SLOTS = (T - 2 * K) / 2, DRAWS = 20000 };
@@ -120,7 +120,8 @@ START_TEST(the_slots_of_the_queries_follow_the_published_law)
 
         for (int j = 0; j < 2; j++)
             ck_assert_msg(fabs(count[j][i] - want[j]) < 4.5 * sqrt(want[j]),
-                          "pair %d in slot %d: %ld times, not %.0f", j, i, count[j][i], want[j]);
+                          "pair %d in slot %d: %ld times, not %.0f", j, i, count[j][i],
+                          want[j]);
     }
 }
 END_TEST
@@ -136,7 +137,8 @@ START_TEST(a_string_is_followed_by_its_copy_and_the_copy_is_wanted)
     for (int s = 0; s < 2; s++) {
         const int32_t *t = tokens + s * ONE, *want = targets + s * ONE;
 
-        ck_assert(t[0] == STRING_BEGIN && t[L + 1] == STRING_TURN && t[ONE - 1] == STRING_END);
+        ck_assert(t[0] == STRING_BEGIN && t[L + 1] == STRING_TURN &&
+                  t[ONE - 1] == STRING_END);
         ck_assert_mem_eq(t + 1, t + L + 2, L * sizeof *t);
         ck_assert_mem_eq(t + 1, want + L + 1, L * sizeof *t);
         for (int i = 0; i < ONE; i++)
@@ -147,7 +149,7 @@ START_TEST(a_string_is_followed_by_its_copy_and_the_copy_is_wanted)
 }
 END_TEST
 
-/* ---- models -------------------------------------------------------------------------------- */
+/* ---- models ---- */
 
 enum { SMALL_V = 9, SMALL_T = 12, SMALL_B = 3, N = SMALL_B * SMALL_T };
 
@@ -216,7 +218,8 @@ START_TEST(a_model_without_mlp_has_the_gradient_of_its_loss)
     for (size_t i = 0; i < s.model.n; i++)
         u[i] = s.pass.dw[i] / (real)norm;
     slope = (loss_along(&s, u, h) - loss_along(&s, u, -h)) / (2 * h);
-    ck_assert_msg(fabs(slope - norm) < 2e-3 * norm, "slope %.6g, gradient %.6g", slope, norm);
+    ck_assert_msg(fabs(slope - norm) < 2e-3 * norm, "slope %.6g, gradient %.6g", slope,
+                  norm);
     free(u);
     small_close(&s);
 }
@@ -248,10 +251,11 @@ START_TEST(the_predicted_token_is_the_one_with_the_fewest_nats)
 }
 END_TEST
 
-/* ---- training ------------------------------------------------------------------------------ */
+/* ---- training ---- */
 
 /* Wanted at every second position: the token two before it. */
-static void fill_lag(const void *user, struct rng *r, int n, int32_t *tokens, int32_t *targets)
+static void fill_lag(const void *user, struct rng *r, int n, int32_t *tokens,
+                     int32_t *targets)
 {
     (void)user;
     for (int t = 0; t < n; t++) {
@@ -265,8 +269,17 @@ static double lag_accuracy[2];
 static int train_lag(struct lab *l, struct why *why)
 {
     struct task t = {
-        .mixers = "s6(expand=1,state=1)", .layers = 1, .width = 32, .heads = 1, .vocab = 8,
-        .batch = 32, .length = 16, .lr = 1e-2, .clip = 1, .seed = 1, .fill = fill_lag,
+        .mixers = "s6(expand=1,state=1)",
+        .layers = 1,
+        .width = 32,
+        .heads = 1,
+        .vocab = 8,
+        .batch = 32,
+        .length = 16,
+        .lr = 1e-2,
+        .clip = 1,
+        .seed = 1,
+        .fill = fill_lag,
     };
     int code = FAIL_NONE;
 
@@ -285,8 +298,8 @@ static int train_lag(struct lab *l, struct why *why)
     return code;
 }
 
-static int run_in(const char *name, enum form form, int (*run)(struct lab *, struct why *),
-                  struct why *why)
+static int run_in(const char *name, enum form form,
+                  int (*run)(struct lab *, struct why *), struct why *why)
 {
     struct experiment e = {"try", "claim", "paper", "a,b", 1, run, false, false};
     char              dir[512];
@@ -310,7 +323,7 @@ START_TEST(a_task_is_learnt_from_its_labelled_positions)
 }
 END_TEST
 
-/* ---- the record ---------------------------------------------------------------------------- */
+/* ---- the record ---- */
 
 static int stop_after, computed;
 

@@ -1,15 +1,15 @@
-/* Repeating strings: what attention does at any length and a state of fixed size cannot. */
+/* Repeating strings: attention does it at any length, a state of fixed size cannot. */
+#include "tools/lab/recall.h"
 #include "tools/lab/strings.h"
-#include "tools/lab/task.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
-enum { ARMS = 16, ARM = 128, LENGTHS = 4, TRAINED = 1 };        // length[TRAINED] is the longest trained on
+enum { ARM = 128, LENGTHS = 4 };
+enum { TRAINED = 1 };                   // length[TRAINED] is the longest trained on
 
 static const char standard[] = "softmax+none,softmax,gla,mlstm,s6";
-static const char shift[] = "s6(expand=1,state=1)";             // as in mqar, before every arm
+static const char shift[] = RECALL_SHIFT;       // before every arm, as in mqar
 static const int  length[LENGTHS] = {8, 16, 32, 64};
 static const struct strings trained = {26, 4, 16};
 
@@ -29,14 +29,15 @@ struct result {
 };
 
 struct table {
-    char          arm[ARMS][ARM];
-    struct result r[ARMS];
+    char          arm[LAB_ARMS][ARM];
+    struct result r[LAB_ARMS];
     int           n;
 };
 
-/* ---- strings ------------------------------------------------------------------------------- */
+/* ---- strings ---- */
 
-void strings_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
+void strings_fill(const void *user, struct rng *r, int T, int32_t *tokens,
+                  int32_t *targets)
 {
     const struct strings *o = user;
     int t = 0;
@@ -62,15 +63,25 @@ void strings_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32
     }
 }
 
-/* ---- one arm ------------------------------------------------------------------------------- */
+/* ---- one arm ---- */
 
 static struct task task_of(const struct size *s, const char *list, uint64_t seed)
 {
     return (struct task){
-        .mixers = list, .layers = 2, .width = s->width, .heads = s->heads,
-        .vocab = STRING_LETTERS + trained.letters, .batch = s->batch,
-        .length = 2 * string_tokens(trained.high), .steps = s->steps, .lr = s->lr,
-        .weight_decay = 0.1, .clip = 1, .seed = seed, .fill = strings_fill, .user = &trained,
+        .mixers = list,
+        .layers = 2,
+        .width = s->width,
+        .heads = s->heads,
+        .vocab = STRING_LETTERS + trained.letters,
+        .batch = s->batch,
+        .length = 2 * string_tokens(trained.high),
+        .steps = s->steps,
+        .lr = s->lr,
+        .weight_decay = 0.1,
+        .clip = 1,
+        .seed = seed,
+        .fill = strings_fill,
+        .user = &trained,
     };
 }
 
@@ -85,7 +96,8 @@ static int test(const struct size *s, const struct task *t, const struct model *
         struct task_count c = {0};
 
         u.user = &one;
-        code = task_test(&u, m, string_tokens(length[i]), s->tests, task_count_each, &c, why);
+        code = task_test(&u, m, string_tokens(length[i]), s->tests, task_count_each, &c,
+                         why);
         out->letters[i] = task_accuracy(&c);
         out->whole[i] = (double)c.whole / (double)c.strings;
     }
@@ -102,8 +114,8 @@ static int run_cell(struct lab *l, const struct size *s, const char *arm, uint64
     int          code;
 
     snprintf(list, sizeof list, "%s/%s", shift, arm);
-    snprintf(key, sizeof key, "%s d%d h%d B%d steps %ld lr %g seed %llu", arm, s->width, s->heads,
-             s->batch, s->steps, s->lr, (unsigned long long)seed);
+    snprintf(key, sizeof key, "%s d%d h%d B%d steps %ld lr %g seed %llu", arm, s->width,
+             s->heads, s->batch, s->steps, s->lr, (unsigned long long)seed);
     if (lab_recall(l, key, out->letters))
         return FAIL_NONE;
     code = task_train(&t, &m, l, key, 1, why);
@@ -114,8 +126,8 @@ static int run_cell(struct lab *l, const struct size *s, const char *arm, uint64
     return code ? code : lab_record(l, key, out->letters, why);
 }
 
-static int run_arm(struct lab *l, const struct size *s, const char *arm, struct result *out,
-                   struct why *why)
+static int run_arm(struct lab *l, const struct size *s, const char *arm,
+                   struct result *out, struct why *why)
 {
     int seeds = lab_seeds(l), code = FAIL_NONE;
 
@@ -133,20 +145,23 @@ static int run_arm(struct lab *l, const struct size *s, const char *arm, struct 
     return code;
 }
 
-static int read_arms(struct lab *l, const struct size *s, struct table *t, struct why *why)
+static int read_arms(struct lab *l, const struct size *s, struct table *t,
+                     struct why *why)
 {
     char        list[ARM + 32];
     struct task task = task_of(s, list, 1);
     int         code = FAIL_NONE;
 
-    for (t->n = 0; !code && t->n < ARMS && lab_arch(l, standard, t->n, t->arm[t->n], ARM); t->n++) {
-        snprintf(list, sizeof list, "%s/%s", shift, t->arm[t->n]);
+    t->n = 0;
+    while (!code && t->n < LAB_ARMS &&
+           lab_arch(l, standard, t->n, t->arm[t->n], ARM)) {
+        snprintf(list, sizeof list, "%s/%s", shift, t->arm[t->n++]);
         code = task_check(&task, why);
     }
     return code;
 }
 
-/* ---- what is shown ------------------------------------------------------------------------- */
+/* ---- what is shown ---- */
 
 static void say_row(struct lab *l, const char *name, const struct result *r)
 {
@@ -154,17 +169,20 @@ static void say_row(struct lab *l, const char *name, const struct result *r)
     int  n = 0;
 
     for (int i = 0; i < LENGTHS; i++)
-        n += snprintf(row + n, sizeof row - (size_t)n, "  %5.1f%% %5.1f%%", 100 * r->letters[i],
-                      100 * r->whole[i]);
+        n += snprintf(row + n, sizeof row - (size_t)n, "  %5.1f%% %5.1f%%",
+                      100 * r->letters[i], 100 * r->whole[i]);
     lab_say(l, "%-16s%s", name, row);
 }
 
 static void say_head(struct lab *l, const struct size *s)
 {
-    lab_say(l, "strings of %d to %d of %d letters, width %d, %ld steps of %d sequences; every arm "
-            "follows\na layer %s; letters right, strings right by length:\n", trained.low,
-            trained.high, trained.letters, s->width, s->steps, s->batch, shift);
-    lab_say(l, "%-16s  %-14d  %-14d  %-14d  %-14d", "", length[0], length[1], length[2], length[3]);
+    lab_say(l,
+            "strings of %d to %d of %d letters, width %d, %ld steps of %d sequences; "
+            "every\narm follows a layer %s; letters right, strings right by length:\n",
+            trained.low, trained.high, trained.letters, s->width, s->steps, s->batch,
+            shift);
+    lab_say(l, "%-16s  %-14d  %-14d  %-14d  %-14d", "", length[0], length[1], length[2],
+            length[3]);
 }
 
 static void say_chance(struct lab *l)
@@ -180,7 +198,7 @@ static void say_chance(struct lab *l)
 
 static int draw(struct lab *l, const struct table *t, struct why *why)
 {
-    struct chart_series series[ARMS];
+    struct chart_series series[LAB_ARMS];
     struct chart_line   line = {"chance", 1.0 / trained.letters};
     double              x[LENGTHS];
     struct chart        c = {.title = "Copying strings (trained up to 16 letters)",
@@ -196,9 +214,7 @@ static int draw(struct lab *l, const struct table *t, struct why *why)
     return lab_chart(l, "copy", &c, why);
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------ */
-
-static bool attends(const char *arm) { return !strncmp(arm, "softmax", 7) && !strstr(arm, "window"); }
+/* ---- verdicts ---- */
 
 /* The arm of this kind with the most letters right at length[at], or -1. */
 static int best_of(const struct table *t, bool attention, int at)
@@ -206,7 +222,7 @@ static int best_of(const struct table *t, bool attention, int at)
     int best = -1;
 
     for (int a = 0; a < t->n; a++)
-        if (attends(t->arm[a]) == attention &&
+        if (task_grows(t->arm[a]) == attention &&
             (best < 0 || t->r[a].letters[at] > t->r[best].letters[at]))
             best = a;
     return best;
@@ -217,14 +233,17 @@ static void judge(struct lab *l, const struct table *t)
     int  a = best_of(t, true, TRAINED), f = best_of(t, false, TRAINED);
     int  far_a = best_of(t, true, LENGTHS - 1), far_f = best_of(t, false, LENGTHS - 1);
     char measured[256], line[64];
+    double far_by;
 
     snprintf(line, sizeof line, "chance: %.1f%% of letters", 100.0 / trained.letters);
     if (a >= 0) {
-        snprintf(measured, sizeof measured, "%s: %.1f%% of letters, %.1f%% of strings of %d",
-                 t->arm[a], 100 * t->r[a].letters[TRAINED], 100 * t->r[a].whole[TRAINED],
+        snprintf(measured, sizeof measured,
+                 "%s: %.1f%% of letters, %.1f%% of strings of %d", t->arm[a],
+                 100 * t->r[a].letters[TRAINED], 100 * t->r[a].whole[TRAINED],
                  length[TRAINED]);
-        lab_verdict(l, t->r[a].letters[TRAINED] > 0.9, "attention copies strings of the lengths "
-                    "trained on (over 90% of letters)", measured, line);
+        lab_verdict(l, t->r[a].letters[TRAINED] > 0.9,
+                    "attention copies strings of trained lengths, over 90% of letters",
+                    measured, line);
     }
     if (a < 0 || f < 0)
         return;
@@ -233,11 +252,13 @@ static void judge(struct lab *l, const struct table *t)
              100 * t->r[f].letters[TRAINED]);
     lab_verdict(l, t->r[a].letters[TRAINED] > t->r[f].letters[TRAINED] + 0.05,
                 "attention copies better than any state of fixed size", measured, line);
+    far_by = t->r[far_a].letters[LENGTHS - 1] - t->r[far_f].letters[LENGTHS - 1];
     snprintf(measured, sizeof measured, "length %d: %s %.1f%%, %s %.1f%% of letters",
              length[LENGTHS - 1], t->arm[far_a], 100 * t->r[far_a].letters[LENGTHS - 1],
              t->arm[far_f], 100 * t->r[far_f].letters[LENGTHS - 1]);
-    lab_verdict(l, t->r[far_a].letters[LENGTHS - 1] > t->r[far_f].letters[LENGTHS - 1] + 0.05,
-                "and does so at four times the length trained on", measured, line);
+    lab_verdict(l, far_by > 0.05,
+                "attention copies better at four times the trained length, too", measured,
+                line);
 }
 
 static int run(struct lab *l, struct why *why)
@@ -262,9 +283,11 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_copy = {
     .name = "copy",
-    .claim = "attention copies strings, also longer than any trained on; a fixed state does not",
+    .claim = "attention copies strings, also longer than any trained on; a fixed state "
+             "does not",
     .paper = "Repeat After Me, arXiv:2402.01032",
-    .columns = "letters8,letters16,letters32,letters64,strings8,strings16,strings32,strings64,state",
+    .columns = "letters8,letters16,letters32,letters64,strings8,strings16,strings32,"
+               "strings64,state",
     .seeds = 3,
     .run = run,
     .arch = true,

@@ -71,7 +71,22 @@ bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_
     }
 }
 
-/* ---- the terminal -------------------------------------------------------------------------- */
+/* 1 to LAB_ARMS entries, none of them empty. */
+static int check_arch(const struct lab *l, struct why *why)
+{
+    char   entry[512];
+    int    n = 0;
+    size_t len = 0;
+
+    while (lab_arch(l, "", n, entry, sizeof entry))
+        len += strlen(entry) + (n++ > 0);
+    if (n < 1 || n > LAB_ARMS || len != strlen(l->ask.arch))
+        return fail(why, FAIL_USAGE, "--arch %.80s: give 1 to %d mixers parted by commas",
+                    l->ask.arch, LAB_ARMS);
+    return FAIL_NONE;
+}
+
+/* ---- the terminal ---- */
 
 static void clear(struct lab *l)
 {
@@ -96,7 +111,8 @@ void lab_say(struct lab *l, const char *format, ...)
 
 void lab_plan(struct lab *l, int cells) { l->planned += cells; }
 
-/* Seconds until all planned cells are done, from those computed in this run; NaN: unknown. */
+/* Seconds until all planned cells are done, from those computed in this run; NaN:
+ * unknown. */
 static double seconds_left(const struct lab *l, double share, double now)
 {
     double work = l->computed + share, left = l->planned - l->met - share;
@@ -126,7 +142,7 @@ bool lab_progress(struct lab *l, const char *key, double share)
     return !interrupted;
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------- */
+/* ---- JSON ---- */
 
 static void print_text(const char *name, const char *text)
 {
@@ -181,7 +197,7 @@ static void print_verdict(const struct verdict *v)
     fflush(stdout);
 }
 
-/* ---- cells --------------------------------------------------------------------------------- */
+/* ---- cells ---- */
 
 static void *need(void *p)
 {
@@ -264,10 +280,10 @@ int lab_record(struct lab *l, const char *key, const double *values, struct why 
     return file_write(l->path, l->text, l->len, why);
 }
 
-/* ---- the record ---------------------------------------------------------------------------- */
+/* ---- the record ---- */
 
-/* One line of the record, form,"key",value,... into the cells when it is of this form; returns
- * the next line, or NULL when this one is not such a line. */
+/* One line of the record, form,"key",value,... into the cells when it is of this form;
+ * returns the next line, or NULL when this one is not such a line. */
 static const char *take_line(struct lab *l, const char *line)
 {
     size_t       form = strcspn(line, ",\n");
@@ -313,12 +329,14 @@ static int read_record(struct lab *l, struct why *why)
     while (line && *line)
         line = take_line(l, line);
     if (!line)
-        return fail(why, FAIL_INPUT, "%s: not a record of this version's %s; remove it, or give "
-                    "another --out", l->path, l->e->name);
+        return fail(why, FAIL_INPUT,
+                    "%s: not a record of this version's %s; remove it, or give "
+                    "another --out",
+                    l->path, l->e->name);
     return FAIL_NONE;
 }
 
-/* ---- results ------------------------------------------------------------------------------- */
+/* ---- results ---- */
 
 void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measured,
                  const char *yardstick)
@@ -328,8 +346,8 @@ void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measu
 
     v->row = need(realloc(v->row, (size_t)(v->n + 1) * sizeof *v->row));
     row = &v->row[v->n++];
-    *row = (struct verdict){l->e->name, holds, need(strdup(claim)), need(strdup(measured)),
-                            need(strdup(yardstick))};
+    *row = (struct verdict){l->e->name, holds, need(strdup(claim)),
+                            need(strdup(measured)), need(strdup(yardstick))};
     if (l->ask.json)
         print_verdict(row);
     lab_say(l, "\n%s: %s\n    measured   %s\n    yardstick  %s",
@@ -362,7 +380,7 @@ int lab_chart(struct lab *l, const char *name, const struct chart *c, struct why
     return code;
 }
 
-/* ---- a run --------------------------------------------------------------------------------- */
+/* ---- a run ---- */
 
 static int count_columns(const char *columns)
 {
@@ -376,14 +394,17 @@ static int count_columns(const char *columns)
 int lab_run(const struct experiment *e, const struct lab_ask *ask, struct verdicts *v,
             struct why *why)
 {
-    struct lab l = {.e = e, .ask = *ask, .verdicts = v, .columns = count_columns(e->columns)};
+    struct lab l = {
+        .e = e, .ask = *ask, .verdicts = v, .columns = count_columns(e->columns)};
     char       file[64];
     int        lock = -1, code;
 
     snprintf(file, sizeof file, "%s.csv", e->name);
     path_join(l.path, sizeof l.path, ask->out, file);
     l.start = l.shown = wall_seconds();
-    code = dir_make(ask->out, why);
+    code = ask->arch ? check_arch(&l, why) : FAIL_NONE;
+    if (!code)
+        code = dir_make(ask->out, why);
     if (!code)
         code = dir_lock(ask->out, &lock, why);
     if (!code)

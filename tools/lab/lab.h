@@ -1,8 +1,8 @@
 /* weft lab: the papers' claims as experiments beside exact or trivial yardsticks.
  *
- * One experiment = one file in tools/lab/ + one word in EXPERIMENTS. It divides its work into
- * cells (one arm, one setting, one seed); a finished cell is remembered in --out, so that the
- * same command after an interruption computes only what is missing.
+ * One experiment = one file in tools/lab/ + one word in EXPERIMENTS. It divides its work
+ * into cells (one arm, one setting, one seed); a finished cell is remembered in --out, so
+ * that the same command after an interruption computes only what is missing.
  *
  *     DIR/NAME.csv      form,cell,<columns>       one line for each cell; the record
  *     DIR/CHART.svg     as lab_chart names them
@@ -21,7 +21,7 @@
     X(slr) X(prompts) X(icl) X(mqar) X(copy) X(words) X(listops)      \
     X(niah) X(convert) X(dsf) X(swax) X(srope)
 
-enum { LAB_VALUES = 32, LAB_INTERRUPTED = 130 };
+enum { LAB_VALUES = 32, LAB_ARMS = 16, LAB_INTERRUPTED = 130 };
 
 enum form {
     LAB_BRIEF,              // what the tests run: under 20 seconds
@@ -35,7 +35,7 @@ struct experiment {
     const char *name;       // weft lab NAME
     const char *claim;      // one line: what the paper says
     const char *paper;
-    const char *columns;    // of a cell's values: "risk,oracle,stderr"; LAB_VALUES at most
+    const char *columns;    // of a cell's values: "risk,stderr"; LAB_VALUES at most
     int seeds;              // by default, in the full form
     int (*run)(struct lab *l, struct why *why);
     bool exact;             // the tests want every verdict of the brief form to hold
@@ -51,34 +51,36 @@ enum form lab_form(const struct lab *l);
 int       lab_seeds(const struct lab *l);
 uint64_t  lab_seed(const struct lab *l, int k);     // the k-th seed
 
-/* Item i of --arch, or when it was not given of `standard`: entries parted by commas outside
- * parentheses. False after the last. */
+/* Item i of --arch, or when it was not given of `standard`: entries parted by commas
+ * outside parentheses, LAB_ARMS at most. False after the last. */
 bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_t cap);
 
 /* How many cells are to come: for the time left. */
 void lab_plan(struct lab *l, int cells);
 
-/* A cell's values: true and filled in when it is already known. Otherwise compute them, call
- * lab_progress now and then (it returns false when the user asked to stop: give up the cell
- * and return LAB_INTERRUPTED), then lab_record. A key holds no '"' and no line break, and says
- * all that sets this cell apart from others of the experiment: arm, sizes, seed. The form is
- * recorded beside it. */
+/* A cell's values: true and filled in when it is already known. Otherwise compute them,
+ * call lab_progress now and then (it returns false when the user asked to stop: give up
+ * the cell and return LAB_INTERRUPTED), then lab_record. A key holds no '"' and no line
+ * break, and says all that sets this cell apart from others of the experiment: arm,
+ * sizes, seed. The form is recorded beside it. */
 bool lab_recall(struct lab *l, const char *key, double *values);
 bool lab_progress(struct lab *l, const char *key, double share);
 int  lab_record(struct lab *l, const char *key, const double *values, struct why *why);
 
-/* A line of the table on stdout; nothing under --json, where cells and verdicts are printed. */
-void lab_say(struct lab *l, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line of the table on stdout; nothing under --json, where cells and verdicts are
+ * printed. */
+void lab_say(struct lab *l, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
-/* A claim, what was measured in this run, its yardstick, and whether the one agrees with the
- * other. `weft lab all` gathers these. */
+/* A claim, what was measured in this run, its yardstick, and whether the one agrees with
+ * the other. `weft lab all` gathers these. */
 void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measured,
                  const char *yardstick);
 
 /* NAME.svg in --out. */
 int lab_chart(struct lab *l, const char *name, const struct chart *c, struct why *why);
 
-/* ---- what the verb uses -------------------------------------------------------------------- */
+/* ---- what the verb uses ---- */
 
 struct lab_ask {
     enum form   form;
@@ -98,8 +100,8 @@ struct verdicts {
     int             n;
 };
 
-/* Run one experiment into ask->out and append its verdicts. The experiment's own failure, or
- * FAIL_INPUT for a record that is not this experiment's, FAIL_WRITE, LAB_INTERRUPTED. */
+/* Run one experiment into ask->out and append its verdicts. The experiment's own failure,
+ * FAIL_INPUT for a record of something else, FAIL_WRITE, LAB_INTERRUPTED. */
 int  lab_run(const struct experiment *e, const struct lab_ask *ask, struct verdicts *v,
              struct why *why);
 void verdicts_free(struct verdicts *v);

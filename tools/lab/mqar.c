@@ -3,9 +3,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
-
-enum { ARMS = 32 };
 
 static const char standard[] =
     "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm,rglru";
@@ -19,26 +16,21 @@ static const double rates[] = {3e-3, 1e-2};
 
 /* The arms and what they did. */
 struct table {
-    char                 arm[ARMS][RECALL_ARM];
-    struct recall_result r[ARMS];
+    char                 arm[LAB_ARMS][RECALL_ARM];
+    struct recall_result r[LAB_ARMS];
     int                  n;
 };
 
-/* Does its memory grow with the text? */
-static bool grows(const char *arm)
+static int read_arms(struct lab *l, const struct recall_size *s, struct table *t,
+                     struct why *why)
 {
-    return (!strncmp(arm, "softmax", 7) || !strncmp(arm, "rela", 4)) && !strstr(arm, "window");
-}
+    int code = FAIL_NONE;
 
-static int read_arms(struct lab *l, const struct recall_size *s, struct table *t, struct why *why)
-{
-    for (t->n = 0; t->n < ARMS && lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM); t->n++) {
-        int code = recall_check(s, t->arm[t->n], why);
-
-        if (code)
-            return code;
-    }
-    return FAIL_NONE;
+    t->n = 0;
+    while (!code && t->n < LAB_ARMS &&
+           lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM))
+        code = recall_check(s, t->arm[t->n++], why);
+    return code;
 }
 
 static void say_head(struct lab *l, const struct recall_size *s)
@@ -46,9 +38,10 @@ static void say_head(struct lab *l, const struct recall_size *s)
     char head[128] = "";
     int  n = 0;
 
-    lab_say(l, "%d tokens, vocabulary %d, width %d, %ld steps of %d sequences; every arm follows "
-            "a\nlayer %s; accuracy at the queries:\n", s->length, s->recall.vocab,
-            s->width, s->steps, s->batch, RECALL_SHIFT);
+    lab_say(l,
+            "%d tokens, vocabulary %d, width %d, %ld steps of %d sequences; every arm\n"
+            "follows a layer %s; accuracy at the queries:\n",
+            s->length, s->recall.vocab, s->width, s->steps, s->batch, RECALL_SHIFT);
     for (int i = 0; i < s->recall.n; i++)
         n += snprintf(head + n, sizeof head - (size_t)n, "  K=%-4d", s->recall.pairs[i]);
     lab_say(l, "%-36s %9s %s", "", "state", head);
@@ -67,7 +60,7 @@ static void say_row(struct lab *l, const char *name, const struct recall_size *s
     lab_say(l, "%-36s %9s %s", name, state, row);
 }
 
-/* Answering at random among the values, and naming any of the K values that were shown. */
+/* Answering at random among the values, and naming any of the K that were shown. */
 static void say_yardsticks(struct lab *l, const struct recall_size *s)
 {
     struct recall_result chance = {{0}, 0}, bag = {{0}, 0};
@@ -80,12 +73,12 @@ static void say_yardsticks(struct lab *l, const struct recall_size *s)
     say_row(l, "one of all values, 2/V", s, &chance);
 }
 
-/* ---- charts -------------------------------------------------------------------------------- */
+/* ---- charts ---- */
 
 static int chart_pairs(struct lab *l, const struct recall_size *s, const struct table *t,
                        struct why *why)
 {
-    struct chart_series series[ARMS + 1];
+    struct chart_series series[LAB_ARMS + 1];
     double              x[RECALL_KS], bag[RECALL_KS];
     struct chart        c = {.title = "Recall by number of pairs", .xlabel = "pairs K",
                              .ylabel = "accuracy", .logx = 1, .series = series,
@@ -106,14 +99,22 @@ static int chart_pairs(struct lab *l, const struct recall_size *s, const struct 
 static int chart_state(struct lab *l, const struct recall_size *s, const struct table *t,
                        struct why *why)
 {
-    struct chart_series series[ARMS];
+    struct chart_series series[LAB_ARMS];
     struct chart_line   line = {"1/K", 1.0 / s->recall.pairs[s->recall.n - 1]};
     char                title[64];
-    struct chart        c = {.title = title, .xlabel = "decode state, bytes",
-                             .ylabel = "accuracy", .logx = 1, .series = series,
-                             .nseries = t->n, .lines = &line, .nlines = 1, .ymin = 0, .ymax = 1};
+    struct chart c = {.title = title,
+                      .xlabel = "decode state, bytes",
+                      .ylabel = "accuracy",
+                      .logx = 1,
+                      .series = series,
+                      .nseries = t->n,
+                      .lines = &line,
+                      .nlines = 1,
+                      .ymin = 0,
+                      .ymax = 1};
 
-    snprintf(title, sizeof title, "Recall of %d pairs against state", s->recall.pairs[s->recall.n - 1]);
+    snprintf(title, sizeof title, "Recall of %d pairs against state",
+             s->recall.pairs[s->recall.n - 1]);
     for (int a = 0; a < t->n; a++)
         series[a] = (struct chart_series){.name = t->arm[a], .x = &t->r[a].state,
                                           .y = &t->r[a].right[s->recall.n - 1], .n = 1,
@@ -121,7 +122,7 @@ static int chart_state(struct lab *l, const struct recall_size *s, const struct 
     return lab_chart(l, "mqar-state", &c, why);
 }
 
-/* ---- verdicts ------------------------------------------------------------------------------ */
+/* ---- verdicts ---- */
 
 static double lowest(const struct recall_size *s, const struct recall_result *r)
 {
@@ -133,18 +134,21 @@ static double lowest(const struct recall_size *s, const struct recall_result *r)
 }
 
 /* Full attention recalls every pair, however many. */
-static void judge_attention(struct lab *l, const struct recall_size *s, const struct table *t)
+static void judge_attention(struct lab *l, const struct recall_size *s,
+                            const struct table *t)
 {
     char measured[160], line[64];
 
     snprintf(line, sizeof line, "at least 99%%; 1/K is %.1f%%",
              100.0 / s->recall.pairs[s->recall.n - 1]);
     for (int a = 0; a < t->n; a++)
-        if (grows(t->arm[a])) {
+        if (task_grows(t->arm[a])) {
             double low = lowest(s, &t->r[a]);
 
-            snprintf(measured, sizeof measured, "%s: %.1f%% at its worst K", t->arm[a], 100 * low);
-            lab_verdict(l, low >= 0.99, "attention recalls any number of pairs", measured, line);
+            snprintf(measured, sizeof measured, "%s: %.1f%% at its worst K", t->arm[a],
+                     100 * low);
+            lab_verdict(l, low >= 0.99, "attention recalls any number of pairs", measured,
+                        line);
         }
 }
 
@@ -156,7 +160,7 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
     bool all = true;
 
     for (int a = 0; a < t->n; a++) {
-        if (grows(t->arm[a]))
+        if (task_grows(t->arm[a]))
             continue;
         n++;
         all = all && t->r[a].right[last] < t->r[a].right[0] - 0.01;
@@ -165,11 +169,13 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
     }
     if (!n)
         return;
-    snprintf(measured, sizeof measured, "best of %d: %s, %.1f%% at K=%d and %.1f%% at K=%d", n,
-             t->arm[best], 100 * t->r[best].right[0], s->recall.pairs[0],
-             100 * t->r[best].right[last], s->recall.pairs[last]);
-    lab_verdict(l, all, "every mixer with a state of fixed size recalls less as pairs grow",
-                measured, "each loses more than 1 point from the fewest pairs to the most");
+    snprintf(measured, sizeof measured,
+             "best of %d: %s, %.1f%% at K=%d and %.1f%% at K=%d", n, t->arm[best],
+             100 * t->r[best].right[0], s->recall.pairs[0], 100 * t->r[best].right[last],
+             s->recall.pairs[last]);
+    lab_verdict(
+        l, all, "every mixer with a state of fixed size recalls less as pairs grow",
+        measured, "each loses more than 1 point from the fewest pairs to the most");
 }
 
 static int run(struct lab *l, struct why *why)

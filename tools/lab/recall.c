@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the generator ------------------------------------------------------------------------- */
+/* ---- the generator ---- */
 
-/* K slots of n in the order drawn: the K largest of log p_i + Gumbel noise, largest first, have
- * the law of drawing one after the other without replacement. */
+/* K slots of n in the order drawn: the K largest of log p_i + Gumbel noise, largest
+ * first, have the law of drawing one after the other without replacement. */
 static void draw_slots(struct rng *r, int *slot, int K, int n)
 {
     const double a = 0.01;
@@ -25,7 +25,8 @@ static void draw_slots(struct rng *r, int *slot, int K, int n)
     }
 }
 
-void recall_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
+void recall_fill(const void *user, struct rng *r, int T, int32_t *tokens,
+                 int32_t *targets)
 {
     const struct recall *o = user;
     int        K = o->pairs[rng_below(r, (uint64_t)o->n)], half = o->vocab / 2;
@@ -48,14 +49,24 @@ void recall_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_
     }
 }
 
-/* ---- one arm ------------------------------------------------------------------------------- */
+/* ---- one arm ---- */
 
 static struct task task_of(const struct recall_size *s, const char *list, uint64_t seed)
 {
     return (struct task){
-        .mixers = list, .layers = 2, .width = s->width, .heads = s->heads,
-        .vocab = s->recall.vocab, .batch = s->batch, .length = s->length, .steps = s->steps,
-        .lr = s->lr, .weight_decay = 0.1, .clip = 1, .seed = seed, .fill = recall_fill,
+        .mixers = list,
+        .layers = 2,
+        .width = s->width,
+        .heads = s->heads,
+        .vocab = s->recall.vocab,
+        .batch = s->batch,
+        .length = s->length,
+        .steps = s->steps,
+        .lr = s->lr,
+        .weight_decay = 0.1,
+        .clip = 1,
+        .seed = seed,
+        .fill = recall_fill,
         .user = &s->recall,
     };
 }
@@ -82,7 +93,8 @@ static int test(const struct recall_size *s, const struct task *t, const struct 
     for (int i = 0; i < RECALL_KS; i++)
         out->right[i] = NAN;
     for (int i = 0; !code && i < s->recall.n; i++) {
-        struct recall     only = {.vocab = s->recall.vocab, .pairs = {s->recall.pairs[i]}, .n = 1};
+        struct recall only = {
+            .vocab = s->recall.vocab, .pairs = {s->recall.pairs[i]}, .n = 1};
         struct task       u = *t;
         struct task_count c = {0};
 
@@ -94,8 +106,8 @@ static int test(const struct recall_size *s, const struct task *t, const struct 
     return code;
 }
 
-int recall_cell(struct lab *l, const struct recall_size *s, const char *arm, uint64_t seed,
-                struct recall_result *out, struct why *why)
+int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
+                uint64_t seed, struct recall_result *out, struct why *why)
 {
     char         list[RECALL_ARM + 32], key[RECALL_ARM + 96];
     double       values[RECALL_KS + 1];
@@ -104,9 +116,10 @@ int recall_cell(struct lab *l, const struct recall_size *s, const char *arm, uin
     int          code = FAIL_NONE;
 
     mixers_of(arm, list, sizeof list);
-    snprintf(key, sizeof key, "%s V%d T%d K%d-%d d%d h%d B%d steps %ld lr %g seed %llu", arm,
-             s->recall.vocab, s->length, s->recall.pairs[0], s->recall.pairs[s->recall.n - 1],
-             s->width, s->heads, s->batch, s->steps, s->lr, (unsigned long long)seed);
+    snprintf(key, sizeof key, "%s V%d T%d K%d-%d d%d h%d B%d steps %ld lr %g seed %llu",
+             arm, s->recall.vocab, s->length, s->recall.pairs[0],
+             s->recall.pairs[s->recall.n - 1], s->width, s->heads, s->batch, s->steps,
+             s->lr, (unsigned long long)seed);
     if (!lab_recall(l, key, values)) {
         code = task_train(&t, &m, l, key, 1, why);
         if (code)
@@ -140,8 +153,8 @@ static int mean_over_seeds(struct lab *l, const struct recall_size *s, const cha
     return code;
 }
 
-int recall_arm(struct lab *l, const struct recall_size *s, const double *rates, int n_rates,
-               const char *arm, struct recall_result *out, struct why *why)
+int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
+               int n_rates, const char *arm, struct recall_result *out, struct why *why)
 {
     int last = s->recall.n - 1, code = FAIL_NONE;
 

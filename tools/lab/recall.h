@@ -1,12 +1,13 @@
-/* Multi-query associative recall, as Zoology generates it (arXiv:2312.04927; multiquery_ar.py):
+/* Multi-query associative recall, as Zoology generates it (arXiv:2312.04927;
+ * multiquery_ar.py):
  *
  *     k1 v1 k2 v2 ... kK vK | q . q . . . q .          T tokens, '.' is token 0
  *
- * Keys are K different ones of 1 .. V/2 - 1, values K different ones of V/2 .. V - 1. After the
- * 2K tokens of the context there are (T - 2K) / 2 slots of two tokens; slot i = 1, 2, ... has
- * weight i^(a - 1), a = 0.01, and K slots are drawn one after the other without replacement. Key
- * j stands at the first token of the j-th slot drawn, and its value is the answer wanted there;
- * the value itself is never shown again.
+ * Keys are K different ones of 1 .. V/2 - 1, values K different ones of V/2 .. V - 1.
+ * After the 2K tokens of the context there are (T - 2K) / 2 slots of two tokens; slot i =
+ * 1, 2, ... has weight i^(a - 1), a = 0.01, and K slots are drawn one after the other
+ * without replacement. Key j stands at the first token of the j-th slot drawn, and its
+ * value is the answer wanted there; the value itself is never shown again.
  */
 #ifndef WEFT_RECALL_H
 #define WEFT_RECALL_H
@@ -15,26 +16,27 @@
 
 enum { RECALL_PAIRS = 64, RECALL_SLOTS = 1024, RECALL_KS = 4, RECALL_ARM = 128 };
 
-/* user of recall_fill: a sequence takes one of these numbers of pairs, with equal chance. T is
- * even and at least 4 times each, V at least 4 times. */
+/* user of recall_fill: a sequence takes one of these numbers of pairs, with equal chance.
+ * T is even and at least 4 times each, V at least 4 times. */
 struct recall {
     int vocab;
     int pairs[RECALL_KS], n;
 };
-void recall_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
+void recall_fill(const void *user, struct rng *r, int T, int32_t *tokens,
+                 int32_t *targets);
 
-/* One model trained on a mixture of numbers of pairs and tested on each, blocks without an MLP:
- * the first is RECALL_SHIFT for every arm, the second the arm. */
+/* One model trained on a mixture of numbers of pairs and tested on each, blocks without
+ * an MLP: the first is RECALL_SHIFT for every arm, the second the arm. */
 struct recall_size {
     struct recall recall;
     int           length, width, heads, batch, tests;
     long          steps;
     double        lr;
 };
-/* A short convolution with a skip around a state of one number a channel: what lets every arm
- * see the token before (Based has a convolution there). */
+/* A short convolution with a skip around a state of one number a channel: what lets every
+ * arm see the token before (Based has a convolution there). */
 #define RECALL_SHIFT "s6(expand=1,state=1)"
-#define RECALL_COLUMNS "k1,k2,k3,k4,state"
+#define RECALL_COLUMNS "right1,right2,right3,right4,state"
 
 struct recall_result {
     double right[RECALL_KS];        // at each of recall.pairs; NaN beyond its n
@@ -45,12 +47,12 @@ struct recall_result {
 int recall_check(const struct recall_size *s, const char *arm, struct why *why);
 
 /* The cell of this arm and seed: recalled, or trained, tested and recorded. */
-int recall_cell(struct lab *l, const struct recall_size *s, const char *arm, uint64_t seed,
-                struct recall_result *out, struct why *why);
+int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
+                uint64_t seed, struct recall_result *out, struct why *why);
 
-/* The mean over the seeds, with the learning rates of `rates` (n_rates) tried and the best mean
- * at the largest number of pairs kept. */
-int recall_arm(struct lab *l, const struct recall_size *s, const double *rates, int n_rates,
-               const char *arm, struct recall_result *out, struct why *why);
+/* The mean over the seeds, with the learning rates of `rates` (n_rates) tried and the
+ * best mean at the largest number of pairs kept. */
+int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
+               int n_rates, const char *arm, struct recall_result *out, struct why *why);
 
 #endif

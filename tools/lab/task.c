@@ -19,7 +19,8 @@ static int configure(const struct task *t, struct config *c, struct why *why)
     config_defaults(c);
     c->layers = t->layers, c->width = t->width, c->heads = t->heads, c->vocab = t->vocab;
     c->context = t->length, c->batch = t->batch, c->steps = t->steps;
-    c->lr = t->lr, c->weight_decay = t->weight_decay, c->clip = t->clip, c->seed = t->seed;
+    c->lr = t->lr, c->weight_decay = t->weight_decay, c->clip = t->clip,
+    c->seed = t->seed;
     c->warmup = 0.1, c->window_short = t->window_short, c->window_p = t->window_p;
     code = config_set(c, "mixers", t->mixers, why);
     if (!code)
@@ -27,6 +28,19 @@ static int configure(const struct task *t, struct config *c, struct why *why)
     c->mlp = t->mlp;
     return code;
 }
+
+static size_t state_at(const char *entry, int context)
+{
+    struct mixer_cfg c = {.C = 32, .H = 1, .Hk = 1, .layers = 1, .context = context};
+    struct sizes     s = {0};
+    struct why       why;
+
+    if (!mixer_parse(&c, entry, &why))
+        mixer_sizes(&c, 1, 1, &s);
+    return s.state;
+}
+
+bool task_grows(const char *entry) { return state_at(entry, 128) > state_at(entry, 64); }
 
 int task_check(const struct task *t, struct why *why)
 {
@@ -36,8 +50,8 @@ int task_check(const struct task *t, struct why *why)
 }
 
 /* Sequences first, first + 1, ... into (B, T). */
-static void fill_batch(const struct task *t, uint64_t first, int B, int T, int32_t *tokens,
-                       int32_t *targets)
+static void fill_batch(const struct task *t, uint64_t first, int B, int T,
+                       int32_t *tokens, int32_t *targets)
 {
     #pragma omp parallel for schedule(static)
     for (int b = 0; b < B; b++) {
@@ -47,7 +61,7 @@ static void fill_batch(const struct task *t, uint64_t first, int B, int T, int32
     }
 }
 
-/* ---- training ------------------------------------------------------------------------------ */
+/* ---- training ---- */
 
 /* What training needs besides the model. */
 struct gym {
@@ -57,7 +71,8 @@ struct gym {
     int32_t     *tokens, *targets;  // (B, T), one allocation at tokens
 };
 
-static int gym_open(struct gym *g, const struct task *t, const struct model *m, struct why *why)
+static int gym_open(struct gym *g, const struct task *t, const struct model *m,
+                    struct why *why)
 {
     size_t n = (size_t)t->batch * t->length;
 
@@ -83,14 +98,17 @@ static void gym_close(struct gym *g)
     free(g->tokens);
 }
 
-/* One optimiser step; false when loss or gradient was not finite and nothing was changed. */
-static bool train_step(const struct task *t, struct model *m, struct gym *g, long step, long update)
+/* One optimiser step; false when loss or gradient was not finite: nothing was changed. */
+static bool train_step(const struct task *t, struct model *m, struct gym *g, long step,
+                       long update)
 {
     struct adamw o = {m->cfg.beta1, m->cfg.beta2, 1e-8, t->weight_decay, t->clip};
     double       loss, norm;
 
-    fill_batch(t, (uint64_t)step * (uint64_t)t->batch, t->batch, t->length, g->tokens, g->targets);
-    loss = model_step(m, &g->pass, g->tokens, g->targets, schedule_window(&m->cfg, step), 1);
+    fill_batch(t, (uint64_t)step * (uint64_t)t->batch, t->batch, t->length, g->tokens,
+               g->targets);
+    loss =
+        model_step(m, &g->pass, g->tokens, g->targets, schedule_window(&m->cfg, step), 1);
     norm = adamw_norm(m, g->pass.dw);
     if (!isfinite(loss) || !isfinite(norm)) {
         memset(g->pass.dw, 0, g->bytes);
@@ -100,8 +118,8 @@ static bool train_step(const struct task *t, struct model *m, struct gym *g, lon
     return true;
 }
 
-static int train_steps(const struct task *t, struct model *m, struct gym *g, struct lab *l,
-                       const char *key, double share, struct why *why)
+static int train_steps(const struct task *t, struct model *m, struct gym *g,
+                       struct lab *l, const char *key, double share, struct why *why)
 {
     long updates = 0, bad = 0;
 
@@ -113,8 +131,10 @@ static int train_steps(const struct task *t, struct model *m, struct gym *g, str
         if (train_step(t, m, g, step, updates + 1))
             updates++, bad = 0;
         else if (++bad >= TRAINER_PATIENCE)
-            return fail(why, FAIL_DIVERGED, "%s: no finite gradient in %d steps; this arm needs "
-                        "a smaller learning rate than %g", key, TRAINER_PATIENCE, t->lr);
+            return fail(why, FAIL_DIVERGED,
+                        "%s: no finite gradient in %d steps; this arm needs "
+                        "a smaller learning rate than %g",
+                        key, TRAINER_PATIENCE, t->lr);
     }
     if (t->mark)
         t->mark(t->marker, m, t->steps);
@@ -145,7 +165,7 @@ int task_train(const struct task *t, struct model *m, struct lab *l, const char 
     return code;
 }
 
-/* ---- testing ------------------------------------------------------------------------------- */
+/* ---- testing ---- */
 
 int task_test(const struct task *t, const struct model *m, int T, int n, task_each each,
               void *user, struct why *why)
@@ -165,7 +185,8 @@ int task_test(const struct task *t, const struct model *m, int T, int n, task_ea
         fill_batch(t, held_out + (uint64_t)at, now, T, tokens, targets);
         model_predict(m, &p, now, T, tokens, targets, best);
         for (int b = 0; b < now; b++)
-            each(user, T, tokens + (size_t)b * T, targets + (size_t)b * T, best + (size_t)b * T);
+            each(user, T, tokens + (size_t)b * T, targets + (size_t)b * T,
+                 best + (size_t)b * T);
     }
     pass_close(&p);
     free(tokens);

@@ -1,5 +1,5 @@
-/* Small models on synthetic tasks: fresh sequences at every step, the loss and the accuracy only
- * at labelled positions.
+/* Small models on synthetic tasks: fresh sequences at every step, the loss and the
+ * accuracy only at labelled positions.
  *
  *     struct task t = {.mixers = "softmax(window=4)/gla", .layers = 2, .width = 64, ...,
  *                      .fill = draw, .user = &settings};
@@ -13,8 +13,8 @@
 #include "model/model.h"
 #include "tools/lab/lab.h"
 
-/* One sequence into tokens and targets (T); targets[t] is the answer wanted at position t, -1:
- * none. Called from several threads. */
+/* One sequence into tokens and targets (T); targets[t] is the answer wanted at position
+ * t, -1: none. Called from several threads. */
 typedef void (*task_fill)(const void *user, struct rng *r, int T, int32_t *tokens,
                           int32_t *targets);
 
@@ -25,7 +25,7 @@ struct task {
     int         vocab;
     int         batch, length;      // sequences of a step, tokens of each
     long        steps;
-    double      lr, weight_decay, clip;         // cosine, warm-up over a tenth of the steps
+    double lr, weight_decay, clip;  // cosine, warm-up over a tenth of the steps
     int         window_short;       // drawn with chance window_p, as in training text
     double      window_p;
     uint64_t    seed;
@@ -37,18 +37,22 @@ struct task {
     void       *marker;
 };
 
+/* Does the decode state of this entry grow with the context, as attention's does? */
+bool task_grows(const char *entry);
+
 /* Do the settings fit together? FAIL_USAGE. */
 int task_check(const struct task *t, struct why *why);
 
-/* Train a model; it is the caller's to close. Tells lab_progress shares from 0 to `share`.
- * FAIL_USAGE, FAIL_INPUT, FAIL_DIVERGED, LAB_INTERRUPTED; then there is nothing to close. */
+/* Train a model; it is the caller's to close. Tells lab_progress shares from 0 to
+ * `share`. FAIL_USAGE, FAIL_INPUT, FAIL_DIVERGED, LAB_INTERRUPTED; then there is nothing
+ * to close. */
 int task_train(const struct task *t, struct model *m, struct lab *l, const char *key,
                double share, struct why *why);
 
-/* What the model answers on n sequences of T tokens that training never saw: each is called with
- * every one in turn; best (T) is the likeliest token where targets >= 0. */
-typedef void (*task_each)(void *user, int T, const int32_t *tokens, const int32_t *targets,
-                          const int32_t *best);
+/* What the model answers on n sequences of T tokens that training never saw: each is
+ * called with every one in turn; best (T) is the likeliest token where targets >= 0. */
+typedef void (*task_each)(void *user, int T, const int32_t *tokens,
+                          const int32_t *targets, const int32_t *best);
 int task_test(const struct task *t, const struct model *m, int T, int n, task_each each,
               void *user, struct why *why);
 
@@ -61,7 +65,8 @@ void   task_count_each(void *user, int T, const int32_t *tokens, const int32_t *
                        const int32_t *best);
 double task_accuracy(const struct task_count *c);       // right / asked
 
-/* task_each by position: user is a struct task_places whose arrays hold T entries, zeroed. */
+/* task_each by position: user is a struct task_places whose arrays hold T entries,
+ * zeroed. */
 struct task_places {
     long *asked, *right;            // (T)
 };

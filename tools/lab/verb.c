@@ -15,8 +15,10 @@ static const char help[] =
     "weft lab all --quick                  every one, then one table\n"
     "\n"
     "Each experiment measures a claim of a paper beside exact or trivial yardsticks and\n"
-    "says whether it holds here. DIR/NAME.csv keeps every finished cell, so that the same\n"
-    "command continues after Ctrl-C (exit code 130) and computes nothing twice; charts are\n"
+    "says whether it holds here. DIR/NAME.csv keeps every finished cell, so that the "
+    "same\n"
+    "command continues after Ctrl-C (exit code 130) and computes nothing twice; charts "
+    "are\n"
     "written beside it. Remove DIR to measure anew.\n";
 
 static void list(void)
@@ -57,7 +59,8 @@ static void run(const struct cli *c, const struct experiment *e, struct lab_ask 
     fflush(stdout);
     code = lab_run(e, &ask, v, &why);
     if (code == LAB_INTERRUPTED)
-        cli_die(c, code, "interrupted; what is finished is in %s, the same command continues",
+        cli_die(c, code,
+                "interrupted; what is finished is in %s, the same command continues",
                 dir);
     if (code)
         cli_fail(c, code, &why);
@@ -68,7 +71,8 @@ static void run(const struct cli *c, const struct experiment *e, struct lab_ask 
 
 static void summary(const struct verdicts *v)
 {
-    puts("\n| experiment | claim | measured | yardstick | verdict |\n|---|---|---|---|---|");
+    puts("\n| experiment | claim | measured | yardstick | verdict "
+         "|\n|---|---|---|---|---|");
     for (int i = 0; i < v->n; i++)
         printf("| %s | %s | %s | %s | %s |\n", v->row[i].name, v->row[i].claim,
                v->row[i].measured, v->row[i].yardstick,
@@ -111,14 +115,27 @@ int lab_main(int argc, char **argv)
     bool              quick = false, brief = false;
     const char       *out = NULL;
     const struct flag flags[] = {
-        {.name = "quick", .about = "a smaller form, under three minutes on two cores", .on = &quick},
+        {.name = "quick",
+         .about = "a smaller form, under three minutes on two cores",
+         .on = &quick},
         {.name = "brief", .on = &brief},
-        {.name = "seeds", .value = "K", .about = "repetitions (quick: 1; otherwise mostly 3)",
-         .number = &ask.seeds, .min = 1, .max = 1000},
-        {.name = "arch", .value = "A,B", .about = "mixers to compare, where the experiment takes them",
+        {.name = "seeds",
+         .value = "K",
+         .about = "repetitions (quick: 1; otherwise mostly 3)",
+         .number = &ask.seeds,
+         .min = 1,
+         .max = 1000},
+        {.name = "arch",
+         .value = "A,B",
+         .about = "mixers to compare, where the experiment takes them",
          .text = &ask.arch},
-        {.name = "json", .about = "one object per line: cells, then verdicts", .on = &ask.json},
-        {.name = "out", .value = "DIR", .about = "where records and charts go (lab/NAME)", .text = &out},
+        {.name = "json",
+         .about = "one object per line: cells, then verdicts",
+         .on = &ask.json},
+        {.name = "out",
+         .value = "DIR",
+         .about = "where records and charts go (lab/NAME)",
+         .text = &out},
         {0},
     };
     struct cli c = {.verb = "lab", .help = help, .flags = flags};
