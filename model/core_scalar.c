@@ -498,3 +498,10 @@ void scalar_backward(const struct scalar *c, const struct scalar_grad *g, const 
                       h);
         }
 }
+
+double scalar_flops(int T, int dk, int dv)
+{
+    double n = T < L ? T : L;
+
+    return 2 * n * (dk + dv) + 4.0 * dk * dv;
+}

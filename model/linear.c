@@ -19,9 +19,17 @@ enum {
     DOT_ROWS = 32,          // rows of w that a thread takes at once when decoding
 };
 
+_Thread_local uint64_t linear_madds;
+
+static void count(int m, int n, int k)
+{
+    linear_madds += (uint64_t)m * (uint64_t)n * (uint64_t)k;
+}
+
 void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
+    count(m, n, k);
     GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, alpha, a, (int)lda, b, (int)ldb,
          beta, c, (int)ldc);
 }
@@ -29,6 +37,7 @@ void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
 void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
+    count(m, n, k);
     GEMM(CblasRowMajor, CblasNoTrans, CblasNoTrans, m, n, k, alpha, a, (int)lda, b, (int)ldb,
          beta, c, (int)ldc);
 }
@@ -36,6 +45,7 @@ void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
 void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
+    count(m, n, k);
     GEMM(CblasRowMajor, CblasTrans, CblasNoTrans, m, n, k, alpha, a, (int)lda, b, (int)ldb,
          beta, c, (int)ldc);
 }

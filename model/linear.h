@@ -10,6 +10,7 @@
 #include "model/real.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* y = x wᵀ.   x (n, in), w (out, in), y (n, out). Few rows (decoding) run without BLAS. */
 void linear_forward(real *y, const real *x, const real *w, long n, int in, int out);
@@ -26,6 +27,9 @@ void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
              int m, int n, int k, real alpha, real beta);       // a (m, k), b (k, n)
 void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta);       // a (k, m) transposed, b (k, n)
+
+/* Multiply-adds of every product that this thread has run: what flops() is held to. */
+extern _Thread_local uint64_t linear_madds;
 
 /* Rows of a tile for a product over n rows. */
 int linear_tile(long n);
