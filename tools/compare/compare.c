@@ -351,7 +351,6 @@ static int run_all(struct comparison *c, struct why *why)
     int code = 0;
 
     c->trials = c->n * (c->seeds + (c->sweep ? SWEEP : 0));
-    c->began = wall_seconds();
     for (int i = 0; c->sweep && i < c->n; i++) {
         for (int k = 0; !code && k < SWEEP; k++)
             code = trial_run(c, &c->arch[i].sweep[k], why);

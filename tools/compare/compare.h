@@ -16,12 +16,12 @@
 #include "train/setup.h"
 #include "tools/compare/stats.h"
 
-enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 3, CURVE = 12, LOSSES = 48 };
-enum { CURVE_TOKENS = 1 << 14, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200 };
+enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 3, CURVE = 10, LOSSES = 48 };
+enum { CURVE_TOKENS = 1 << 13, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200 };
 
 enum match { MATCH_PARAMS, MATCH_FLOPS, MATCH_NONE };
 
-/* Validation while training, at about CURVE points, and the training loss in LOSSES bins. */
+/* Validation while training, at CURVE points, and the training loss in LOSSES bins. */
 struct curve {
     int    n, losses;
     double tokens[2 * CURVE], flops[2 * CURVE], seconds[2 * CURVE], bpb[2 * CURVE];
@@ -36,12 +36,12 @@ struct trial {
     char     dir[1024];
     bool     done;
     char     failed[256];               // done, but without a result: why
-    double   bpb, nats, error;          // of the validation text; error: of bpb, over windows
+    double   bpb, nats, error;          // of the validation text; error: of bpb
     double   tokens, flops, steps;
     double   seconds;                   // of optimiser steps
     double   wall;                      // of everything, for the time left
     double   decode;                    // tokens/s of one sequence
-    double   stories;                   // share of written stories that hold, NAN: unknown
+    double   stories;                   // share of them that hold, NAN: unknown
     double   bucket[SCORE_BUCKETS];     // nats a token by log2 of the position, NAN: none
     char     sample[SAMPLE];            // UTF-8
     struct curve curve;
@@ -51,7 +51,7 @@ struct arch {
     char          name[512];            // as it was asked for
     char          slug[96];             // its directory
     struct config cfg;                  // matched; lr as chosen
-    double        params, flops;        // forward and backward of a token, no window drawn
+    double        params, flops;        // flops: of training on a token
     double        state;                // bytes of a sequence being written
     char          failed[256];          // why it cannot be trained at all, ""
     struct trial  sweep[SWEEP];
@@ -78,7 +78,8 @@ struct comparison {
 
     // the view, see view.c
     int            done, trials;
-    double         began, shown, unit[MOST_ARCHS];      // seconds of a whole trial, 0: unknown
+    double         shown;               // when
+    double         unit[MOST_ARCHS];    // seconds of a whole trial, 0: unknown
     double         bits;                                // last validation
     const struct trial *now;
     double         now_began;
@@ -91,7 +92,7 @@ struct comparison {
 /* Split --arch at commas outside parentheses into c->arch[].name and slug. FAIL_USAGE. */
 int entries_split(struct comparison *c, const char *list, struct why *why);
 
-/* Settings of every architecture, before the vocabulary is known. FAIL_USAGE, FAIL_INPUT. */
+/* Settings of all, before the vocabulary is known. FAIL_USAGE, FAIL_INPUT. */
 int entries_settle(struct comparison *c, const struct sources *from, struct why *why);
 
 /* With the vocabulary: match sizes to the first, count. FAIL_USAGE: no size matches.
@@ -126,9 +127,8 @@ json_t *result_json(const struct comparison *c, const struct trial *t);
 void view_begin(struct comparison *c, const struct trial *t);
 void view_step(void *c, const struct log_line *line);
 void view_end(struct comparison *c, const struct trial *t);
-void view_phase(struct comparison *c, const char *what);
 void view_clear(struct comparison *c);
-void trial_label(const struct comparison *c, const struct trial *t, char *buf, size_t cap);
+
 
 /* ---- table.c, report.c, html.c ---- */
 

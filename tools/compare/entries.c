@@ -128,8 +128,8 @@ static int solve_width(double with, double without, int mlp, double want)
     return STEP * (int)floor((want - without) / each / STEP + 1 + 0.5);
 }
 
-/* Bring a (its settings as asked for) to the size `want` by the MLP's width, then, where the
- * mixer alone is too large, by narrower models. */
+/* Bring a (its settings as asked for) to the size `want` by the MLP's width, then, where
+ * the mixer alone is too large, by narrower models. */
 static int fit(const struct comparison *c, struct arch *a, double want, struct why *why)
 {
     struct config asked = a->cfg;

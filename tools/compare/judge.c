@@ -80,7 +80,8 @@ static void add_piece(struct page *p, const struct tokenizer *k, int32_t token)
     p->len += len;
 }
 
-/* Write S documents of at most n tokens with the sampler's defaults; *speed: steps a second. */
+/* Write S documents of at most n tokens with the sampler's defaults; *speed: steps a
+ * second. */
 static int write_pages(const struct setup *s, int S, int n, uint64_t seed,
                        struct page *page, double *speed, struct why *why)
 {

@@ -26,14 +26,18 @@ int report_save(const struct comparison *c, const char *name, FILE *f, char **te
 
 void report_budget(const struct comparison *c, char *buf, size_t cap)
 {
-    char time[32];
+    char text[32];
 
-    format_time(time, sizeof time, c->amount);
     if (c->budget == BUDGET_FOR)
-        snprintf(buf, cap, "%s of training", time);
+        format_time(text, sizeof text, c->amount);
+    else if (c->budget == BUDGET_TOKENS)
+        format_count(text, sizeof text, c->amount);
     else
-        snprintf(buf, cap, "%.3g %s", c->amount,
-                 c->budget == BUDGET_FLOPS ? "FLOPs" : "tokens");
+        snprintf(text, sizeof text, "%.3g", c->amount);
+    snprintf(buf, cap, "%s %s", text,
+             c->budget == BUDGET_FOR      ? "of training"
+             : c->budget == BUDGET_TOKENS ? "tokens"
+                                          : "FLOPs");
 }
 
 /* ---- what it means ---- */

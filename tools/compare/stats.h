@@ -11,8 +11,8 @@ struct mean {
 /* Of the n values that are finite. */
 struct mean mean_of(const double *x, int n);
 
-/* Student's t: the probability that |t| is at least as large by chance, with `freedom` > 0
- * degrees of freedom:  I_{v/(v + t²)}(v/2, 1/2). */
+/* Student's t: the probability that |t| is at least as large by chance, with v = freedom:
+ * I_{v/(v + t²)}(v/2, 1/2). */
 double student_p(double t, double freedom);
 
 /* The regularised incomplete beta function I_x(a, b), 0 <= x <= 1. */
@@ -25,8 +25,8 @@ struct paired {
 };
 struct paired paired_test(const double *x, const double *y, int n);
 
-/* Holm's correction for n tests made together, in place: the i-th smallest p is multiplied
- * by n - i + 1, and no p may be below a smaller one's. NAN is left out. */
+/* Holm's correction for n tests made together, in place: the i-th smallest p is
+ * multiplied by n - i + 1, and none falls below a smaller one's. NAN is left out. */
 void holm(double *p, int n);
 
 #endif

@@ -91,7 +91,8 @@ static double time_left(const struct comparison *c, double share)
 
 /* ---- events ---- */
 
-void trial_label(const struct comparison *c, const struct trial *t, char *buf, size_t cap)
+static void trial_label(const struct comparison *c, const struct trial *t, char *buf,
+                        size_t cap)
 {
     const char *name = c->arch[t->arch].name;
 
@@ -106,15 +107,6 @@ void view_begin(struct comparison *c, const struct trial *t)
     c->now = t;
     c->now_began = wall_seconds();
     c->bits = NAN;
-}
-
-void view_phase(struct comparison *c, const char *what)
-{
-    char label[256];
-
-    trial_label(c, c->now, label, sizeof label);
-    if (term_live())
-        show(c, false, "[%d/%d] %s: %s", c->done + 1, c->trials, label, what);
 }
 
 void view_step(void *user, const struct log_line *line)
