@@ -22,11 +22,12 @@ _weft() {
     case $prev in
     --arch) words=$(_weft_mixers "$weft") ;;
     --size) words='nano mini small base' ;;
+    --match) words='params flops none' ;;
     --tokenizer) words='unigram bpe bytes' ;;
     help) words=$(_weft_words "$weft" '') ;;
     *)  case $verb:$cur in
         :*|data:*|*:-*) words=$(_weft_words "$weft" "$verb") ;;
-        train:*) words=$(_weft_settings "$weft") ;;
+        train:*|compare:*) words=$(_weft_settings "$weft") ;;
         esac ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))

@@ -143,6 +143,7 @@ void plots_write(const struct comparison *c, FILE *f);
 
 /* The plain sentences, one after the other, each ended by a line break. */
 void report_conclude(const struct comparison *c, FILE *f);
+void report_p(char *buf, size_t cap, double p);           // 0.034, or "" for NAN
 void report_budget(const struct comparison *c, char *buf, size_t cap);  // "2e12 FLOPs"
 
 /* f, an open_memstream of text, becomes OUT/name. */

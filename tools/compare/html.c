@@ -102,7 +102,7 @@ static void write_row(const struct comparison *c, const struct arch *a, bool bes
         mean_cell(f, a->bpb, "%.4f");
         mean_cell(f, a == c->arch ? none : a->against.diff, "%+.4f");
         if (isfinite(a->p))
-            snprintf(text, sizeof text, "%.3f", a->p);
+            report_p(text, sizeof text, a->p);
         cell(f, text);
         snprintf(text, sizeof text, "%.1f", a->seconds.mean);
         cell(f, text);

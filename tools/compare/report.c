@@ -40,6 +40,14 @@ void report_budget(const struct comparison *c, char *buf, size_t cap)
                                           : "FLOPs");
 }
 
+void report_p(char *buf, size_t cap, double p)
+{
+    if (p < 0.001)
+        snprintf(buf, cap, "<0.001");
+    else
+        snprintf(buf, cap, isfinite(p) ? "%.3f" : "", p);
+}
+
 /* ---- what it means ---- */
 
 enum verdict { BETTER, WORSE, OPEN };
@@ -140,7 +148,7 @@ void report_conclude(const struct comparison *c, FILE *f)
 
 static void markdown_row(const struct comparison *c, const struct arch *a, FILE *f)
 {
-    char params[16], flops[16], speed[16], decode[16], state[16];
+    char params[16], flops[16], speed[16], decode[16], state[16], p[16];
 
     format_count(params, sizeof params, a->params);
     format_count(flops, sizeof flops, a->flops);
@@ -158,8 +166,8 @@ static void markdown_row(const struct comparison *c, const struct arch *a, FILE 
     if (a != c->arch && a->against.diff.n)
         fprintf(f, "%+.4f", a->against.diff.mean);
     fputs(" | ", f);
-    if (isfinite(a->p))
-        fprintf(f, "%.3f", a->p);
+    report_p(p, sizeof p, a->p);
+    fputs(p, f);
     format_count(speed, sizeof speed, a->speed.mean);
     format_count(decode, sizeof decode, a->decode.mean);
     fprintf(f, " | %s | %.1f | %s | %s | %s |", flops, a->seconds.mean, speed, decode,

@@ -86,14 +86,14 @@ static void print_row(const struct comparison *c, const struct arch *a, int wide
     if (a != c->arch && a->against.diff.n)
         format_mean(diff, sizeof diff, a->against.diff, "+");
     if (isfinite(a->p))
-        snprintf(p, sizeof p, "%.3f", a->p);
+        report_p(p, sizeof p, a->p);
     format_count(speed, sizeof speed, a->speed.mean);
     format_count(decode, sizeof decode, a->decode.mean);
     format_bytes(state, sizeof state, a->state);
     if (isfinite(a->stories.mean))
         snprintf(story, sizeof story, "%6.0f%%", 100 * a->stories.mean);
     // "±" is one column and two bytes
-    fprintf(f, "%-*s  %6s  %-*s  %-*s  %5s  %7s  %7s  %9s%s", wide, a->name, params,
+    fprintf(f, "%-*s  %6s  %-*s  %-*s  %6s  %7s  %7s  %9s%s", wide, a->name, params,
             15 + (strchr(bpb, 'b') == NULL && isfinite(a->bpb.error)), bpb,
             16 + (*diff && isfinite(a->against.diff.error)), diff, p, speed, decode,
             state, story);
@@ -109,7 +109,7 @@ void table_print(const struct comparison *c, FILE *f)
 
     for (int i = 0; i < c->n; i++)
         wide = (int)strlen(c->arch[i].name) > wide ? (int)strlen(c->arch[i].name) : wide;
-    fprintf(f, "%-*s  %6s  %-15s  %-16s  %5s  %7s  %7s  %9s%s\n", wide, "architecture",
+    fprintf(f, "%-*s  %6s  %-15s  %-16s  %6s  %7s  %7s  %9s%s\n", wide, "architecture",
             "params", "bits/byte", "against the 1st", "p", "train/s", "write/s", "state",
             stories ? "  stories" : "");
     for (int i = 0; i < c->n; i++)
