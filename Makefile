@@ -2,6 +2,7 @@
 #
 #   make              build/release/bin/weft (and weft-train, weft-infer beside it)
 #   make demo         install what is missing, build, train on built-in stories, let it write
+#   make compare-demo eight architectures on the stories at equal compute, in a quarter of an hour
 #   make test         install what is missing, build, run every test
 #   make check        the tests again under AddressSanitizer and UBSan
 #   make deps         install what is missing; silent when all is there
@@ -143,6 +144,15 @@ demo: deps
 	@$(MAKE) -s --no-print-directory -j$$(nproc) MODE=$(MODE) all
 	@WEFT=$O/bin/weft tools/demo.sh
 
+# Three seeds of each; an interrupted demo goes on when it is called again.
+DEMO_ARCHS := softmax,linear,gla,mlstm,swax,metala,deltanet,ssd
+compare-demo: deps
+	@$(MAKE) -s --no-print-directory -j$$(nproc) MODE=$(MODE) all
+	@mkdir -p runs
+	@[ -e runs/stories.txt ] || $O/bin/weft data stories --bytes 3M --out runs/stories.txt
+	$O/bin/weft compare runs/stories.txt --arch $(DEMO_ARCHS) --size nano --flops 2e12 \
+	  --seeds 3 --out runs/compare-demo
+
 recording: $O/bin/weft
 	@mkdir -p docs
 	WEFT=$O/bin/weft tools/recording.sh docs/recording.svg
@@ -169,6 +179,6 @@ install: $O/bin/weft
 clean:
 	rm -rf build
 
-.PHONY: all demo recording test run-tests run-double check layers deps install clean
+.PHONY: all demo compare-demo recording test run-tests run-double check layers deps install clean
 .SECONDARY:
 -include $(patsubst %.o,%.d,$(LIBO) $(TOOLO) $(MAINO) $(RIGO) $(TESTX:%=%.c.o))

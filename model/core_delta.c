@@ -355,3 +355,12 @@ void delta_backward(const struct delta *c, const struct delta_grad *g, const rea
             head_back(&u, c, g, d_o, kept + i * head_kept(c), i / c->H, i % c->H);
     }
 }
+
+/* q and k against the keys of the chunk; the solve; against u; against the state; and the
+ * state's own update. */
+double delta_flops(int T, int dk, int dv)
+{
+    double n = T < L ? T : L;
+
+    return 4 * n * dk + (n - 1) * dv + 2 * n * dv + 6.0 * dk * dv;
+}

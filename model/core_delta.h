@@ -43,6 +43,10 @@ size_t delta_kept(const struct delta *c);               // from forward to backw
 size_t delta_scratch(const struct delta *c, bool back); // of backward, or the other two
 size_t delta_state(const struct delta *c);              // of one sequence, for any B and T
 
+/* FLOPs of forward for a token and head, T in the sequence: the products and solves that
+ * run. */
+double delta_flops(int T, int dk, int dv);
+
 /* o from an empty state. */
 void delta_forward(const struct delta *c, real *o, real *kept, real *scratch);
 

@@ -172,3 +172,10 @@ void scalar_extend(const struct scalar *c, void *const *state, size_t at, real *
             }
         }
 }
+
+double scalar_flops(int T, int dk, int dv)
+{
+    double n = T < L ? T : L;
+
+    return 2 * n * (dk + dv) + 4.0 * dk * dv;
+}

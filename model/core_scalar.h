@@ -63,6 +63,10 @@ size_t scalar_kept(const struct scalar *c);     // from forward to backward
 size_t scalar_scratch(const struct scalar *c);  // of backward; the others need none
 size_t scalar_state(const struct scalar *c);    // of one sequence, independent of B and T
 
+/* FLOPs of forward for a token and head, T in the sequence: the products that run, the
+ * square blocks of a chunk whole. */
+double scalar_flops(int T, int dk, int dv);
+
 /* o from an empty state. */
 void scalar_forward(const struct scalar *c, real *o, real *kept);
 

@@ -326,3 +326,11 @@ void vector_backward(const struct vector *c, const struct vector_grad *g, const 
         for (int h = 0; h < c->H; h++)
             head_back(c, g, d_o, kept, &s, b, h);
 }
+
+/* Of the weights within a chunk only those below the diagonal are formed. */
+double vector_flops(int T, int dk, int dv)
+{
+    double n = T < CHUNK ? T : CHUNK;
+
+    return (n + 1) * dk + 2 * n * dv + 4.0 * dk * dv;
+}

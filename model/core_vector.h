@@ -37,6 +37,9 @@ size_t vector_kept(const struct vector *c);         // from forward to backward
 size_t vector_scratch(const struct vector *c);      // of backward; forward and extend need none
 size_t vector_state(const struct vector *c);        // of one sequence, independent of B and T
 
+/* FLOPs of forward for a token and head, T in the sequence: the products that run. */
+double vector_flops(int T, int dk, int dv);
+
 /* o from an empty state. */
 void vector_forward(const struct vector *c, real *o, real *kept);
 

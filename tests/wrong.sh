@@ -309,6 +309,20 @@ wait $pid 2> null || true
 exec 9>&-
 wrong 3 'repeat the command' train --resume begun/stdin
 
+# A comparison: each is refused in a line, and what is there stays.
+same="--out new/compare $tiny"
+wrong 2 "did you mean 'gla'?" compare keep/text.txt --arch softmax,glaa --tokens 1k $same
+wrong 2 "did you mean 'swax'?" compare keep/text.txt --arch softmax,swxa --tokens 1k $same
+wrong 2 'two architectures or more' compare keep/text.txt --arch softmax --tokens 1k $same
+wrong 2 'one budget for each run' compare keep/text.txt --arch softmax,gla $same
+wrong 2 'too small for one step' compare keep/data --arch softmax,gla --tokens 3 $same
+wrong 2 'too small for one step' compare keep/data --arch softmax,gla --flops 10 $same
+wrong 2 'is not a comparison' compare keep/data --arch softmax,gla --tokens 1k --out keep/run $tiny
+wrong 3 'no such file' compare none.txt --arch softmax,gla --tokens 1k $same
+wrong 3 'text' compare one.txt --arch softmax,gla --tokens 1k $same
+wrong 3 'fewer than one window' compare keep/data --arch softmax,gla --tokens 100k $same \
+    context=8192
+
 # Divergence: exit 4, and the last good checkpoint is kept, however many steps follow it.
 steep='warmup=0 clip=0 lr=10 weight_decay=10 checkpoint_every=1 keep=2'
 wrong 4 'the last good checkpoint is begun/steep/ckpt-' \

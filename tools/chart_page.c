@@ -144,7 +144,11 @@ void chart_bars(FILE *f, const char *title, const char *xlabel,
         const struct chart_bar *b = &bars[i];
         double y = TOP + STEP * i, w = most > 0 ? room * b->value / most : 0;
 
-        fprintf(f, "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">", left - 8, y + 14);
+        fprintf(f, "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\"", left - 8, y + 14);
+        if (6.5 * chart_columns(b->name) > left - 8)
+            fprintf(f, " textLength=\"%.1f\" lengthAdjust=\"spacingAndGlyphs\"",
+                    left - 12);
+        fputc('>', f);
         chart_text(f, b->name);
         fprintf(f, "</text><g class=\"%s\">", chart_colour(b->colour));
         if (isfinite(b->value)) {

@@ -22,6 +22,7 @@ static const struct verb {
     {"data", data_main, "tokenize text into a dataset; write the built-in stories"},
     {"info", info_main, "describe a dataset, a run, or the mixers (--arch)"},
     {"verify", verify_main, "check every hash of a dataset, a run or a checkpoint"},
+    {"compare", compare_main, "which architecture wins on a text at equal compute"},
     {"lab", lab_main, "the papers' claims as experiments beside exact yardsticks"},
     {"bench", bench_main, "measure this machine, and training and decoding on it"},
 };

@@ -5,6 +5,7 @@
 int data_main(int argc, char **argv);       // weft data build | stories
 int info_main(int argc, char **argv);       // weft info PATH | --arch [NAME]
 int verify_main(int argc, char **argv);     // weft verify PATH
+int compare_main(int argc, char **argv);    // weft compare INPUT --arch A,B,...
 int bench_main(int argc, char **argv);      // weft bench
 int lab_main(int argc, char **argv);        // weft lab [NAME | all]
 

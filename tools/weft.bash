@@ -23,11 +23,12 @@ _weft() {
     --arch) words=$(_weft_mixers "$weft") ;;
     --from|--resume) ;;
     --size) words='nano mini small base' ;;
+    --match) words='params flops none' ;;
     --tokenizer) words='unigram bpe bytes' ;;
     help) words=$(_weft_words "$weft" '') ;;
     *)  case $verb:$cur in
         :*|data:*|*:-*) words=$(_weft_words "$weft" "$verb") ;;
-        train:*) words=$(_weft_settings "$weft") ;;
+        train:*|compare:*) words=$(_weft_settings "$weft") ;;
         lab:*) words="$("$weft" lab | sed -n 's/^\([a-z]\{1,\}\)  .*/\1/p') all" ;;
         esac ;;
     esac

@@ -10,7 +10,8 @@ static const struct preset {
 };
 
 static const char *const sizes[] = {"nano", "mini", "small", "base"};
-enum { N_SIZES = sizeof sizes / sizeof *sizes };
+#define ONE_MORE(name) +1
+enum { N_SIZES = sizeof sizes / sizeof *sizes, KNOWN = MIXERS(ONE_MORE) };
 
 const char *preset_find(const char *name)
 {
@@ -48,12 +49,32 @@ static bool lists_several(const char *arch)
     return false;
 }
 
+/* The preset that is nearer to an unknown name than any mixer is, or NULL. */
+static const char *near_preset(const char *arch)
+{
+    const char *near, *names[KNOWN + sizeof presets / sizeof *presets];
+    int         n = 0;
+
+    for (; n < KNOWN; n++)
+        names[n] = mixers[n]->name;
+    for (const struct preset *p = presets; p->name; p++)
+        if (strstr(p->text, "mixers"))
+            names[n++] = p->name;
+    near = nearest_name(arch, names, n);
+    for (int i = 0; near && i < KNOWN; i++)
+        if (near == names[i])
+            near = NULL;
+    return near;
+}
+
 static int apply_arch(struct config *c, const char *arch, struct why *why)
 {
-    const char *text = preset_find(arch);
+    const char *text = preset_find(arch), *near = text ? NULL : near_preset(arch);
 
     if (text)
         return config_parse(c, text, arch, preset_find, why);
+    if (near)
+        return fail(why, FAIL_USAGE, "--arch %s: did you mean '%s'?", arch, near);
     if (lists_several(arch))
         return fail(why, FAIL_USAGE,
                     "--arch %s: one architecture at a time; layers of different "

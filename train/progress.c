@@ -36,6 +36,8 @@ void progress_say(struct progress *p, const char *format, ...)
     char    line[LINE + 1024];
     va_list args;
 
+    if (p->watch)
+        return;
     va_start(args, format);
     int n = vsnprintf(line, sizeof line - 1, format, args);
     va_end(args);
@@ -191,6 +193,7 @@ void progress_open(struct progress *p, long steps, long first, const struct data
         .live = term_live(), .steps = steps, .first = first, .step = first, .peak = peak,
         .loss = NAN, .bpb = NAN, .seconds = NAN, .zstd = d->zstd_bpb,
         .floor = d->floor_bpb, .start = wall_seconds(), .shown = wall_seconds(),
+        .watch = p->watch, .user = p->user,
     };
 }
 
@@ -225,6 +228,10 @@ void progress_step(struct progress *p, const struct log_line *line)
     p->seconds = blend(p->seconds, s->seconds, share);
     p->tokens = line->tok_s * s->seconds;
     p->flops = s->flops;
+    if (p->watch) {
+        p->watch(p->user, line);
+        return;
+    }
     if (now - p->shown < (p->live ? redraw : plain_every))
         return;
     p->shown = now;
@@ -274,6 +281,8 @@ void progress_sample(struct progress *p, long step, const char *text, size_t len
     struct stream *out;
     int            width = term_width() - 8;
 
+    if (p->watch)
+        return;
     progress_say(p, "%ssample at step %ld:%s", term_color() ? "\033[1m" : "", step,
                  term_color() ? "\033[0m" : "");
     out = stream_open(stderr, true, NULL, 0);

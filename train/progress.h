@@ -26,6 +26,9 @@ struct progress {
     double peak;                // FLOP/s of this machine
     double shown;               // when something was last shown
     char   phase[64];           // of preparing the data, last shown
+    /* (optional) is told of every step; then nothing is shown here. */
+    void (*watch)(void *user, const struct log_line *line);
+    void  *user;
 };
 
 void progress_open(struct progress *p, long steps, long first, const struct dataset *d,

@@ -262,7 +262,8 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * c->C * (10.0 * c->C + 4.0 * c->H + 7.0 * width(c));
+    return (double)T * (c->C * (10.0 * c->C + 4.0 * c->H) +
+                        c->H * delta_flops(T, width(c), width(c)));
 }
 
 /* The eigenvalues of e^g (I - beta k k'), |k| = 1. */

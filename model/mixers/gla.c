@@ -257,7 +257,7 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
     (void)window;
     return T * (2.0 * c->C * (n_row(c) + n_v(c)) + low + (has_conv(c) ? conv : 0) +
-                5.0 * n_k(c) * dv_of(c));
+                c->H * vector_flops(T, dk_of(c), dv_of(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

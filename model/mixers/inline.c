@@ -274,7 +274,8 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     double C = c->C, e = width(c), w = taps(c);
 
     (void)window;
-    return T * (8 * C * C + 4 * C * e + (w > 0 ? 2 * C * e * (1 + w) + 2 * w * C : 0));
+    return T * (8 * C * C + c->H * scalar_flops(T, width(c), width(c)) +
+                (w > 0 ? 2 * C * e * (1 + w) + 2 * w * C : 0));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

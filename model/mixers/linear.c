@@ -327,7 +327,7 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
     (void)window;
     return T * (2.0 * c->C * (double)(row(c) + outs(c)) + map +
-                4 * H * m * (dv_of(c) + normalised(c)));
+                H * scalar_flops(T, m_of(c), dv_of(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

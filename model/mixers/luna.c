@@ -256,10 +256,11 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 /* Projections, u, psi as the network it is, writing and reading the state. */
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
-    double C = c->C, m = m_of(c), e = width(c), L = channels(c), n = hidden(c);
+    double C = c->C, m = m_of(c), e = width(c), L = channels(c);
 
     (void)window;
-    return T * (8 * C * C + c->H * (4 * m * e + 4 * m * n * (1 + L) + 4 * m * L * (e + 1)));
+    return T * (8 * C * C + c->H * (4 * m * e + 4 * m * L +
+                                    scalar_flops(T, m_of(c) * channels(c), width(c))));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

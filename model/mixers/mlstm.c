@@ -202,7 +202,8 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (2.0 * c->C * (row(c) + n_v(c)) + 5.0 * n_k(c) * dv_of(c));
+    return (double)T * (2.0 * c->C * (row(c) + n_v(c)) +
+                        c->H * scalar_flops(T, dk_of(c), dv_of(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

@@ -186,9 +186,10 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     double C = c->C;
+    int    e = c->C / c->H;
 
     (void)window;
-    return T * (8 * C * C + 4 * C * C / c->H + 2 * C * c->H);
+    return T * (8 * C * C + 2 * C * c->H + c->H * scalar_flops(T, e, e));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

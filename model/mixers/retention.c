@@ -111,7 +111,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * c->C * (10.0 * c->C + 5.0 * width(c));
+    return (double)T * (10.0 * c->C * c->C + c->H * scalar_flops(T, width(c), width(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

@@ -312,7 +312,8 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (2.0 * c->C * (row(c) + inner(c)) + 5.0 * inner(c) * n_of(c));
+    return (double)T * (2.0 * c->C * (row(c) + inner(c)) +
+                        c->H * scalar_flops(T, n_of(c), p_of(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

@@ -1,0 +1,153 @@
+/* weft compare: which architecture wins on a text at equal compute.
+ *
+ *     OUT/compare.json            what is compared; another comparison is refused here
+ *     OUT/data/                   the text, tokenized once
+ *     OUT/ARCH/seed-K/            a run as weft train makes them, and result.json
+ *     OUT/ARCH/lr-X/              the sweep's, on a quarter of the budget
+ *     OUT/results.csv, results.jsonl, report.md, report.html
+ *
+ * A run with result.json is finished; any other goes on from its newest checkpoint.
+ */
+#ifndef WEFT_COMPARE_H
+#define WEFT_COMPARE_H
+
+#include "infer/score.h"
+#include "train/presets.h"
+#include "train/setup.h"
+#include "tools/compare/stats.h"
+
+enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 3, CURVE = 10, LOSSES = 48 };
+enum { CURVE_TOKENS = 1 << 13, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200 };
+
+enum match { MATCH_PARAMS, MATCH_FLOPS, MATCH_NONE };
+
+/* Validation while training, at CURVE points, and the training loss in LOSSES bins. */
+struct curve {
+    int    n, losses;
+    double tokens[2 * CURVE], flops[2 * CURVE], seconds[2 * CURVE], bpb[2 * CURVE];
+    double loss_tokens[LOSSES], loss[LOSSES];       // nats a token
+};
+
+/* One architecture with one seed (or one learning rate of the sweep). */
+struct trial {
+    int      arch;                      // index
+    uint64_t seed;
+    double   lr, share;                 // share of the budget: 1, or 1/4 in the sweep
+    char     dir[1024];
+    bool     done;
+    char     failed[256];               // done, but without a result: why
+    double   bpb, nats, error;          // of the validation text; error: of bpb
+    double   tokens, flops, steps;
+    double   seconds;                   // of optimiser steps
+    double   wall;                      // of everything, for the time left
+    double   decode;                    // tokens/s of one sequence
+    double   stories;                   // share of them that hold, NAN: unknown
+    double   bucket[SCORE_BUCKETS];     // nats a token by log2 of the position, NAN: none
+    char     sample[SAMPLE];            // UTF-8
+    struct curve curve;
+};
+
+struct arch {
+    char          name[512];            // as it was asked for
+    char          slug[96];             // its directory
+    struct config cfg;                  // matched; lr as chosen
+    double        params, flops;        // flops: of training on a token
+    double        state;                // bytes of a sequence being written
+    char          failed[256];          // why it cannot be trained at all, ""
+    struct trial  sweep[SWEEP];
+    struct trial  trial[MOST_SEEDS];
+
+    // over the seeds, see gather()
+    struct mean   bpb, tokens, steps, seconds, speed, decode, stories;
+    struct paired against;              // the first architecture
+    double        p;                    // of that, corrected for all the tests; NAN
+};
+
+struct comparison {
+    char           out[900];
+    char           command[4096];       // that made it
+    char           input[1024];         // as given, for titles
+    int            n, seeds;
+    uint64_t       seed;                // the first
+    enum match     match;
+    bool           sweep;
+    enum budget    budget;
+    double         amount;
+    struct dataset data;
+    struct arch    arch[MOST_ARCHS];
+
+    // the view, see view.c
+    int            done, trials;
+    double         shown;               // when
+    double         unit[MOST_ARCHS];    // seconds of a whole trial, 0: unknown
+    double         bits;                                // last validation
+    const struct trial *now;
+    double         now_began;
+    long           now_first, now_steps;
+    bool           drawn;
+};
+
+/* ---- entries.c: from names to models of equal size ---- */
+
+/* Split --arch at commas outside parentheses into c->arch[].name and slug. FAIL_USAGE. */
+int entries_split(struct comparison *c, const char *list, struct why *why);
+
+/* Settings of all, before the vocabulary is known. FAIL_USAGE, FAIL_INPUT. */
+int entries_settle(struct comparison *c, const struct sources *from, struct why *why);
+
+/* With the vocabulary: match sizes to the first, count. FAIL_USAGE: no size matches.
+ * FAIL_INPUT: the text is too small. */
+int entries_match(struct comparison *c, struct why *why);
+
+/* FAIL_USAGE when the budget (FLOPs or tokens) buys less than a step of one of them. */
+int entries_check_budget(const struct comparison *c, struct why *why);
+
+/* ---- trial.c ---- */
+
+/* Name every trial's directory, seed and learning rate. */
+void trials_name(struct comparison *c);
+
+/* Run or continue a trial up to its result. 0, also when it failed (t->failed says why);
+ * LOOP_INTERRUPTED; FAIL_WRITE; FAIL_USAGE: the time is too short for a step. */
+int trial_run(struct comparison *c, struct trial *t, struct why *why);
+
+/* ---- judge.c: what a trained model is worth ---- */
+
+int judge(struct setup *s, struct trial *t, struct why *why);
+
+/* ---- result.c ---- */
+
+int  result_write(const struct comparison *c, const struct trial *t, struct why *why);
+bool result_read(struct trial *t);                  // false: there is none
+void curve_read(struct trial *t);                   // from log.jsonl
+json_t *result_json(const struct comparison *c, const struct trial *t);
+
+/* ---- view.c: one line about all runs ---- */
+
+void view_begin(struct comparison *c, const struct trial *t);
+void view_step(void *c, const struct log_line *line);
+void view_end(struct comparison *c, const struct trial *t);
+void view_clear(struct comparison *c);
+
+
+/* ---- table.c, report.c, html.c ---- */
+
+void gather(struct comparison *c);                      // means and tests
+void table_print(const struct comparison *c, FILE *f);
+int  table_files(const struct comparison *c, struct why *why);      // results.csv, .jsonl
+int  report_markdown(const struct comparison *c, struct why *why);
+int  report_html(const struct comparison *c, struct why *why);
+
+/* plots.c: every chart, each in a <figure>. */
+void plots_write(const struct comparison *c, FILE *f);
+
+/* The plain sentences, one after the other, each ended by a line break. */
+void report_conclude(const struct comparison *c, FILE *f);
+void report_p(char *buf, size_t cap, double p);           // 0.034, or "" for NAN
+void report_budget(const struct comparison *c, char *buf, size_t cap);  // "2e12 FLOPs"
+
+/* f, an open_memstream of text, becomes OUT/name. */
+int  report_save(const struct comparison *c, const char *name, FILE *f, char **text,
+                 size_t *len, struct why *why);
+
+#endif

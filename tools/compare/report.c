@@ -1,0 +1,227 @@
+#include "tools/compare/compare.h"
+
+#include "data/file.h"
+#include "infer/term.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double chance = 0.05;
+
+int report_save(const struct comparison *c, const char *name, FILE *f, char **text,
+                size_t *len, struct why *why)
+{
+    char path[PATH_MAX];
+    int  code = fclose(f) ? fail(why, FAIL_WRITE, "%s/%s: out of memory", c->out, name)
+                          : file_write(path_join(path, sizeof path, c->out, name), *text,
+                                       *len, why);
+
+    free(*text);
+    *text = NULL;
+    return code;
+}
+
+void report_budget(const struct comparison *c, char *buf, size_t cap)
+{
+    char text[32];
+
+    if (c->budget == BUDGET_FOR)
+        format_time(text, sizeof text, c->amount);
+    else if (c->budget == BUDGET_TOKENS)
+        format_count(text, sizeof text, c->amount);
+    else
+        snprintf(text, sizeof text, "%.3g", c->amount);
+    snprintf(buf, cap, "%s %s", text,
+             c->budget == BUDGET_FOR      ? "of training"
+             : c->budget == BUDGET_TOKENS ? "tokens"
+                                          : "FLOPs");
+}
+
+void report_p(char *buf, size_t cap, double p)
+{
+    if (p < 0.001)
+        snprintf(buf, cap, "<0.001");
+    else
+        snprintf(buf, cap, isfinite(p) ? "%.3f" : "", p);
+}
+
+/* ---- what it means ---- */
+
+enum verdict { BETTER, WORSE, OPEN };
+
+static enum verdict verdict(const struct arch *a)
+{
+    if (!(a->p < chance))
+        return OPEN;
+    return a->against.diff.mean < 0 ? BETTER : WORSE;
+}
+
+/* "a, b and c" of those with this verdict; returns how many. */
+static int list(const struct comparison *c, enum verdict v, FILE *f)
+{
+    int n = 0, k = 0;
+
+    for (int i = 1; i < c->n; i++)
+        n += c->arch[i].bpb.n > 0 && verdict(&c->arch[i]) == v;
+    for (int i = 1; i < c->n; i++) {
+        const struct arch *a = &c->arch[i];
+
+        if (a->bpb.n == 0 || verdict(a) != v)
+            continue;
+        if (f)
+            fprintf(f, "%s%s", k == 0 ? "" : k == n - 1 ? " and " : ", ", a->name);
+        k++;
+    }
+    return n;
+}
+
+static const struct arch *best_of(const struct comparison *c)
+{
+    const struct arch *best = NULL;
+
+    for (int i = 0; i < c->n; i++)
+        if (c->arch[i].bpb.n && (!best || c->arch[i].bpb.mean < best->bpb.mean))
+            best = &c->arch[i];
+    return best;
+}
+
+static void say_tests(const struct comparison *c, FILE *f)
+{
+    const char *first = c->arch[0].name;
+
+    if (list(c, BETTER, NULL)) {
+        fputs("At this budget and size, on this text, ", f);
+        list(c, BETTER, f);
+        fprintf(f, " predict%s better than %s (p < %g, corrected for %d tests).\n",
+                list(c, BETTER, NULL) == 1 ? "s" : "", first, chance, c->n - 1);
+    }
+    if (list(c, WORSE, NULL)) {
+        list(c, WORSE, f);
+        fprintf(f, " predict%s worse than %s (p < %g, corrected).\n",
+                list(c, WORSE, NULL) == 1 ? "s" : "", first, chance);
+    }
+    if (list(c, OPEN, NULL)) {
+        fprintf(f, "Between %s and ", first);
+        list(c, OPEN, f);
+        fprintf(
+            f, " nothing can be concluded: with %d seeds the difference may be chance.\n",
+            c->seeds);
+    }
+}
+
+/* The failed, in words. */
+static void say_failures(const struct comparison *c, FILE *f)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->arch[i].bpb.n < c->seeds)
+            fprintf(f, "%s finished %d of %d runs.\n", c->arch[i].name, c->arch[i].bpb.n,
+                    c->seeds);
+}
+
+void report_conclude(const struct comparison *c, FILE *f)
+{
+    const struct arch *best = best_of(c);
+
+    say_failures(c, f);
+    if (!best)
+        return;
+    fprintf(f, "Lowest mean: %s, %.4f bits per byte.\n", best->name, best->bpb.mean);
+    if (c->seeds == 1)
+        fputs("With one seed each, no difference can be told from chance: this is an "
+              "order, not "
+              "a finding. The same command with --seeds 3 adds seeds.\n",
+              f);
+    else if (c->arch[0].bpb.n < 2)
+        fprintf(
+            f, "%s, which the others are held against, has too few results for a test.\n",
+            c->arch[0].name);
+    else
+        say_tests(c, f);
+    fprintf(f, "It says nothing about other budgets, sizes or texts%s.\n",
+            c->sweep ? "" : ", nor about learning rates chosen for each (--lr-sweep)");
+}
+
+/* ---- report.md ---- */
+
+static void markdown_row(const struct comparison *c, const struct arch *a, FILE *f)
+{
+    char params[16], flops[16], speed[16], decode[16], state[16], p[16];
+
+    format_count(params, sizeof params, a->params);
+    format_count(flops, sizeof flops, a->flops);
+    format_bytes(state, sizeof state, a->state);
+    fprintf(f, "| `%s` | %s | ", a->name, params);
+    if (a->bpb.n == 0) {
+        fprintf(f, "%s | | | %s | | | | %s |%s\n", a->trial[0].failed, flops, state,
+                c->data.floor_bpb > 0 ? " |" : "");
+        return;
+    }
+    fprintf(f, "%.4f", a->bpb.mean);
+    if (isfinite(a->bpb.error))
+        fprintf(f, " ± %.4f", a->bpb.error);
+    fputs(" | ", f);
+    if (a != c->arch && a->against.diff.n)
+        fprintf(f, "%+.4f", a->against.diff.mean);
+    fputs(" | ", f);
+    report_p(p, sizeof p, a->p);
+    fputs(p, f);
+    format_count(speed, sizeof speed, a->speed.mean);
+    format_count(decode, sizeof decode, a->decode.mean);
+    fprintf(f, " | %s | %.1f | %s | %s | %s |", flops, a->seconds.mean, speed, decode,
+            state);
+    if (c->data.floor_bpb > 0)
+        fprintf(f, " %.0f %% |", 100 * a->stories.mean);
+    fputc('\n', f);
+}
+
+static void markdown_table(const struct comparison *c, FILE *f)
+{
+    bool stories = c->data.floor_bpb > 0;
+
+    fprintf(f,
+            "| architecture | parameters | bits/byte | against `%s` | p | FLOPs/token | "
+            "seconds | train tok/s | decode tok/s | decode state |%s\n",
+            c->arch[0].name, stories ? " stories that hold |" : "");
+    fprintf(f, "|---|---|---|---|---|---|---|---|---|---|%s\n", stories ? "---|" : "");
+    for (int i = 0; i < c->n; i++)
+        markdown_row(c, &c->arch[i], f);
+    fputc('\n', f);
+    if (c->data.zstd_bpb > 0)
+        fprintf(f, "zstd -19: %.4f. ", c->data.zstd_bpb);
+    fprintf(f, "Order-2 model: %.4f.", c->data.order2_bpb);
+    if (stories)
+        fprintf(f, " Exact floor: %.4f.", c->data.floor_bpb);
+    fputs(" (bits per byte of the validation text)\n\n", f);
+}
+
+int report_markdown(const struct comparison *c, struct why *why)
+{
+    char                *text = NULL, budget[64];
+    size_t               len = 0;
+    FILE                *f = open_memstream(&text, &len);
+    const struct config *cfg = &c->arch[0].cfg;
+
+    if (!f)
+        return fail(why, FAIL_WRITE, "out of memory");
+    report_budget(c, budget, sizeof budget);
+    fprintf(
+        f,
+        "# %d architectures on %s\n\n%s each, %d seed%s; %d layers of width %d, context "
+        "%d.\n\n",
+        c->n, c->input, budget, c->seeds, c->seeds == 1 ? "" : "s", cfg->layers,
+        cfg->width, cfg->context);
+    report_conclude(c, f);
+    fputc('\n', f);
+    markdown_table(c, f);
+    for (int i = 0; c->sweep && i < c->n; i++) {
+        fprintf(f, "- `%s`: lr %g, of", c->arch[i].name, c->arch[i].cfg.lr);
+        for (int k = 0; k < SWEEP; k++)
+            fprintf(f, " %g (%.4f)%s", c->arch[i].sweep[k].lr, c->arch[i].sweep[k].bpb,
+                    k + 1 < SWEEP ? "," : "\n");
+    }
+    fprintf(f, "%s    %s\n", c->sweep ? "\n" : "", c->command);
+    return report_save(c, "report.md", f, &text, &len, why);
+}

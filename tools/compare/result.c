@@ -1,0 +1,187 @@
+#include "tools/compare/compare.h"
+
+#include "data/file.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RESULT_MAX = 1 << 20 };
+
+/* ---- result.json ---- */
+
+/* The numbers of a trial, by name. */
+static const struct field {
+    const char *name;
+    size_t      at;
+} fields[] = {
+#define FIELD(name)                                                                      \
+    {                                                                                    \
+#name, offsetof(struct trial, name)                                              \
+    }
+    FIELD(bpb),   FIELD(nats),    FIELD(error), FIELD(tokens), FIELD(flops),
+    FIELD(steps), FIELD(seconds), FIELD(wall),  FIELD(decode), FIELD(stories),
+#undef FIELD
+};
+enum { FIELDS = sizeof fields / sizeof *fields };
+
+static double *field_of(const struct trial *t, const struct field *f)
+{
+    return (double *)((char *)t + f->at);
+}
+
+static json_t *number(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static double number_of(const json_t *j)
+{
+    return json_is_number(j) ? json_number_value(j) : NAN;
+}
+
+json_t *result_json(const struct comparison *c, const struct trial *t)
+{
+    const struct arch *a = &c->arch[t->arch];
+    json_t            *j = json_object(), *buckets = json_array();
+
+    json_object_set_new(j, "arch", json_string(a->name));
+    json_object_set_new(j, "seed", json_integer((json_int_t)t->seed));
+    json_object_set_new(j, "lr", number(t->lr));
+    json_object_set_new(j, "width", json_integer(a->cfg.width));
+    json_object_set_new(j, "mlp", json_integer(a->cfg.mlp));
+    json_object_set_new(j, "parameters", number(a->params));
+    json_object_set_new(j, "flops_per_token", number(a->flops));
+    json_object_set_new(j, "state_bytes", number(a->state));
+    json_object_set_new(j, "failed", *t->failed ? json_string(t->failed) : json_null());
+    for (int i = 0; i < FIELDS; i++)
+        json_object_set_new(j, fields[i].name,
+                            number(*t->failed ? NAN : *field_of(t, &fields[i])));
+    for (int i = 0; i < SCORE_BUCKETS && !*t->failed; i++)
+        json_array_append_new(buckets, number(t->bucket[i]));
+    json_object_set_new(j, "nats_by_log2_position", buckets);
+    json_object_set_new(j, "sample", json_string(t->sample));
+    return j;
+}
+
+int result_write(const struct comparison *c, const struct trial *t, struct why *why)
+{
+    char    path[PATH_MAX];
+    json_t *j = result_json(c, t);
+    char   *text = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
+    int     code = text ? file_write(path_join(path, sizeof path, t->dir, "result.json"),
+                                     text, strlen(text), why)
+                        : fail(why, FAIL_WRITE, "%s: out of memory", t->dir);
+
+    free(text);
+    json_decref(j);
+    return code;
+}
+
+bool result_read(struct trial *t)
+{
+    char        path[PATH_MAX], *text;
+    struct why  ignored;
+    size_t      len;
+    const char *failed, *sample;
+    json_t     *j, *buckets;
+
+    path_join(path, sizeof path, t->dir, "result.json");
+    if (!path_exists(path) || file_read(path, RESULT_MAX, &text, &len, &ignored))
+        return false;
+    j = json_loadb(text, len, 0, NULL);
+    free(text);
+    if (!j)
+        return false;
+    for (int i = 0; i < FIELDS; i++)
+        *field_of(t, &fields[i]) = number_of(json_object_get(j, fields[i].name));
+    buckets = json_object_get(j, "nats_by_log2_position");
+    for (size_t i = 0; i < SCORE_BUCKETS; i++)
+        t->bucket[i] = number_of(json_array_get(buckets, i));
+    failed = json_string_value(json_object_get(j, "failed"));
+    sample = json_string_value(json_object_get(j, "sample"));
+    snprintf(t->failed, sizeof t->failed, "%s", failed ? failed : "");
+    snprintf(t->sample, sizeof t->sample, "%s", sample ? sample : "");
+    json_decref(j);
+    t->done = *t->failed || isfinite(t->bpb);
+    if (t->done)
+        curve_read(t);
+    return t->done;
+}
+
+/* ---- the log ---- */
+
+/* A number of a log line; NAN: null or not there. */
+static double logged(const char *line, const char *key)
+{
+    const char *at = strstr(line, key);
+    char       *end;
+    double      x;
+
+    if (!at)
+        return NAN;
+    at += strlen(key);
+    x = strtod(at, &end);
+    return end > at ? x : NAN;
+}
+
+struct bins {
+    long   steps, n; // in all; in the bin so far
+    double sum;
+};
+
+static void add_loss(struct curve *c, struct bins *b, double step, double tokens,
+                     double loss)
+{
+    if (isfinite(loss)) {
+        b->sum += loss;
+        b->n++;
+    }
+    if (step < (double)b->steps * (c->losses + 1) / LOSSES || c->losses == LOSSES)
+        return;
+    c->loss_tokens[c->losses] = tokens;
+    c->loss[c->losses++] = b->n ? b->sum / (double)b->n : NAN;
+    b->n = 0;
+    b->sum = 0;
+}
+
+static void add_line(struct trial *t, struct bins *b, const char *line)
+{
+    struct curve *c = &t->curve;
+    double bpb = logged(line, "\"val_bpb\": "), tokens = logged(line, "\"tokens\": ");
+
+    t->seconds += logged(line, "\"ms\": ") / 1000;
+    add_loss(c, b, logged(line, "{\"step\": "), tokens, logged(line, "\"loss\": "));
+    if (!isfinite(bpb) || c->n == 2 * CURVE)
+        return;
+    c->tokens[c->n] = tokens;
+    c->flops[c->n] = logged(line, "\"flops\": ");
+    c->seconds[c->n] = t->seconds;
+    c->bpb[c->n++] = bpb;
+}
+
+void curve_read(struct trial *t)
+{
+    char        path[PATH_MAX], *line = NULL;
+    FILE       *f = fopen(path_join(path, sizeof path, t->dir, "log.jsonl"), "r");
+    size_t      cap = 0;
+    ssize_t     n;
+    struct bins b = {0};
+
+    t->curve = (struct curve){0};
+    t->seconds = 0;
+    if (!f)
+        return;
+    while ((n = getline(&line, &cap, f)) > 0) {
+        double steps = logged(line, "\"steps\": ");
+
+        if (isfinite(steps) && b.steps == 0)
+            b.steps = (long)steps;
+        else if (line[n - 1] == '\n')
+            add_line(t, &b, line);
+    }
+    free(line);
+    fclose(f);
+}

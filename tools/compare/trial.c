@@ -1,0 +1,203 @@
+#include "tools/compare/compare.h"
+
+#include "data/file.h"
+#include "infer/term.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const double rates[SWEEP] = {0.5, 1, 2}; // of the size's own learning rate
+
+void trials_name(struct comparison *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        struct arch *a = &c->arch[i];
+
+        for (int k = 0; k < SWEEP; k++) {
+            struct trial *t = &a->sweep[k];
+
+            *t = (struct trial){.arch = i,
+                                .lr = a->cfg.lr * rates[k],
+                                .share = 0.25,
+                                .seed = c->seed - 1};
+            snprintf(t->dir, sizeof t->dir, "%s/%s/lr-%g", c->out, a->slug, t->lr);
+        }
+        for (int k = 0; k < c->seeds; k++) {
+            struct trial *t = &a->trial[k];
+
+            *t = (struct trial){
+                .arch = i, .lr = a->cfg.lr, .share = 1, .seed = c->seed + (uint64_t)k};
+            snprintf(t->dir, sizeof t->dir, "%s/%s/seed-%llu", c->out, a->slug,
+                     (unsigned long long)t->seed);
+        }
+    }
+}
+
+/* ---- a run ---- */
+
+static int create(const struct comparison *c, const struct trial *t, struct run *r,
+                  struct why *why)
+{
+    *r = (struct run){.cfg = c->arch[t->arch].cfg,
+                      .lock = -1,
+                      .budget = c->budget,
+                      .amount = c->amount * t->share};
+    snprintf(r->dir, sizeof r->dir, "%s", t->dir);
+    r->cfg.seed = t->seed;
+    r->cfg.lr = t->lr;
+    r->cfg.keep = 1;
+    if (r->cfg.sample_every == 0)
+        r->cfg.sample_every = 1000000000; // beyond any run: samples come at the end
+    int code = run_add_input(r, c->data.dir, why);
+
+    return code ? code : run_create(r, why);
+}
+
+static int open_run(const struct comparison *c, const struct trial *t, struct run *r,
+                    struct why *why)
+{
+    char config[PATH_MAX];
+    int  code;
+
+    if (!path_exists(path_join(config, sizeof config, t->dir, "config.cfg")))
+        return create(c, t, r, why);
+    code = run_open(r, t->dir, why);
+    return code ? code : config_resolve(&r->cfg, why);
+}
+
+/* Curves want many points, so that each validates on less text. */
+static void shorten_validation(struct setup *s)
+{
+    struct validation *v = &s->validation;
+    size_t             len;
+
+    if (v->n <= CURVE_TOKENS)
+        return;
+    v->n = CURVE_TOKENS;
+    v->bytes = 0;
+    for (uint64_t i = 0; i < v->n; i++) {
+        tokenizer_piece(s->data.tokenizer, v->ids[i], &len);
+        v->bytes += len;
+    }
+}
+
+static int settle_intervals(const struct comparison *c, const struct trial *t,
+                            struct setup *s, struct why *why)
+{
+    struct config *cfg = &s->run.cfg;
+
+    if (setup_finished(s) || s->trainer.tally.step > 0)
+        return 0;
+    if (c->budget == BUDGET_FOR && s->cost.step > c->amount * t->share)
+        return fail(why, FAIL_USAGE,
+                    "--for: a step of %s takes %.2g seconds%s; give more time",
+                    c->arch[t->arch].name, s->cost.step,
+                    t->share < 1 ? " and the sweep has a quarter" : "");
+    if (c->arch[t->arch].cfg.eval_every == 0)
+        cfg->eval_every = (cfg->steps + CURVE - 1) / CURVE;
+    s->trainer.cfg = *cfg;
+    return run_write_config(&s->run, why);
+}
+
+static int train(struct comparison *c, struct setup *s, struct why *why)
+{
+    struct log log;
+    bool       begun;
+    int        code = log_open(&log, s->run.dir, s->trainer.tally.step, &begun, why);
+
+    if (!code && !begun)
+        code = log_head(&log, &s->trainer, s->peak / 1e9, why);
+    struct loop l = {
+        .run = &s->run,
+        .data = &s->data,
+        .fingerprint = s->fingerprint,
+        .trainer = &s->trainer,
+        .validation = &s->validation,
+        .log = &log,
+        .progress = &s->progress,
+        .peak = s->peak,
+        .saved = s->saved,
+    };
+
+    progress_open(&s->progress, s->run.cfg.steps, s->trainer.tally.step, &s->data,
+                  s->peak);
+    c->now_first = s->trainer.tally.step;
+    c->now_steps = s->run.cfg.steps;
+    c->now_began = wall_seconds();
+    if (!code)
+        code = loop_run(&l, why);
+    log_close(&log);
+    return code;
+}
+
+/* Up to a result in *t, which is not written yet. */
+static int attempt(struct comparison *c, struct trial *t, struct why *why)
+{
+    struct setup s = {
+        .run.lock = -1, .saved = -1, .progress = {.watch = view_step, .user = c}};
+    int code = open_run(c, t, &s.run, why);
+
+    if (!code)
+        code = setup_open(&s, why);
+    if (!code)
+        code = settle_intervals(c, t, &s, why);
+    if (!code)
+        shorten_validation(&s);
+    if (!code && !setup_finished(&s))
+        code = train(c, &s, why);
+    if (!code)
+        code = judge(&s, t, why);
+    if (code == FAIL_USAGE)
+        run_discard(&s.run);
+    setup_close(&s);
+    return code;
+}
+
+/* ---- the trial ---- */
+
+/* A failure of the model's is a row in the table; one of the machine's or the user's ends
+ * everything. */
+static int take_failure(const struct comparison *c, struct trial *t, int code,
+                        struct why *why)
+{
+    if (code != FAIL_DIVERGED && code != FAIL_INPUT)
+        return code;
+    t->done = true;
+    if (code == FAIL_INPUT) {
+        snprintf(t->failed, sizeof t->failed, "%.250s", why->line);
+        return 0;
+    }
+    snprintf(t->failed, sizeof t->failed, "diverged");
+    return result_write(c, t, why);
+}
+
+int trial_run(struct comparison *c, struct trial *t, struct why *why)
+{
+    double start = wall_seconds();
+    int    code;
+
+    if (result_read(t)) {
+        view_end(c, t);
+        return 0;
+    }
+    view_begin(c, t);
+    if (c->arch[t->arch].failed[0]) {
+        snprintf(why->line, sizeof why->line, "%s", c->arch[t->arch].failed);
+        code = FAIL_INPUT;
+    } else {
+        code = attempt(c, t, why);
+    }
+    t->wall = wall_seconds() - start;
+    if (code) {
+        code = take_failure(c, t, code, why);
+    } else {
+        t->done = true;
+        code = result_write(c, t, why);
+    }
+    curve_read(t);
+    if (!code)
+        view_end(c, t);
+    return code;
+}
