@@ -16,6 +16,7 @@
 #   MODE=asan         AddressSanitizer and UBSan
 #   MODE=double       every real is a double: for the golden vectors and finite differences
 #   MARCH=x86-64-v3   build for another machine than this one
+#   CC=clang CXX=clang++   another compiler
 #   V=1               show the commands
 
 MODE   ?= release
