@@ -10,7 +10,7 @@
 enum { POINTS = 2 * CURVE > LOSSES ? 2 * CURVE : LOSSES };
 
 /* Room for the lines of a chart: the means, and every seed's. */
-struct room {
+struct points {
     struct chart_series means[MOST_ARCHS + 1];
     struct chart_series series[MOST_ARCHS * (MOST_SEEDS + 1)];
     double x[MOST_ARCHS][POINTS], y[MOST_ARCHS][POINTS], err[MOST_ARCHS][POINTS];
@@ -69,7 +69,7 @@ static void by_position(const struct trial *t, int k, double *x, double *y)
 }
 
 /* The mean line of every architecture, with error bars when there are seeds for them. */
-static int mean_lines(const struct comparison *c, point at, int points, struct room *r)
+static int mean_lines(const struct comparison *c, point at, int points, struct points *r)
 {
     double x[MOST_SEEDS], y[MOST_SEEDS];
 
@@ -98,7 +98,7 @@ static int mean_lines(const struct comparison *c, point at, int points, struct r
     return c->n;
 }
 
-static void plot_bits(const struct comparison *c, struct room *r, point at,
+static void plot_bits(const struct comparison *c, struct points *r, point at,
                       const char *title, const char *xlabel, const char *words, FILE *f)
 {
     struct chart chart = {
@@ -116,7 +116,7 @@ static void plot_bits(const struct comparison *c, struct room *r, point at,
 }
 
 /* Thin lines for the seeds, under the means. */
-static void plot_seeds(const struct comparison *c, struct room *r, FILE *f)
+static void plot_seeds(const struct comparison *c, struct points *r, FILE *f)
 {
     int          n = 0;
     struct chart chart = {.title = "Training loss, every seed",
@@ -148,7 +148,7 @@ static void plot_seeds(const struct comparison *c, struct room *r, FILE *f)
 
 /* ---- memory ---- */
 
-static void plot_positions(const struct comparison *c, struct room *r, FILE *f)
+static void plot_positions(const struct comparison *c, struct points *r, FILE *f)
 {
     struct chart chart = {
         .title = "Loss by position in the window",
@@ -212,7 +212,7 @@ static int pareto(const struct comparison *c, double *x, double *y)
     return found;
 }
 
-static void plot_state(const struct comparison *c, struct room *r, FILE *f)
+static void plot_state(const struct comparison *c, struct points *r, FILE *f)
 {
     struct chart chart = {.title = "Bits per byte against memory while writing",
                           .xlabel = "bytes of decode state of a sequence",
@@ -263,7 +263,7 @@ static void plot_bars(const struct comparison *c, const char *title, const char 
 
 void plots_write(const struct comparison *c, FILE *f)
 {
-    struct room *r = calloc(1, sizeof *r);
+    struct points *r = calloc(1, sizeof *r);
 
     if (!r)
         return;
