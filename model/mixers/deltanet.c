@@ -266,16 +266,21 @@ static double flops(const struct mixer_cfg *c, int T, int window)
                         c->H * delta_flops(T, width(c), width(c)));
 }
 
-/* The eigenvalues of e^g (I - beta k k'), |k| = 1. */
+/* The eigenvalues of e^g (I - beta k k'). */
 static int decay(struct ctx *ctx, struct range *r)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
+    const int H = c->H, e = width(c);
 
-    range_logs(r, a->log_a, c->H, (long)ctx->B * ctx->T, c->H, 1);
-    for (long i = 0; i < (long)ctx->B * ctx->T * c->H; i++)
-        range_add(&r[i % c->H], exp((double)a->log_a[i]) * fabs(1 - (double)a->beta[i]));
-    return c->H;
+    range_logs(r, a->log_a, H, (long)ctx->B * ctx->T, H, 1);
+    for (long i = 0; i < (long)ctx->B * ctx->T * H; i++) {
+        const real *k = a->qkv + i / H * qkv(c) + c->C + i % H * e;
+
+        range_add(&r[i % H], exp((double)a->log_a[i]) *
+                                 fabs(1 - (double)a->beta[i] * (double)vdot(k, k, e)));
+    }
+    return H;
 }
 
 const struct mixer mixer_deltanet = {
