@@ -111,8 +111,9 @@ static void write_row(const struct comparison *c, const struct arch *a, bool bes
     }
     format_bytes(text, sizeof text, a->state);
     cell(f, text);
-    snprintf(text, sizeof text, isfinite(a->stories.mean) ? "%.0f %%" : "",
-             100 * a->stories.mean);
+    *text = 0;
+    if (isfinite(a->stories.mean))
+        snprintf(text, sizeof text, "%.0f %%", 100 * a->stories.mean);
     if (c->data.floor_bpb > 0)
         cell(f, text);
     fputs("</tr>\n", f);

@@ -42,10 +42,9 @@ void report_budget(const struct comparison *c, char *buf, size_t cap)
 
 void report_p(char *buf, size_t cap, double p)
 {
-    if (p < 0.001)
-        snprintf(buf, cap, "<0.001");
-    else
-        snprintf(buf, cap, isfinite(p) ? "%.3f" : "", p);
+    *buf = 0;
+    if (isfinite(p))
+        snprintf(buf, cap, p < 0.001 ? "<0.001" : "%.3f", p);
 }
 
 /* ---- what it means ---- */

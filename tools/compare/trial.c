@@ -10,27 +10,37 @@
 
 static const double rates[SWEEP] = {0.5, 1, 2}; // of the size's own learning rate
 
+/* OUT/ARCH/NAME. */
+static void name_dir(const struct comparison *c, struct trial *t, const char *name)
+{
+    char parent[sizeof t->dir];
+
+    path_join(parent, sizeof parent, c->out, c->arch[t->arch].slug);
+    path_join(t->dir, sizeof t->dir, parent, name);
+}
+
 void trials_name(struct comparison *c)
 {
+    char name[48];
+
     for (int i = 0; i < c->n; i++) {
         struct arch *a = &c->arch[i];
 
         for (int k = 0; k < SWEEP; k++) {
             struct trial *t = &a->sweep[k];
 
-            *t = (struct trial){.arch = i,
-                                .lr = a->cfg.lr * rates[k],
-                                .share = 0.25,
+            *t = (struct trial){.arch = i, .lr = a->cfg.lr * rates[k], .share = 0.25,
                                 .seed = c->seed - 1};
-            snprintf(t->dir, sizeof t->dir, "%s/%s/lr-%g", c->out, a->slug, t->lr);
+            snprintf(name, sizeof name, "lr-%g", t->lr);
+            name_dir(c, t, name);
         }
         for (int k = 0; k < c->seeds; k++) {
             struct trial *t = &a->trial[k];
 
-            *t = (struct trial){
-                .arch = i, .lr = a->cfg.lr, .share = 1, .seed = c->seed + (uint64_t)k};
-            snprintf(t->dir, sizeof t->dir, "%s/%s/seed-%llu", c->out, a->slug,
-                     (unsigned long long)t->seed);
+            *t = (struct trial){.arch = i, .lr = a->cfg.lr, .share = 1,
+                                .seed = c->seed + (uint64_t)k};
+            snprintf(name, sizeof name, "seed-%llu", (unsigned long long)t->seed);
+            name_dir(c, t, name);
         }
     }
 }
