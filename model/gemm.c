@@ -14,25 +14,22 @@
  */
 #include "model/gemm.h"
 
+#include "model/vec.h"
+
 #include <string.h>
 
 #if defined __AVX512F__
-enum { VEC = 64, NV = 4, MR = 6, KC = 384 };
-#elif defined __AVX__
-enum { VEC = 32, NV = 2, MR = 6, KC = 256 };
+enum { NV = 4, MR = 6, KC = 384 };
 #else
-enum { VEC = 16, NV = 2, MR = 6, KC = 256 };
+enum { NV = 2, MR = 6, KC = 256 };
 #endif
 
 enum {
-    L  = VEC / sizeof(real),        // lanes of a vector
+    L  = LANES,
     NR = NV * L,                    // columns of a panel
     MB = 16 * MR,                   // columns of a transposed a that are copied at once,
     KT = KC / 2,                    // and rows; MB is a whole number of vectors
 };
-
-typedef real vec __attribute__((vector_size(VEC), may_alias));
-typedef real loose __attribute__((vector_size(VEC), may_alias, aligned(sizeof(real))));
 
 /* A factor: element (i, p) at x[i * row + p * col]. */
 struct factor {
@@ -143,7 +140,7 @@ typedef long lane;
 #else
 typedef int lane;
 #endif
-typedef lane order __attribute__((vector_size(VEC)));
+typedef lane order __attribute__((vector_size(VEC_BYTES)));
 
 /* to[p * width + j] = b[j * ld + p] for a square of L x L. In round s = 1, 2, 4 … rows i and
  * i + s exchange the blocks of s lanes that are on the wrong side of the diagonal. */

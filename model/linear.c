@@ -2,6 +2,7 @@
 
 #include "model/arena.h"
 #include "model/meter.h"
+#include "model/vec.h"
 
 #include <cblas.h>
 #include <omp.h>
@@ -14,16 +15,27 @@
 #endif
 
 enum {
-    FEW      = 8,           // rows up to which a product is read from w by dot products
+    FEW      = 16,          // rows up to which w is read in place, by dot products
     TILE     = 512,         // rows of a tile
     DW_ROWS  = 96,          // of a tile of dw
     DW_COLS  = 256,
     DOT_ROWS = 32,          // rows of w that a thread takes at once when decoding
+    SOME     = 4,           // rows of w, or of x, whose dot products are taken together;
+    MANY     = 8,           // MANY of x go with SOME / 2 of w
 };
 
 int linear_tile(long n)
 {
-    return n >= 4 * TILE ? TILE : n >= 1024 ? 256 : n >= 256 ? 64 : 32;
+    return n >= 4 * TILE ? TILE : n >= 512 ? 256 : 64;
+}
+
+/* Columns of a tile: where there are few tiles of rows, columns are cut too. */
+static int column_tile(long n, int out)
+{
+    enum { CELLS = 8, LEAST = 64 };
+    long tiles = (n + linear_tile(n) - 1) / linear_tile(n), parts = (CELLS + tiles - 1) / tiles;
+
+    return (int)((out / parts + LEAST) / LEAST) * LEAST;
 }
 
 static int min_int(long a, int b)
@@ -31,30 +43,47 @@ static int min_int(long a, int b)
     return a < b ? (int)a : b;
 }
 
-/* Four rows of w against x at once: four sums in flight hide the latency of an addition. */
-static inline void dot4(real *y, const real *x, const real *w, int in)
+/* y (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are in flight at
+ * once, and the next rows of w are on their way. nx and nw are constants wherever this is inlined. */
+static inline __attribute__((always_inline)) void
+dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in)
 {
-    const real *w1 = w + in, *w2 = w1 + in, *w3 = w2 + in;
-    real        s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+    vec sum[MANY][SOME] = {0};
+    int p = 0;
 
-    #pragma omp simd reduction(+ : s0, s1, s2, s3)
-    for (int j = 0; j < in; j++) {
-        s0 += x[j] * w[j];
-        s1 += x[j] * w1[j];
-        s2 += x[j] * w2[j];
-        s3 += x[j] * w3[j];
+    for (; p + LANES <= in; p += LANES) {
+        #pragma GCC unroll 4
+        for (int o = 0; o < nw; o++)
+            __builtin_prefetch(w + (size_t)(nw + o) * in + p);
+        #pragma GCC unroll 8
+        for (int i = 0; i < nx; i++)
+            #pragma GCC unroll 4
+            for (int o = 0; o < nw; o++)
+                sum[i][o] += *(const loose *)(x + (size_t)i * in + p) *
+                             *(const loose *)(w + (size_t)o * in + p);
     }
-    y[0] = s0, y[1] = s1, y[2] = s2, y[3] = s3;
+    for (int i = 0; i < nx; i++)
+        for (int o = 0; o < nw; o++) {
+            real rest = vec_sum(sum[i][o]);
+
+            for (int q = p; q < in; q++)
+                rest += x[(size_t)i * in + q] * w[(size_t)o * in + q];
+            y[i * ldy + o] = rest;
+        }
 }
 
-static inline real dot1(const real *x, const real *w, int in)
+/* All n rows of x against nw rows of w. */
+static inline __attribute__((always_inline)) void
+dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int in)
 {
-    real sum = 0;
+    int i = 0;
 
-    #pragma omp simd reduction(+ : sum)
-    for (int j = 0; j < in; j++)
-        sum += x[j] * w[j];
-    return sum;
+    for (; nw < SOME && i + MANY <= n; i += MANY)
+        dots(y + i * ldy, ldy, x + (size_t)i * in, MANY, w, nw, in);
+    for (; i + SOME <= n; i += SOME)
+        dots(y + i * ldy, ldy, x + (size_t)i * in, SOME, w, nw, in);
+    for (; i < n; i++)
+        dots(y + i * ldy, ldy, x + (size_t)i * in, 1, w, nw, in);
 }
 
 /* A few rows of x: w is read once, and its rows stay in cache for all of them. */
@@ -64,12 +93,12 @@ static void forward_few(real *y, const real *x, const real *w, int n, int in, in
     for (int o = 0; o < out; o += DOT_ROWS) {
         int end = min_int(out, o + DOT_ROWS), r = o;
 
-        for (; r + 4 <= end; r += 4)
-            for (int i = 0; i < n; i++)
-                dot4(y + (size_t)i * out + r, x + (size_t)i * in, w + (size_t)r * in, in);
+        for (; n < MANY && r + SOME <= end; r += SOME)
+            dot_rows(y + r, out, x, n, w + (size_t)r * in, SOME, in);
+        for (; n >= MANY && r + SOME / 2 <= end; r += SOME / 2)
+            dot_rows(y + r, out, x, n, w + (size_t)r * in, SOME / 2, in);
         for (; r < end; r++)
-            for (int i = 0; i < n; i++)
-                y[(size_t)i * out + r] = dot1(x + (size_t)i * in, w + (size_t)r * in, in);
+            dot_rows(y + r, out, x, n, w + (size_t)r * in, 1, in);
     }
 }
 
@@ -86,14 +115,16 @@ static enum meter enter(void)
 void linear_forward(real *y, const real *x, const real *w, long n, int in, int out)
 {
     enum meter was = enter();
-    int        tile = linear_tile(n);
+    int        tile = linear_tile(n), cols = column_tile(n, out);
 
     if (n <= FEW)
         forward_few(y, x, w, (int)n, in, out);
     else {
-        #pragma omp parallel for schedule(dynamic)
+        #pragma omp parallel for schedule(dynamic) collapse(2)
         for (long i = 0; i < n; i += tile)
-            gemm_nt(y + i * out, out, x + i * in, in, w, in, min_int(n - i, tile), out, in, 1, 0);
+            for (int o = 0; o < out; o += cols)
+                gemm_nt(y + i * out + o, out, x + i * in, in, w + (size_t)o * in, in,
+                        min_int(n - i, tile), min_int(out - o, cols), in, 1, 0);
     }
     meter_switch(was);
 }

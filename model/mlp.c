@@ -28,6 +28,7 @@ static void forward_few(real *y, const real *x, const real *wgu, const real *wd,
                         real *act, long n, int C, int h)
 {
     linear_forward(gu, x, wgu, n, C, 2 * h);
+    #pragma omp parallel for schedule(static) if (n > 8)
     for (long i = 0; i < n; i++)
         gate(act + i * h, gu + i * 2 * h, h);
     linear_forward(y, act, wd, n, h, C);
@@ -38,7 +39,7 @@ void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *
 {
     int tile = linear_tile(n);
 
-    if (n <= tile) {
+    if (n < 4 * tile) {
         forward_few(y, x, wgu, wd, gu, act, n, C, h);
         return;
     }

@@ -48,23 +48,51 @@ static inline void scale_row(real *o, int e, real by)
         o[j] *= by;
 }
 
+enum { AT_ONCE = 32 };                  // keys whose scores are taken together
+
+static inline void fetch(const real *rows, int e, int n)
+{
+    for (int i = 0; i < n * e; i += 64 / (int)sizeof *rows)
+        __builtin_prefetch(rows + i);
+}
+
+/* A larger maximum shrinks what was summed before. */
+static inline void raise_max(struct query *x, real to, int e)
+{
+    real shrink = vexp(x->max - to);
+
+    x->sum *= shrink;
+    scale_row(x->o, e, shrink);
+    x->max = to;
+}
+
+/* n <= AT_ONCE keys and values, e apart. */
+static void take_softmax(struct query *x, const real *k, const real *v, int n, int e, real scale)
+{
+    real p[AT_ONCE], sum = 0, max;
+
+    for (int u = 0; u < n; u++) {
+        fetch(k + (u + AT_ONCE) * e, e, 1);
+        p[u] = scale * vdot(x->q, k + u * e, e);
+    }
+    max = vmax(p, n, x->max);
+    if (max > x->max)
+        raise_max(x, max, e);
+    #pragma omp simd reduction(+ : sum)
+    for (int u = 0; u < n; u++)
+        sum += p[u] = vexp(p[u] - max);
+    x->sum += sum;
+    for (int u = 0; u < n; u++) {
+        fetch(v + (u + AT_ONCE) * e, e, 1);
+        add_scaled(x->o, v + u * e, e, p[u]);
+    }
+}
+
 /* Take n keys and values in a row, e apart, into the query's output. */
 static void pass_softmax(struct query *x, const real *k, const real *v, int n, int e, real scale)
 {
-    for (int u = 0; u < n; u++, k += e, v += e) {
-        real s = scale * vdot(x->q, k, e), p;
-
-        if (s > x->max) {
-            real shrink = vexp(x->max - s);
-
-            x->sum *= shrink;
-            scale_row(x->o, e, shrink);
-            x->max = s;
-        }
-        p = vexp(s - x->max);
-        x->sum += p;
-        add_scaled(x->o, v, e, p);
-    }
+    for (int u = 0; u < n; u += AT_ONCE, k += AT_ONCE * e, v += AT_ONCE * e)
+        take_softmax(x, k, v, n - u < AT_ONCE ? n - u : AT_ONCE, e, scale);
 }
 
 static void pass_relu(struct query *x, const real *k, const real *v, int n, int e, real scale)

@@ -10,19 +10,12 @@
 
 static const char help[] =
     "weft bench small\n"
-    "weft bench [tiny|small|base|long …] [--arch A] [shape] [--json]\n"
-    "weft bench --slopes [--arch A]\n"
-    "weft bench --changes BEFORE.json AFTER.json\n"
+    "weft bench [tiny|small|base|long] [--arch A] [--layers L …] [--json]\n"
     "\n"
-    "Times training steps, prefill and decoding on random tokens, beside this machine's\n"
-    "matrix product rate (OpenBLAS, 4096 x 768 x 768) and read bandwidth, and says where\n"
-    "the time of a step goes. Without a shape's name or --arch: every mixer in turn.\n"
-    "\n"
-    "  mfu      useful FLOPs (three times forward, causal attention at half, logits\n"
-    "           included) over the product rate\n"
-    "  ceiling  the same step's matrix products alone: same shapes, same calls\n"
-    "  slopes   cost per token against the length of sequences, for every mixer\n"
-    "  changes  what differs between two files of --json lines, beyond their noise\n";
+    "Training, prefill and decoding on random tokens, where the time goes, and beside\n"
+    "it what this machine can do: OpenBLAS's product rate, read bandwidth, the step's\n"
+    "products alone (the ceiling). Without a shape or --arch: every mixer in turn.\n"
+    "mfu is useful FLOPs (three times forward) over the product rate.\n";
 
 static const struct shape known[] = {
     {"tiny", "softmax", 4, 128, 4, 512, 256, 16, 5},
