@@ -4,6 +4,7 @@
 #include "model/linear.h"
 #include "model/loss.h"
 
+#include <cblas.h>
 #include <math.h>
 #include <omp.h>
 #include <stdbool.h>
@@ -120,14 +121,13 @@ static double at(const real *a, size_t ld, bool transposed, int i, int j)
     return transposed ? a[j * ld + i] : a[i * ld + j];
 }
 
+static void (*const gemm[])(real *, size_t, const real *, size_t, const real *, size_t, int,
+                            int, int, real, real) = {gemm_nt, gemm_nn, gemm_tn};
+static const bool ta[] = {false, false, true}, tb[] = {true, false, false};
+
 START_TEST(strided_products_leave_the_gaps_alone)
 {
     enum { M = 13, N = 9, K = 21, LD = 30 };
-    static void (*const gemm[])(real *, size_t, const real *, size_t, const real *,
-                                size_t, int, int, int, real, real) = {
-        gemm_nt, gemm_nn, gemm_tn,
-    };
-    static const bool ta[] = {false, false, true}, tb[] = {true, false, false};
     real   *a = normal(LD * LD), *b = normal(LD * LD), *c = normal(LD * LD);
     double *want = zeros(LD * LD);
 
@@ -243,6 +243,62 @@ START_TEST(slices_of_tokens_add_up)
 }
 END_TEST
 
+/* Sizes on both sides of every block: strips of 6 rows, 96 of them copied at once, panels of
+ * up to 64 columns and 384 rows. */
+static const int sizes[][3] = {
+    {1, 1, 1},    {5, 15, 16},  {6, 16, 17},   {7, 17, 1},     {12, 64, 191},  {13, 65, 192},
+    {96, 63, 193}, {97, 128, 9}, {100, 3, 383}, {11, 130, 384}, {200, 66, 385}, {50, 31, 900},
+};
+
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+static void blas(double *c, const real *a, const real *b, int form, int m, int n, int k)
+{
+    size_t  of_a = (size_t)m * k, of_b = (size_t)k * n;
+    double *x = malloc((of_a + of_b) * sizeof *x), *y = x + of_a;
+
+    for (size_t i = 0; i < of_a; i++)
+        x[i] = a[i];
+    for (size_t i = 0; i < of_b; i++)
+        y[i] = b[i];
+    cblas_dgemm(CblasRowMajor, ta[form] ? CblasTrans : CblasNoTrans,
+                tb[form] ? CblasTrans : CblasNoTrans, m, n, k, 1, x, ta[form] ? m : k, y,
+                tb[form] ? k : n, 0, c, n);
+    free(x);
+}
+
+START_TEST(products_are_what_blas_says)
+{
+    int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
+    size_t  lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
+    real   *a = normal((size_t)m * k), *b = normal((size_t)k * n), *c = rig_reals(all);
+    double *want = zeros(all);
+
+    blas(want, a, b, form, m, n, k);
+    gemm[form](c, n, a, lda, b, ldb, m, n, k, 1, 0);
+    rig_assert_error("c", c, want, all);
+    free(a), free(b), free(c), free(want);
+}
+END_TEST
+
+START_TEST(cutting_rows_and_columns_changes_no_bit)
+{
+    int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
+    size_t lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
+    real  *a = normal((size_t)m * k), *b = normal((size_t)k * n);
+    real  *c = rig_reals(all), *cut = rig_reals(all);
+
+    gemm[form](c, n, a, lda, b, ldb, m, n, k, 0.5, 0);
+    for (int i = 0; i < m; i += 10)
+        for (int j = 0; j < n; j += 20)
+            gemm[form](cut + (size_t)i * n + j, n, a + i * (ta[form] ? 1 : lda), lda,
+                       b + j * (tb[form] ? ldb : 1), ldb, m - i < 10 ? m - i : 10,
+                       n - j < 20 ? n - j : 20, k, 0.5, 0);
+    ck_assert_msg(!memcmp(c, cut, all * sizeof *c), "form %d, %d x %d x %d", form, m, n, k);
+    free(a), free(b), free(c), free(cut);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("linear");
@@ -253,6 +309,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, gradients_of_a_linear_layer_are_their_sums, 0, N_SHAPES);
     tcase_add_loop_test(tc, threads_change_no_bit_of_a_product, 0, N_SHAPES);
     tcase_add_loop_test(tc, strided_products_leave_the_gaps_alone, 0, 3);
+    tcase_add_loop_test(tc, products_are_what_blas_says, 0, 3 * N_SIZES);
+    tcase_add_loop_test(tc, cutting_rows_and_columns_changes_no_bit, 0, 3 * N_SIZES);
     tcase_add_test(tc, the_openmp_flavour_of_blas_is_loaded);
     tcase_add_test(tc, equal_logits_cost_the_logarithm_of_the_vocabulary);
     tcase_add_test(tc, huge_logits_cost_what_they_should);

@@ -8,7 +8,7 @@
 /* Tokens per second of S sequences, best of some rounds. */
 static double decode_rate(struct session *d, const int32_t *tokens)
 {
-    enum { ROUNDS = 5, AT_ONCE = 32 };
+    enum { ROUNDS = 8, AT_ONCE = 32 };
     double best = 0;
 
     for (int k = 0; k < ROUNDS; k++) {
@@ -24,7 +24,7 @@ static double decode_rate(struct session *d, const int32_t *tokens)
 
 static double prefill_rate(struct session *d, const int32_t *tokens)
 {
-    enum { ROUNDS = 4 };                    // the first touches the memory
+    enum { ROUNDS = 8 };                    // the first touches the memory
     double best = 0;
 
     for (int k = 0; k < ROUNDS; k++) {

@@ -24,7 +24,7 @@ static const char help[] =
     "Trains architectures on the same text in the same order with the same budget, a "
     "few\n"
     "seeds each, and says which predicts it best and whether that could be chance: a\n"
-    "table here, and results.csv, results.jsonl, report.md and report.html in --out.\n"
+    "table here, and results.csv, results.jsonl and report.md, .html, .svg in --out.\n"
     "The same command again continues an interrupted comparison; a larger --seeds adds\n"
     "to a finished one.\n";
 

@@ -4,7 +4,7 @@
  *     OUT/data/                   the text, tokenized once
  *     OUT/ARCH/seed-K/            a run as weft train makes them, and result.json
  *     OUT/ARCH/lr-X/              the sweep's, on a quarter of the budget
- *     OUT/results.csv, results.jsonl, report.md, report.html
+ *     OUT/results.csv, results.jsonl, report.md, report.html, report.svg
  *
  * A run with result.json is finished; any other goes on from its newest checkpoint.
  */
@@ -136,10 +136,11 @@ void gather(struct comparison *c);                      // means and tests
 void table_print(const struct comparison *c, FILE *f);
 int  table_files(const struct comparison *c, struct why *why);      // results.csv, .jsonl
 int  report_markdown(const struct comparison *c, struct why *why);
-int  report_html(const struct comparison *c, struct why *why);
+int  report_html(const struct comparison *c, struct why *why);      // and report.svg
 
 /* plots.c: every chart, each in a <figure>. */
 void plots_write(const struct comparison *c, FILE *f);
+void plots_alone(const struct comparison *c, FILE *f);       // the first as a file of its own
 
 /* The plain sentences, one after the other, each ended by a line break. */
 void report_conclude(const struct comparison *c, FILE *f);

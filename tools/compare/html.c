@@ -253,7 +253,7 @@ static void write_answer(const struct comparison *c, FILE *f)
     free(text);
 }
 
-int report_html(const struct comparison *c, struct why *why)
+static int save_page(const struct comparison *c, struct why *why)
 {
     char       *text = NULL, budget[64], bytes[32];
     size_t      len = 0;
@@ -289,4 +289,23 @@ int report_html(const struct comparison *c, struct why *why)
     write_settings(c, f);
     fputs("</body></html>\n", f);
     return report_save(c, "report.html", f, &text, &len, why);
+}
+
+static int save_plot(const struct comparison *c, struct why *why)
+{
+    char  *text = NULL;
+    size_t len = 0;
+    FILE  *f = open_memstream(&text, &len);
+
+    if (!f)
+        return fail(why, FAIL_WRITE, "out of memory");
+    plots_alone(c, f);
+    return report_save(c, "report.svg", f, &text, &len, why);
+}
+
+int report_html(const struct comparison *c, struct why *why)
+{
+    int code = save_page(c, why);
+
+    return code ? code : save_plot(c, why);
 }

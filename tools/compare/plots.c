@@ -98,10 +98,10 @@ static int mean_lines(const struct comparison *c, point at, int points, struct p
     return c->n;
 }
 
-static void plot_bits(const struct comparison *c, struct points *r, point at,
-                      const char *title, const char *xlabel, const char *words, FILE *f)
+static struct chart bits_chart(const struct comparison *c, struct points *r, point at,
+                               const char *title, const char *xlabel)
 {
-    struct chart chart = {
+    return (struct chart){
         .title = title,
         .xlabel = xlabel,
         .ylabel = "bits per byte",
@@ -111,8 +111,22 @@ static void plot_bits(const struct comparison *c, struct points *r, point at,
         .lines = r->line,
         .nlines = yardsticks(&c->data, r->line),
     };
+}
 
-    figure(f, &chart, words);
+static void plot_flops(const struct comparison *c, struct points *r, FILE *f)
+{
+    struct chart chart =
+        bits_chart(c, r, by_flops, "Validation against compute", "training FLOPs");
+
+    figure(f, &chart, "Bars: standard error over seeds. On a fixed part of the validation text.");
+}
+
+static void plot_seconds(const struct comparison *c, struct points *r, FILE *f)
+{
+    struct chart chart =
+        bits_chart(c, r, by_seconds, "Validation against time", "seconds of training steps");
+
+    figure(f, &chart, "The same runs by the clock of this machine.");
 }
 
 /* Thin lines for the seeds, under the means. */
@@ -267,11 +281,8 @@ void plots_write(const struct comparison *c, FILE *f)
 
     if (!r)
         return;
-    plot_bits(c, r, by_flops, "Validation against compute", "training FLOPs",
-              "Bars: standard error over seeds. On a fixed part of the validation text.",
-              f);
-    plot_bits(c, r, by_seconds, "Validation against time", "seconds of training steps",
-              "The same runs by the clock of this machine.", f);
+    plot_flops(c, r, f);
+    plot_seconds(c, r, f);
     plot_seeds(c, r, f);
     plot_positions(c, r, f);
     plot_state(c, r, f);
@@ -284,5 +295,18 @@ void plots_write(const struct comparison *c, FILE *f)
             c, "Stories that hold", "percent of the stories written",
             offsetof(struct arch, stories), 100,
             "Whole, in form, and without a contradiction, by the grammar's checker.", f);
+    free(r);
+}
+
+void plots_alone(const struct comparison *c, FILE *f)
+{
+    struct points *r = calloc(1, sizeof *r);
+
+    if (r) {
+        struct chart chart =
+            bits_chart(c, r, by_flops, "Validation against compute", "training FLOPs");
+
+        chart_write(f, &chart, 1);
+    }
     free(r);
 }
