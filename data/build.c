@@ -97,7 +97,8 @@ static int take_inputs(struct build *b, struct why *why)
 
 /* Run every piece of the text through `take`. */
 static int each_piece(struct build *b, const char *phase,
-                      int (*take)(struct build *b, const struct text_piece *p, struct why *why),
+                      int (*take)(struct build *b, const struct text_piece *p,
+                                  struct why *why),
                       struct why *why)
 {
     struct text      *t;
@@ -144,8 +145,9 @@ static int check_text(const struct build *b, struct why *why)
 
     if (percent <= 10 || !strcmp(b->o->tokenizer, "bytes"))
         return 0;
-    return fail(why, FAIL_INPUT, "%s%s: looks binary (%.0f %% of its bytes are not text); give "
-                "text, or take tokenizer=bytes", name,
+    return fail(why, FAIL_INPUT,
+                "%s%s: looks binary (%.0f %% of its bytes are not text); "
+                "give text, or take tokenizer=bytes", name,
                 b->o->n_inputs > 1 ? " and the other inputs" : "", percent);
 }
 
@@ -181,8 +183,8 @@ static const char *next_slice(void *user, size_t *len)
     return b->sample.text + s->at;
 }
 
-/* The power of two nearest to 1.3 sqrt(bytes of training text), from 512 to 8192: 1024 for a
- * megabyte, 4096 for ten. */
+/* The power of two nearest to 1.3 sqrt(bytes of training text), from 512 to 8192: 1024
+ * for a megabyte, 4096 for ten. */
 static int vocab_for(uint64_t bytes)
 {
     double bits = round(log2(1.3 * sqrt((double)bytes + 1)));
@@ -194,18 +196,22 @@ static int vocab_for(uint64_t bytes)
 static int check_vocab(const struct dataset_options *o, struct why *why)
 {
     bool bytes = !strcmp(o->tokenizer, "bytes");
-    int  least = bytes ? 257 : TOKENIZER_VOCAB_MIN, most = bytes ? 257 : TOKENIZER_VOCAB_MAX;
+    int  least = bytes ? 257 : TOKENIZER_VOCAB_MIN,
+         most = bytes ? 257 : TOKENIZER_VOCAB_MAX;
 
     if (!o->vocab || (o->vocab >= least && o->vocab <= most))
         return 0;
     if (bytes)
-        return fail(why, FAIL_USAGE, "vocab=%d: the byte tokenizer has 257 ids; leave vocab "
-                    "out", o->vocab);
-    return fail(why, FAIL_USAGE, "vocab=%d: out of range; it goes from %d to %d, 0 for what "
-                "suits the text", o->vocab, least, most);
+        return fail(why, FAIL_USAGE,
+                    "vocab=%d: the byte tokenizer has 257 ids; leave vocab out",
+                    o->vocab);
+    return fail(why, FAIL_USAGE,
+                "vocab=%d: out of range; it goes from %d to %d, "
+                "0 for what suits the text", o->vocab, least, most);
 }
 
-/* Train; when the vocabulary was chosen here and is too large for the text, take what fits. */
+/* Train; when the vocabulary was chosen here and is too large for the text,
+ * take what fits. */
 static int train_model(struct build *b, void **model, size_t *len, struct why *why)
 {
     const char        *kind = b->o->tokenizer;
@@ -215,19 +221,21 @@ static int train_model(struct build *b, void **model, size_t *len, struct why *w
 
     for (int tries = 0; err == TOKENIZER_EVOCAB && tries < 3; tries++) {
         b->fed = 0;
-        err = tokenizer_train(kind, vocab, next_slice, b, b->o->lock_fd, model, len, words,
-                              sizeof words);
+        err = tokenizer_train(kind, vocab, next_slice, b, b->o->lock_fd, model,
+                              len, words, sizeof words);
         if (err == TOKENIZER_EVOCAB && b->o->vocab)
-            return fail(why, FAIL_USAGE, "vocab=%d is too large for this text; vocab=%s fits, "
-                        "or leave it out", vocab, words);
+            return fail(why, FAIL_USAGE,
+                        "vocab=%d is too large for this text; "
+                        "vocab=%s fits, or leave it out", vocab, words);
         if (err == TOKENIZER_EVOCAB)
             vocab = atoi(words);
     }
     if (err == TOKENIZER_EKIND)
-        return fail(why, FAIL_USAGE, "tokenizer=%s: there is none; take unigram, bpe or bytes",
-                    kind);
+        return fail(why, FAIL_USAGE,
+                    "tokenizer=%s: there is none; take unigram, bpe or bytes", kind);
     if (err)
-        return fail(why, FAIL_INPUT, "tokenizer: %s%s%s; give more text or tokenizer=bytes",
+        return fail(why, FAIL_INPUT,
+                    "tokenizer: %s%s%s; give more text or tokenizer=bytes",
                     tokenizer_strerror(err), err == TOKENIZER_ETRAIN ? ": " : "",
                     err == TOKENIZER_ETRAIN ? words : "");
     return 0;
@@ -277,8 +285,8 @@ static int make_tokenizer(struct build *b, struct why *why)
 
 /* ---- encoding ---- */
 
-/* Where in this piece, which holds the target, validation begins: at its end when a document
- * ends near, else after a newline when one is near, else before a character. */
+/* Where in this piece, which holds the target, validation begins: at its end when a
+ * document ends near, else after a newline when one is near, else before a character. */
 static uint64_t choose_cut(const struct build *b, const struct text_piece *p)
 {
     uint64_t    room = (b->total - b->target) / 2, near = room < NEAR ? room : NEAR;
@@ -299,7 +307,8 @@ static struct split *split_of(struct build *b)
     return b->split == TRAIN ? &b->d.train : &b->d.val;
 }
 
-static void measure_text(struct build *b, const char *bytes, size_t len, bool document_ends)
+static void measure_text(struct build *b, const char *bytes, size_t len,
+                         bool document_ends)
 {
     if (b->split == TRAIN) {
         order2_learn(&b->order2, bytes, len, document_ends);
@@ -334,7 +343,8 @@ static int encode_piece(struct build *b, const struct text_piece *p, struct why 
         b->cut = choose_cut(b, p);
     if (b->split == TRAIN && b->pos + p->len > b->cut) {
         head = (size_t)(b->cut - b->pos);
-        if ((code = put_text(b, p->bytes, head, why)) || (b->open && (code = put_end(b, why))))
+        if ((code = put_text(b, p->bytes, head, why)) ||
+            (b->open && (code = put_end(b, why))))
             return code;
         b->split = VAL;
     }
@@ -435,7 +445,8 @@ int dataset_build(const char *dir, const struct dataset_options *o, struct why *
     if ((code = check_vocab(o, why)))
         ;
     else if (path_exists(dir))
-        code = fail(why, FAIL_USAGE, "%s: exists already; remove it or choose another name", dir);
+        code = fail(why, FAIL_USAGE,
+                    "%s: exists already; remove it or choose another name", dir);
     else if (!(code = dir_begin(dir, b->dir, sizeof b->dir, why))) {
         code = run(b, why);
         if (!code)

@@ -32,7 +32,8 @@ int dataset_describe(const struct dataset *d, const char *dir, struct why *why)
 
     to_hex(print, tokenizer_fingerprint(d->tokenizer));
     for (int i = 0; i < FILES; i++) {
-        int code = file_hash(path_join(path, sizeof path, dir, file_names[i]), &h, &size, why);
+        int code = file_hash(path_join(path, sizeof path, dir, file_names[i]), &h,
+                             &size, why);
 
         if (code)
             return code;
@@ -44,9 +45,11 @@ int dataset_describe(const struct dataset *d, const char *dir, struct why *why)
         "version", VERSION,
         "tokenizer", "kind", tokenizer_kind(d->tokenizer), "vocab", d->vocab,
         "fingerprint", print,
-        "train", "tokens", (json_int_t)d->train.tokens, "bytes", (json_int_t)d->train.bytes,
+        "train", "tokens", (json_int_t)d->train.tokens,
+        "bytes", (json_int_t)d->train.bytes,
         "documents", (json_int_t)d->train.documents,
-        "val", "tokens", (json_int_t)d->val.tokens, "bytes", (json_int_t)d->val.bytes,
+        "val", "tokens", (json_int_t)d->val.tokens,
+        "bytes", (json_int_t)d->val.bytes,
         "documents", (json_int_t)d->val.documents,
         "invalid_bytes", (json_int_t)d->invalid,
         "zstd19_bpb", d->zstd_bpb, "order2_bpb", d->order2_bpb,
@@ -107,7 +110,8 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
             "val", "tokens", &val[0], "bytes", &val[1], "documents", &val[2],
             "invalid_bytes", &invalid,
             "zstd19_bpb", &d->zstd_bpb, "order2_bpb", &d->order2_bpb, "floor_bpb", &least,
-            "files", file_names[0], &hash[0], file_names[1], &hash[1], file_names[2], &hash[2]))
+            "files", file_names[0], &hash[0], file_names[1], &hash[1],
+            file_names[2], &hash[2]))
         return err->text;
     if (version != VERSION)
         return "written by another version";
@@ -168,7 +172,8 @@ static int load_tokenizer(struct dataset *d, const struct claims *c, struct why 
     if (tokenizer_fingerprint(d->tokenizer) != c->fingerprint
         || tokenizer_vocab(d->tokenizer) != d->vocab
         || strcmp(tokenizer_kind(d->tokenizer), c->kind))
-        return fail(why, FAIL_INPUT, "%s: not the tokenizer of dataset.json; %s", path, advice);
+        return fail(why, FAIL_INPUT, "%s: not the tokenizer of dataset.json; %s",
+                    path, advice);
     return 0;
 }
 
@@ -181,13 +186,15 @@ static int open_shard(struct dataset *d, int i, uint64_t tokens, struct why *why
     if ((code = shard_open(&d->shard[i], path, width, why)))
         return code;
     if (d->shard[i].n != tokens)
-        return fail(why, FAIL_INPUT, "%s: %llu tokens, but dataset.json says %llu; %s", path,
-                    (unsigned long long)d->shard[i].n, (unsigned long long)tokens, advice);
+        return fail(why, FAIL_INPUT, "%s: %llu tokens, but dataset.json says %llu; %s",
+                    path, (unsigned long long)d->shard[i].n,
+                    (unsigned long long)tokens, advice);
     d->shard[i].vocab = (uint32_t)d->vocab;
     return 0;
 }
 
-static int open_claims(struct dataset *d, struct claims *c, const char *dir, struct why *why)
+static int open_claims(struct dataset *d, struct claims *c, const char *dir,
+                       struct why *why)
 {
     int code;
 
@@ -239,10 +246,11 @@ int dataset_verify(const char *dir, struct why *why)
         char     path[PATH_MAX];
         uint64_t hash, size;
 
-        code = file_hash(path_join(path, sizeof path, dir, file_names[i]), &hash, &size, why);
+        code = file_hash(path_join(path, sizeof path, dir, file_names[i]), &hash,
+                         &size, why);
         if (!code && hash != c.hash[i])
-            code = fail(why, FAIL_INPUT, "%s: its hash is not the one in dataset.json; %s", path,
-                        advice);
+            code = fail(why, FAIL_INPUT,
+                        "%s: its hash is not the one in dataset.json; %s", path, advice);
     }
     for (int i = 0; i < 2 && !code; i++)
         code = check_frames(&d.shard[i], why);

@@ -21,14 +21,14 @@ struct split {
 struct dataset {
     char              dir[1024];
     struct split      train, val;
-    struct tokenizer *tokenizer;    // owned
+    struct tokenizer *tokenizer;   // owned
     int               vocab;
-    uint64_t          invalid;      // bytes that are not UTF-8, all splits
-    double            zstd_bpb;     // zstd -19 of the validation text, bits per byte
-    double            order2_bpb;   // of the validation text under an order-2 model counted on
-                                    // the training text (data/measure.h)
-    double            floor_bpb;    // exact entropy of the validation text, 0 when unknown
-    struct shard      shard[2];     // train, val
+    uint64_t          invalid;     // bytes that are not UTF-8, all splits
+    double            zstd_bpb;    // zstd -19 of the validation text, bits per byte
+    double            order2_bpb;  // of the validation text under an order-2 model
+                                   // counted on the training text (data/measure.h)
+    double            floor_bpb;   // exact entropy of the validation text, 0 when unknown
+    struct shard      shard[2];    // train, val
 };
 
 struct dataset_options {
@@ -36,8 +36,10 @@ struct dataset_options {
     int                n_inputs;
     const char        *field;       // of .jsonl, NULL: text
     const char        *tokenizer;   // unigram, bpe, bytes
-    int                vocab;       // 0: chosen from the amount of text; bytes has its own
-    const struct tokenizer *given;  // (optional) taken as it is, where one would be trained
+    int                vocab;       // 0: chosen from the amount of text;
+                                    // bytes has its own
+    const struct tokenizer *given;  // (optional) taken as it is, where one would
+                                    // be trained
     double             val_fraction;
     int                lock_fd;     // not to be inherited by the tokenizer's trainer; -1
     /* (optional) called now and then: a phase ("reading", "training the tokenizer",
@@ -49,21 +51,23 @@ struct dataset_options {
 
 /* Build dir from the inputs; it appears whole or not at all. Refuses an existing dir.
  * Must run before the first OpenMP region of the process (the tokenizer's trainer forks).
- * FAIL_USAGE: dir exists, a vocabulary that the text cannot fill (says which fits), an unknown
- * tokenizer. FAIL_INPUT: unreadable, too little text for two splits, or binary (more than a
- * tenth of it is NUL or not UTF-8) and the tokenizer is not bytes. FAIL_WRITE. */
+ * FAIL_USAGE: dir exists, a vocabulary that the text cannot fill (says which fits),
+ * an unknown tokenizer. FAIL_INPUT: unreadable, too little text for two splits, or
+ * binary (more than a tenth of it is NUL or not UTF-8) and the tokenizer is not bytes.
+ * FAIL_WRITE. */
 int  dataset_build(const char *dir, const struct dataset_options *o, struct why *why);
 
-/* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. Reading a frame
- * checks its ids against the vocabulary. dataset_verify also checks every hash and every frame.
- * FAIL_INPUT. */
+/* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. Reading
+ * a frame checks its ids against the vocabulary. dataset_verify also checks every hash
+ * and every frame. FAIL_INPUT. */
 int  dataset_open(struct dataset *d, const char *dir, struct why *why);
 void dataset_close(struct dataset *d);
 int  dataset_verify(const char *dir, struct why *why);
 
 bool dataset_is(const char *dir);       // there is a dataset.json
 
-/* Write the dataset.json of the other files in dir, for d's numbers and tokenizer. FAIL_WRITE. */
+/* Write the dataset.json of the other files in dir, for d's numbers and tokenizer.
+ * FAIL_WRITE. */
 int  dataset_describe(const struct dataset *d, const char *dir, struct why *why);
 
 #endif

@@ -102,7 +102,8 @@ int encoder_flush(struct encoder *e, struct why *why)
     return code ? code : turn(e, why);
 }
 
-static int add(struct encoder *e, const struct slice *s, const char *bytes, struct why *why)
+static int add(struct encoder *e, const struct slice *s, const char *bytes,
+               struct why *why)
 {
     struct batch *b = e->now;
     int           code;
@@ -119,7 +120,8 @@ static int add(struct encoder *e, const struct slice *s, const char *bytes, stru
     return 0;
 }
 
-int encoder_text(struct encoder *e, int split, const char *bytes, size_t len, struct why *why)
+int encoder_text(struct encoder *e, int split, const char *bytes, size_t len,
+                 struct why *why)
 {
     for (size_t at = 0, n; at < len; at += n) {
         n = text_slice(bytes + at, len - at, SLICE);

@@ -1,7 +1,7 @@
 /* Text to token shards on all threads.
  *
- * Text is gathered into batches of slices; the slices of a batch are encoded side by side and
- * appended in order, so the shards do not depend on the number of threads.
+ * Text is gathered into batches of slices; the slices of a batch are encoded side by side
+ * and appended in order, so the shards do not depend on the number of threads.
  */
 #ifndef WEFT_ENCODE_H
 #define WEFT_ENCODE_H
@@ -18,7 +18,8 @@ int  encoder_open(struct encoder **e, const struct tokenizer *t,
                   struct shard_writer *const to[2], struct why *why);
 
 /* More text of the document that goes to shard `split`, or its end. */
-int  encoder_text(struct encoder *e, int split, const char *bytes, size_t len, struct why *why);
+int  encoder_text(struct encoder *e, int split, const char *bytes, size_t len,
+                  struct why *why);
 int  encoder_eos(struct encoder *e, int split, struct why *why);
 
 /* Encode and append all that was given so far. */

@@ -13,7 +13,8 @@
 enum fail {
     FAIL_NONE     = 0,
     FAIL_USAGE    = 2,      // bad flag, key or value
-    FAIL_INPUT    = 3,      // input or run missing, empty, too small, corrupt, of the wrong kind
+    FAIL_INPUT    = 3,      // input or run missing, empty, too small, corrupt, of the
+                            // wrong kind
     FAIL_DIVERGED = 4,      // training diverged
     FAIL_WRITE    = 5,      // writing failed, or the run is locked
 };

@@ -21,7 +21,8 @@ struct inputs {
 
 /* Every file is there, readable and regular, or FAIL_INPUT. On failure *in is zero. */
 int  inputs_list(struct inputs *in, const char *const *paths, int n, struct why *why);
-/* Stdin: "-", or a file of that name, where it is kept to be read again (data/spool.h). */
+/* Stdin: "-", or a file of that name, where it is kept to be read again
+ * (data/spool.h). */
 bool inputs_stdin(const char *path);
 
 void inputs_free(struct inputs *in);        // a zeroed one is fine

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who owns the back buffer and what is in it. The caller moves EMPTY and READY to WANTED, the
- * thread WANTED to READY; while it is WANTED the buffer, the cache and code are the thread's. */
+/* Who owns the back buffer and what is in it. The caller moves EMPTY and READY to WANTED,
+ * the thread WANTED to READY; while it is WANTED the buffer, the cache and code
+ * are the thread's. */
 enum state { EMPTY, WANTED, READY, QUIT };
 
 struct loader {
@@ -50,7 +51,8 @@ static int frame_ids(struct loader *l, uint64_t frame, const uint32_t **ids)
 }
 
 /* T + 1 ids from `start`: tokens get all but the last, targets all but the first. */
-static int copy_window(struct loader *l, uint64_t start, int32_t *tokens, int32_t *targets)
+static int copy_window(struct loader *l, uint64_t start, int32_t *tokens,
+                       int32_t *targets)
 {
     uint64_t need = (uint64_t)l->T + 1, done = 0;
     int      code;
@@ -130,8 +132,8 @@ static void await(struct loader *l)
         pthread_cond_wait(&l->changed, &l->mutex);
 }
 
-int loader_batch(struct loader *l, uint64_t k, const int32_t **tokens, const int32_t **targets,
-                 struct why *why)
+int loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
+                 const int32_t **targets, struct why *why)
 {
     int code;
 
@@ -200,7 +202,8 @@ int loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B
 
     *out = NULL;
     if (s->n <= t)
-        return fail(why, FAIL_INPUT, "%s: %llu tokens, but a window of context %d needs %d; "
+        return fail(why, FAIL_INPUT,
+                    "%s: %llu tokens, but a window of context %d needs %d; "
                     "give more text or a smaller context", s->path,
                     (unsigned long long)s->n, T, T + 1);
 
@@ -212,7 +215,8 @@ int loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B
     l->seed = seed;
     l->B = B;
     l->T = T;
-    // offset + windows T + 1 <= n for every offset < shifts; shifts = T but for the shortest
+    // offset + windows T + 1 <= n for every offset < shifts; shifts = T but for the
+    // shortest
     l->windows = s->n < 2 * t ? 1 : (s->n - t) / t;
     l->shifts = s->n - l->windows * t < t ? s->n - l->windows * t : t;
     pthread_mutex_init(&l->mutex, NULL);

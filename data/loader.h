@@ -1,10 +1,10 @@
 /* (B, T) training windows, shuffled, from (seed, index) alone.
  *
- * Windows of T tokens do not overlap. In epoch e the grid is shifted by an offset drawn from
- * (seed, e) and its windows are permuted by (seed, e). Window i of the run belongs to epoch
- * i / windows; batch k holds windows k B .. k B + B - 1. Nothing is kept between batches but a
- * cache of decompressed frames (bounded, LOADER_CACHE bytes), so any batch can be asked for at
- * any time; a thread of its own prepares the next one.
+ * Windows of T tokens do not overlap. In epoch e the grid is shifted by an offset drawn
+ * from (seed, e) and its windows are permuted by (seed, e). Window i of the run belongs
+ * to epoch i / windows; batch k holds windows k B .. k B + B - 1. Nothing is kept between
+ * batches but a cache of decompressed frames (bounded, LOADER_CACHE bytes), so any batch
+ * can be asked for at any time; a thread of its own prepares the next one.
  */
 #ifndef WEFT_LOADER_H
 #define WEFT_LOADER_H
@@ -15,14 +15,16 @@ enum { LOADER_CACHE = 64 << 20 };
 
 struct loader;
 
-/* FAIL_INPUT when the shard is shorter than one window. The shard must outlive the loader. */
+/* FAIL_INPUT when the shard is shorter than one window. The shard must outlive
+ * the loader. */
 int  loader_open(struct loader **l, const struct shard *s, uint64_t seed, int B, int T,
                  struct why *why);
 
-/* Batch k: tokens (B, T) and targets (B, T), targets[b][t] = the token after tokens[b][t].
- * The pointers are valid until the next call. Starts preparing batch k + 1. */
-int  loader_batch(struct loader *l, uint64_t k, const int32_t **tokens, const int32_t **targets,
-                  struct why *why);
+/* Batch k: tokens (B, T) and targets (B, T), targets[b][t] = the token after
+ * tokens[b][t]. The pointers are valid until the next call. Starts preparing
+ * batch k + 1. */
+int  loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
+                  const int32_t **targets, struct why *why);
 
 uint64_t loader_windows(const struct loader *l);        // windows per epoch
 void     loader_close(struct loader *l);

@@ -100,7 +100,8 @@ void yardstick_add(struct yardstick *y, const char *bytes, size_t len, bool docu
     if (!y->stories)
         return;
     if (y->story_len < sizeof y->story)
-        memcpy(y->story + y->story_len, bytes, smaller(len, sizeof y->story - y->story_len));
+        memcpy(y->story + y->story_len, bytes,
+               smaller(len, sizeof y->story - y->story_len));
     y->story_len += len;
     if (!document_ends)
         return;
@@ -122,8 +123,8 @@ void yardstick_close(struct yardstick *y)
     *y = (struct yardstick){0};
 }
 
-/* Compress one part of the text; the last ends the frame. Returns the bytes that came out, or
- * an error of zstd. */
+/* Compress one part of the text; the last ends the frame. Returns the bytes that came
+ * out, or an error of zstd. */
 static size_t pack(ZSTD_CCtx *zstd, const char *text, size_t len, bool last, void *room,
                    size_t cap)
 {
@@ -142,8 +143,8 @@ static size_t pack(ZSTD_CCtx *zstd, const char *text, size_t len, bool last, voi
     return packed;
 }
 
-double yardstick_zstd(const struct yardstick *y, void (*progress)(void *user, double done),
-                      void *user)
+double yardstick_zstd(const struct yardstick *y,
+                      void (*progress)(void *user, double done), void *user)
 {
     enum { PART = 1 << 18 };
 

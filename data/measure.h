@@ -8,15 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a model that looks two bytes back would need: counted on the training text, measured
- * on the validation text. Every order leans on the one below it, by the weight w = 4,
+/* What a model that looks two bytes back would need: counted on the training text,
+ * measured on the validation text. Every order leans on the one below it, by
+ * the weight w = 4,
  *
  *     p(c | ab) = (n_abc + w p(c | b)) / (n_ab + w)
  *     p(c | b)  = (n_bc  + w p(c))     / (n_b  + w)
  *     p(c)      = (n_c   + w / 256)    / (n    + w),
  *
- * and bits = -1/N sum lg p over the N bytes measured. Two zero bytes stand before a document.
- * Counting stops before 2^32 bytes. */
+ * and bits = -1/N sum lg p over the N bytes measured. Two zero bytes stand before
+ * a document. Counting stops before 2^32 bytes. */
 struct order2 {
     uint32_t *abc;              // (256, 256, 256) owned
     uint32_t  ab[1 << 16];      // sums over c, known when learning is over
@@ -29,14 +30,15 @@ struct order2 {
     uint64_t  measured;         // N
 };
 
-bool   order2_open(struct order2 *o);                   // false: out of memory
+bool   order2_open(struct order2 *o);           // false: out of memory
 void   order2_learn(struct order2 *o, const char *bytes, size_t len, bool document_ends);
-void   order2_measure(struct order2 *o, const char *bytes, size_t len, bool document_ends);
-double order2_bits(const struct order2 *o);             // per byte; 0 when none was measured
-void   order2_close(struct order2 *o);                  // a zeroed one is fine
+void   order2_measure(struct order2 *o, const char *bytes, size_t len,
+                      bool document_ends);
+double order2_bits(const struct order2 *o);     // per byte; 0 when none was measured
+void   order2_close(struct order2 *o);          // a zeroed one is fine
 
-/* Validation text on its way past: the first YARDSTICK bytes are kept for zstd -19, and each
- * document is tried as a built-in story, whose exact probability is known. */
+/* Validation text on its way past: the first YARDSTICK bytes are kept for zstd -19,
+ * and each document is tried as a built-in story, whose exact probability is known. */
 enum { YARDSTICK = 16 << 20 };
 
 struct yardstick {
@@ -50,14 +52,16 @@ struct yardstick {
 };
 
 bool   yardstick_open(struct yardstick *y);             // false: out of memory
-void   yardstick_add(struct yardstick *y, const char *bytes, size_t len, bool document_ends);
+void   yardstick_add(struct yardstick *y, const char *bytes, size_t len,
+                     bool document_ends);
 
 /* The exact entropy in bits per byte when all documents were stories, else 0. */
 double yardstick_floor(const struct yardstick *y);
 
-/* Bits per byte under zstd -19; negative when out of memory. progress is told the share done. */
-double yardstick_zstd(const struct yardstick *y, void (*progress)(void *user, double done),
-                      void *user);
+/* Bits per byte under zstd -19; negative when out of memory. progress is told
+ * the share done. */
+double yardstick_zstd(const struct yardstick *y,
+                      void (*progress)(void *user, double done), void *user);
 void   yardstick_close(struct yardstick *y);            // a zeroed one is fine
 
 #endif

@@ -55,9 +55,9 @@ uint64_t rng_below(struct rng *r, uint64_t n)
     return x % n;
 }
 
-/* Twelve Feistel rounds (fewer show at small n) over 2 * half bits, the smallest even number that
- * holds n - 1. A value at or above n is put through again: the walk stays inside one cycle, so it
- * is a permutation. */
+/* Twelve Feistel rounds (fewer show at small n) over 2 * half bits, the smallest even
+ * number that holds n - 1. A value at or above n is put through again: the walk stays
+ * inside one cycle, so it is a permutation. */
 uint64_t rng_permute(const struct rng *r, uint64_t i, uint64_t n)
 {
     int half = 1;

@@ -98,7 +98,8 @@ static int table_room(struct shard_writer *w, struct why *why)
     return 0;
 }
 
-static int put_bytes(struct shard_writer *w, const void *bytes, size_t len, struct why *why)
+static int put_bytes(struct shard_writer *w, const void *bytes, size_t len,
+                     struct why *why)
 {
     if (len && fwrite(bytes, 1, len, w->file) != len)
         return fail_write(why, w->path);
@@ -122,7 +123,8 @@ static int put_frame(struct shard_writer *w, struct why *why)
     return 0;
 }
 
-static int append(struct shard_writer *w, const uint32_t *ids, uint64_t n, struct why *why)
+static int append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
+                  struct why *why)
 {
     int width = w->token_bytes, code;
 
@@ -130,7 +132,8 @@ static int append(struct shard_writer *w, const uint32_t *ids, uint64_t n, struc
         unsigned char *p = w->raw + w->fill * (size_t)width;
 
         if (width == 2 && ids[i] > UINT16_MAX)
-            return fail(why, FAIL_INPUT, "%s: id %u does not fit 16 bits", w->path, ids[i]);
+            return fail(why, FAIL_INPUT, "%s: id %u does not fit 16 bits",
+                        w->path, ids[i]);
         for (int k = 0; k < width; k++)
             p[k] = (unsigned char)(ids[i] >> 8 * k);
         w->n++;
@@ -157,7 +160,8 @@ static int put_table(struct shard_writer *w, struct why *why)
     put32(head + 4, (uint32_t)len + FOOT);
     put32(foot, w->frames);
     put32(foot + 5, seekable);
-    if ((code = put_bytes(w, head, HEAD, why)) || (code = put_bytes(w, w->table, len, why)))
+    if ((code = put_bytes(w, head, HEAD, why)) ||
+        (code = put_bytes(w, w->table, len, why)))
         return code;
     return put_bytes(w, foot, FOOT, why);
 }
@@ -181,7 +185,8 @@ int shard_finish(struct shard_writer *w, uint64_t *n, struct why *why)
 
 static int broken(const struct shard *s, struct why *why, const char *what)
 {
-    return fail(why, FAIL_INPUT, "%s: %s; rebuild it with: weft data build", s->path, what);
+    return fail(why, FAIL_INPUT, "%s: %s; rebuild it with: weft data build",
+                s->path, what);
 }
 
 /* All of len bytes at an offset: 1, or 0 when the file ends before or cannot be read. */
@@ -204,8 +209,8 @@ static uint32_t frame_tokens(const struct shard *s, uint64_t i)
     return i + 1 < s->frames ? SHARD_FRAME : (uint32_t)(s->n - i * SHARD_FRAME);
 }
 
-/* Turn the table's sizes into offsets. Frames must be full but the last, and end where the
- * table starts: at `end`. */
+/* Turn the table's sizes into offsets. Frames must be full but the last, and end where
+ * the table starts: at `end`. */
 static int take_entries(struct shard *s, const unsigned char *table, uint64_t end,
                         struct why *why)
 {
@@ -233,7 +238,8 @@ static int read_table(struct shard *s, uint64_t size, struct why *why)
 
     if (size < HEAD + FOOT || !read_at(s, foot, FOOT, size - FOOT)
         || get32(foot + 5) != seekable)
-        return broken(s, why, "no seek table at its end: cut short, or not a token shard");
+        return broken(s, why,
+                      "no seek table at its end: cut short, or not a token shard");
     s->frames = get32(foot);
 
     uint64_t len = s->frames * ENTRY, whole = len + HEAD + FOOT;
@@ -367,7 +373,8 @@ int shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n,
     if (!wrong && widen(ids, u->raw, *n, s->token_bytes) >= s->vocab && s->vocab)
         wrong = "holds ids outside the vocabulary";
     if (wrong)
-        return fail(why, FAIL_INPUT, "%s: frame %llu %s; rebuild it with: weft data build",
-                    s->path, (unsigned long long)i, wrong);
+        return fail(why, FAIL_INPUT,
+                    "%s: frame %llu %s; rebuild it with: weft data build", s->path,
+                    (unsigned long long)i, wrong);
     return 0;
 }

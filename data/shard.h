@@ -1,6 +1,6 @@
 /* A .tok.zst file: token ids, little-endian uint16 (uint32 when the vocabulary is above
- * 65,536), in zstd frames of SHARD_FRAME tokens each (the last may be shorter) with content
- * checksums, and a seek table in zstd's seekable format:
+ * 65,536), in zstd frames of SHARD_FRAME tokens each (the last may be shorter) with
+ * content checksums, and a seek table in zstd's seekable format:
  *
  *     frame 0 | frame 1 | ... | skippable frame 0x184D2A5E holding
  *                               { compressed size u32, content size u32 } per frame,
@@ -19,30 +19,31 @@ enum { SHARD_FRAME = 16384 };
 
 struct shard_writer;
 
-/* Ids that do not fit token_bytes (2 or 4) are FAIL_INPUT; the rest is FAIL_WRITE. After a
- * failure only shard_finish may be called. */
+/* Ids that do not fit token_bytes (2 or 4) are FAIL_INPUT; the rest is FAIL_WRITE.
+ * After a failure only shard_finish may be called. */
 int  shard_create(struct shard_writer **w, const char *path, int token_bytes,
                   struct why *why);
-int  shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n, struct why *why);
+int  shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
+                  struct why *why);
 /* Finish, fsync and close; *n is the number of tokens written. Frees w in any case. */
 int  shard_finish(struct shard_writer *w, uint64_t *n, struct why *why);
 
 struct shard {
     char     *path;
     int       fd;
-    int       token_bytes;      // 2 or 4
-    uint64_t  n;                // tokens
+    int       token_bytes;  // 2 or 4
+    uint64_t  n;            // tokens
     uint64_t  frames;
-    uint64_t *offset;           // (frames + 1) where each frame starts in the file
-    uint32_t  vocab;            // shard_frame refuses ids at or above it; 0 (as opened): any
+    uint64_t *offset;       // (frames + 1) where each frame starts in the file
+    uint32_t  vocab;        // shard_frame refuses ids at or above it; 0 (as opened): any
 };
 
 /* Open for random access. Checks the seek table against the file's size. FAIL_INPUT. */
 int  shard_open(struct shard *s, const char *path, int token_bytes, struct why *why);
 void shard_close(struct shard *s);
 
-/* Decompress frame i into ids (SHARD_FRAME of them); returns through *n how many it holds.
- * Thread-safe; allocates only at a thread's first frame. FAIL_INPUT. */
+/* Decompress frame i into ids (SHARD_FRAME of them); returns through *n how many it
+ * holds. Thread-safe; allocates only at a thread's first frame. FAIL_INPUT. */
 int  shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n,
                  struct why *why);
 

@@ -46,14 +46,16 @@ static int open_stdin(struct source *s, struct why *why)
     size_t got = 1;
 
     while (s->in.size < 4 && got) {
-        int rc = read_plain(s, s->packed + s->in.size, ZSTD_DStreamInSize() - s->in.size, &got,
-                            why);
+        int rc = read_plain(s, s->packed + s->in.size,
+                            ZSTD_DStreamInSize() - s->in.size, &got, why);
 
         if (rc)
             return rc;
         s->in.size += got;
     }
-    return s->in.size < 4 || memcmp(s->packed, "\x28\xb5\x2f\xfd", 4) ? 0 : open_zstd(s, why);
+    return s->in.size < 4 || memcmp(s->packed, "\x28\xb5\x2f\xfd", 4)
+               ? 0
+               : open_zstd(s, why);
 }
 
 int source_open(struct source *s, const char *path, bool zst, struct why *why)

@@ -20,7 +20,8 @@ struct source {
     size_t        pending;      // 0 between two frames
 };
 
-/* zst is not asked of stdin (inputs_stdin). FAIL_INPUT. On failure nothing needs closing. */
+/* zst is not asked of stdin (inputs_stdin). FAIL_INPUT. On failure nothing
+ * needs closing. */
 int  source_open(struct source *s, const char *path, bool zst, struct why *why);
 
 /* Up to cap more bytes into buf; *got is 0 at the end only. FAIL_INPUT. */

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The next bytes of stdin: how many, 0 at its end, or -1 with errno; EINTR after any signal,
- * which read alone would sleep through. */
+/* The next bytes of stdin: how many, 0 at its end, or -1 with errno; EINTR after any
+ * signal, which read alone would sleep through. */
 static ssize_t next_bytes(char *buf, size_t cap)
 {
     struct pollfd in = {STDIN_FILENO, POLLIN, 0};

@@ -3,11 +3,11 @@
 #include <math.h>
 #include <string.h>
 
-/* One walk through the grammar's program writes and reads. To write, a choice is drawn. To
- * read, every alternative is tried on the text ahead, through whatever may follow it, and
- * exactly one must fit: first for NEAR bytes, then, where that leaves several, for FAR.
- * An alternative that does not fit derives no story that goes on with this text, so what is
- * left is the only derivation, and its probability is the text's.
+/* One walk through the grammar's program writes and reads. To write, a choice is drawn.
+ * To read, every alternative is tried on the text ahead, through whatever may follow it,
+ * and exactly one must fit: first for NEAR bytes, then, where that leaves several,
+ * for FAR. An alternative that does not fit derives no story that goes on with this text,
+ * so what is left is the only derivation, and its probability is the text's.
  */
 enum { NEAR = 24, FAR = 120 };
 
@@ -88,7 +88,8 @@ static int choose(struct tale *t, const struct node *choice, const struct frame 
     return choice[1 + a].to;
 }
 
-/* Go through the program from node i, then through the frames, to the end of the story. */
+/* Go through the program from node i, then through the frames, to the end of
+ * the story. */
 static bool walk(struct tale *t, int i, const struct frame *up)
 {
     bool ok = true;

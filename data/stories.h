@@ -3,8 +3,9 @@
  * The grammar (story_rules.c, story_plots.c) is text with choices in it; what a story has
  * said, who owns what, where a thing was left, what was promised, is kept in cells and
  * decides what it may say later. One walk (stories.c) goes through the grammar: to write,
- * each choice is drawn; to check, each choice is read off the text. Every text has at most
- * one derivation, so both know its exact probability, and they agree to the last bit.
+ * each choice is drawn; to check, each choice is read off the text. Every text
+ * has at most one derivation, so both know its exact probability, and they agree
+ * to the last bit.
  */
 #ifndef WEFT_STORIES_H
 #define WEFT_STORIES_H
@@ -23,8 +24,8 @@ struct story_fault {
     char   what[160];
 };
 
-/* Write one story to buf (no newline at the end, no NUL). Story n of a corpus is drawn from
- * rng_open(seed, RNG_STORY, n). Returns its length and sets *bits to -log2 of its
+/* Write one story to buf (no newline at the end, no NUL). Story n of a corpus is drawn
+ * from rng_open(seed, RNG_STORY, n). Returns its length and sets *bits to -log2 of its
  * probability; 0 when cap is too small, which STORY_MAX never is. */
 size_t story_write(struct rng *r, char *buf, size_t cap, double *bits);
 

@@ -2,13 +2,13 @@
  *
  * How the rules (story_rules.c, story_plots.c) are written:
  *
- *     [a|b|c]          a choice, the first more likely than the second and so on; may nest
+ *     [a|b|c]          a choice, the first likelier than the second and so on; may nest
  *     (a|b|c)          a choice with equal odds
  *     <rule>           the body of another rule
  *     {X.at}           what a cell holds, in one of its forms (story_words.h)
  *     {+X.at}          a word that is not taken yet goes into the cell
- *     {S:ABC.kind}     alias S becomes one of these characters; O is another than S, and U
- *                      another than both
+ *     {S:ABC.kind}     alias S becomes one of these characters; O is another than S,
+ *                      and U another than both
  *     {X.owner=B}      copies a cell, silently; a character on the right means its letter
  *     {!r}             at the head of an alternative: only once in a story
  *     {?X.at}          at the head of an alternative: only when the cell holds something
@@ -56,8 +56,8 @@ struct node {
     const struct form *form, *from_form;
 };
 
-/* The program, compiled at the first call; the story begins at node 0. NULL when a rule is
- * not well formed, then with its reason in story_program_error. */
+/* The program, compiled at the first call; the story begins at node 0. NULL when a rule
+ * is not well formed, then with its reason in story_program_error. */
 const struct node *story_program(void);
 const char        *story_program_error(void);
 

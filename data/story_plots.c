@@ -1,7 +1,8 @@
 #include "data/story_grammar.h"
 
-/* The plots. Each may add C and D, things X Y Z and what else it needs to what the opening
- * has left (story_rules.c); whatever is said about them has to hold until the end.
+/* The plots. Each may add C and D, things X Y Z and what else it needs to what
+ * the opening has left (story_rules.c); whatever is said about them has to hold
+ * until the end.
  */
 
 const struct rule story_plots[] = {

@@ -2,9 +2,9 @@
 
 /* How stories open, what happens between the scenes of a plot, and how they end.
  *
- * The opening always leaves A and B with name, kind, trait and favourite food, and H, where
- * A lives. Events use registers of their own (K M V), so they may come into any plot. What
- * may be left out (<events>, <fuss>) brings its own space.
+ * The opening always leaves A and B with name, kind, trait and favourite food, and H,
+ * where A lives. Events use registers of their own (K M V), so they may come into any
+ * plot. What may be left out (<events>, <fuss>) brings its own space.
  */
 
 const struct rule story_rules[] = {

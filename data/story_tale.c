@@ -20,7 +20,8 @@ bool tale_next(const struct tale *t, const char *s, size_t n)
 
 /* ---- why a text does not fit ---- */
 
-/* The fault to fill in when an attempt that came to `reach` came farthest yet, or NULL. */
+/* The fault to fill in when an attempt that came to `reach` came farthest yet,
+ * or NULL. */
 static struct story_fault *farthest(struct tale *t, size_t at, size_t reach, bool fact)
 {
     if (!t->fault || reach < *t->reach)
@@ -197,7 +198,8 @@ bool tale_learn(struct tale *t, const struct node *node)
         weights[v] = *used >> v & 1 ? 0 : share(v);
         total += weights[v];
     }
-    int v = t->mode == WRITE ? tale_draw(t, weights, n, total) : find(t, node, weights, n);
+    int v = t->mode == WRITE ? tale_draw(t, weights, n, total)
+                             : find(t, node, weights, n);
 
     if (v < 0)
         return false;

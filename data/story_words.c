@@ -290,19 +290,22 @@ SIMPLE(day, DAY);
 SIMPLE(secret, SECRET);
 
 static const struct form *const registers[26] = {
-    ['A' - 'A'] = person, ['B' - 'A'] = person, ['C' - 'A'] = person, ['D' - 'A'] = person,
-    ['S' - 'A'] = person, ['O' - 'A'] = person, ['U' - 'A'] = person,
+    ['A' - 'A'] = person, ['B' - 'A'] = person, ['C' - 'A'] = person,
+    ['D' - 'A'] = person, ['S' - 'A'] = person, ['O' - 'A'] = person,
+    ['U' - 'A'] = person,
     ['X' - 'A'] = thing,  ['Y' - 'A'] = thing,  ['Z' - 'A'] = thing,
     ['P' - 'A'] = place,  ['Q' - 'A'] = place,  ['R' - 'A'] = place,  ['I' - 'A'] = place,
     ['E' - 'A'] = sight,  ['F' - 'A'] = food,   ['G' - 'A'] = food,   ['H' - 'A'] = home,
-    ['J' - 'A'] = when,   ['K' - 'A'] = many,   ['L' - 'A'] = skill,  ['M' - 'A'] = helper,
+    ['J' - 'A'] = when,   ['K' - 'A'] = many,   ['L' - 'A'] = skill,
+    ['M' - 'A'] = helper,
     ['N' - 'A'] = number, ['V' - 'A'] = number, ['T' - 'A'] = day,
     ['W' - 'A'] = secret,
 };
 
 const struct form *story_form(char letter, const char *name, size_t n)
 {
-    const struct form *f = letter >= 'A' && letter <= 'Z' ? registers[letter - 'A'] : NULL;
+    const struct form *f = letter >= 'A' && letter <= 'Z' ? registers[letter - 'A']
+                                                          : NULL;
 
     for (; f && f->name; f++)
         if (!strncmp(f->name, name, n) && !f->name[n])

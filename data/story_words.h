@@ -1,8 +1,8 @@
 /* The words of the stories and the cells that remember them.
  *
- * A cell is a (register, attribute) pair. Registers are letters: characters A B C D, things
- * X Y Z, places P Q R I, and single words. A cell holds the index of a word in its class,
- * or, for `owner` and the aliases S O U, the letter of a character.
+ * A cell is a (register, attribute) pair. Registers are letters: characters A B C D,
+ * things X Y Z, places P Q R I, and single words. A cell holds the index of a word in its
+ * class, or, for `owner` and the aliases S O U, the letter of a character.
  */
 #ifndef WEFT_STORY_WORDS_H
 #define WEFT_STORY_WORDS_H
@@ -56,7 +56,7 @@ struct form {
     enum attribute attribute;
     enum class_id  class;
     enum style     style;
-    const char    *truth;           // "%s loves %s, not %s": of whom, right, wrong; or NULL
+    const char    *truth;   // "%s loves %s, not %s": of whom, right, wrong; or NULL
 };
 
 struct world {
@@ -71,7 +71,8 @@ const struct form *story_form(char letter, const char *name, size_t n);
 /* Write word v of the form into buf, as register letter of the world has it. Returns its
  * length, 0 when a cell that it needs is empty. buf has STORY_WORD bytes. */
 enum { STORY_WORD = 64 };
-int story_word(const struct world *w, char letter, const struct form *f, int v, char *buf);
+int story_word(const struct world *w, char letter, const struct form *f, int v,
+               char *buf);
 
 /* The letter behind an alias (S O U), or the letter itself; 0 when the alias is unset. */
 char story_alias(const struct world *w, char letter);

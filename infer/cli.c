@@ -144,7 +144,8 @@ static _Noreturn void unknown(const struct cli *c, const char *dashes, const cha
     char        name[NAME_MAX_LEN];
     int         n = 0;
 
-    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1), word);
+    snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1),
+             word);
     for (const struct flag *f = c->flags; *dashes && f->name && n < NAMES; f++)
         names[n++] = f->name;
     for (const struct key *k = config_keys; c->settings && k->name && n < NAMES; k++)
@@ -153,32 +154,34 @@ static _Noreturn void unknown(const struct cli *c, const char *dashes, const cha
     const char *what = *dashes ? "flag" : "setting";
 
     if (near)
-        cli_die(c, FAIL_USAGE, "unknown %s '%s%s'; did you mean '%s%s'?", what, dashes, name,
-                dashes, near);
-    cli_die(c, FAIL_USAGE, "unknown %s '%s%s'; weft %s --help lists them", what, dashes, name,
-            c->verb);
+        cli_die(c, FAIL_USAGE, "unknown %s '%s%s'; did you mean '%s%s'?", what,
+                dashes, name, dashes, near);
+    cli_die(c, FAIL_USAGE, "unknown %s '%s%s'; weft %s --help lists them", what,
+            dashes, name, c->verb);
 }
 
 /* ---- values ---- */
 
-static void check_range(const struct cli *c, const struct flag *f, const char *text, double n)
+static void check_range(const struct cli *c, const struct flag *f, const char *text,
+                        double n)
 {
     if (f->max > f->min && !(n >= f->min && n <= f->max))
-        cli_die(c, FAIL_USAGE, "--%s: %s is out of range; it goes from %.15g to %.15g", f->name,
-                text, f->min, f->max);
+        cli_die(c, FAIL_USAGE, "--%s: %s is out of range; it goes from %.15g to %.15g",
+                f->name, text, f->min, f->max);
 }
 
 static _Noreturn void not_a_number(const struct cli *c, const struct flag *f,
                                    const char *text, const char *kind)
 {
     if (f->max > f->min)
-        cli_die(c, FAIL_USAGE, "--%s: '%s' is not %s; it goes from %.15g to %.15g", f->name,
-                text, kind, f->min, f->max);
+        cli_die(c, FAIL_USAGE, "--%s: '%s' is not %s; it goes from %.15g to %.15g",
+                f->name, text, kind, f->min, f->max);
     cli_die(c, FAIL_USAGE, "--%s: '%s' is not %s", f->name, text, kind);
 }
 
 /* A whole number; 12k, 3M and 1e9 too when scaled. */
-static long whole(const struct cli *c, const struct flag *f, const char *text, bool scaled)
+static long whole(const struct cli *c, const struct flag *f, const char *text,
+                  bool scaled)
 {
     char  *end;
     double n;
@@ -217,8 +220,8 @@ static uint64_t seed(const struct cli *c, const struct flag *f, const char *text
     unsigned long long n = strtoull(text, &end, 10);
 
     if (!strchr("0123456789", *text) || end == text || *end || errno)
-        cli_die(c, FAIL_USAGE, "--%s: '%s' is not a whole number from 0 to 2^64 - 1", f->name,
-                text);
+        cli_die(c, FAIL_USAGE, "--%s: '%s' is not a whole number from 0 to 2^64 - 1",
+                f->name, text);
     return n;
 }
 
@@ -252,9 +255,10 @@ static void store(const struct cli *c, const struct flag *f, const char *text)
 
 /* ---- arguments ---- */
 
-/* The value of argv[*i], which names a flag or setting: after its '=', or the next argument. */
-static const char *value_of(const struct cli *c, const char *name, const char *glued, int argc,
-                            char **argv, int *i)
+/* The value of argv[*i], which names a flag or setting: after its '=', or the
+ * next argument. */
+static const char *value_of(const struct cli *c, const char *name, const char *glued,
+                            int argc, char **argv, int *i)
 {
     if (glued)
         return glued;
@@ -279,8 +283,8 @@ static void take_setting(struct cli *c, const struct key *k, const char *value)
     c->n_set++;
 }
 
-static void take_flag(const struct cli *c, const struct flag *f, const char *glued, int argc,
-                      char **argv, int *i)
+static void take_flag(const struct cli *c, const struct flag *f, const char *glued,
+                      int argc, char **argv, int *i)
 {
     if (!f->on)
         store(c, f, value_of(c, f->name, glued, argc, argv, i));
@@ -317,12 +321,13 @@ static void take_short(const struct cli *c, int argc, char **argv, int *i)
     if (!f && !strcmp(word, "-h"))
         help(c);
     if (!f || (f->on && word[2]))
-        cli_die(c, FAIL_USAGE, "unknown flag '%s'; weft %s --help lists them", word, c->verb);
+        cli_die(c, FAIL_USAGE, "unknown flag '%s'; weft %s --help lists them", word,
+                c->verb);
     take_flag(c, f, word[2] ? word + 2 : NULL, argc, argv, i);
 }
 
-/* The length of the key of word = "key=value", or 0. A path with '=' in it has a '/' or a '.'
- * before, or can be given one: ./a=b. */
+/* The length of the key of word = "key=value", or 0. A path with '=' in it has a '/' or
+ * a '.' before, or can be given one: ./a=b. */
 static size_t setting_len(const char *word)
 {
     size_t len = strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_-");

@@ -40,20 +40,21 @@ struct flag {
 
 /* A verb's command line: flags, settings and the rest. */
 struct cli {
-    const char        *verb;        // "train"
-    const char        *help;        // how --help begins: usage, an example, a few words
-    const struct flag *flags;       // ends with a NULL name; --help lists them after `help`
-    bool               settings;    // settings are allowed; --help names them last
-    const char       **args;        // out: what is neither flag nor setting
+    const char        *verb;      // "train"
+    const char        *help;      // how --help begins: usage, an example, a few words
+    const struct flag *flags;     // ends with a NULL name; --help lists them after `help`
+    bool               settings;  // settings are allowed; --help names them last
+    const char       **args;      // out: what is neither flag nor setting
     int                n_args;
-    const char       **set;         // out: set[2 i] is a key's name, set[2 i + 1] its value
-    int                n_set;       // out: number of pairs, in the order given
+    const char       **set;       // out: set[2 i] is a key's name, set[2 i + 1] its value
+    int                n_set;     // out: number of pairs, in the order given
 };
 
-/* Parse argv (argv[0] is the verb). --help and -h print to stdout and exit 0; anything unknown,
- * or a value that does not parse, dies with exit 2 and the nearest name. Settings are only
- * collected: the verb applies them in its order (defaults < size < preset < file < command
- * line). args and set point into argv and are valid until the next cli_parse. */
+/* Parse argv (argv[0] is the verb). --help and -h print to stdout and exit 0;
+ * anything unknown, or a value that does not parse, dies with exit 2 and the
+ * nearest name. Settings are only collected: the verb applies them in its order
+ * (defaults < size < preset < file < command line). args and set point into argv and are
+ * valid until the next cli_parse. */
 void cli_parse(struct cli *c, int argc, char **argv);
 
 /* How weft was called, for command lines that work as printed: weft, build/bin/weft. */
@@ -62,6 +63,7 @@ const char *cli_program(void);
 /* Print "weft VERB: line" on stderr and exit with code. */
 void cli_die(const struct cli *c, int code, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
-void cli_fail(const struct cli *c, int code, const struct why *why) __attribute__((noreturn));
+void cli_fail(const struct cli *c, int code, const struct why *why)
+    __attribute__((noreturn));
 
 #endif

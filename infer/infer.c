@@ -67,7 +67,8 @@ static void parse(struct infer *f, int argc, char **argv)
          .real = &f->o.sampler.repeat_penalty, .min = 0.01, .max = 100},
         {"repeat-last-n", 0, "N", "how many tokens are recent (64)",
          .number = &f->o.sampler.repeat_last_n, .max = 1e6},
-        {"seed", 's', "N", "the same seed gives the same text", .seed = &f->o.sampler.seed},
+        {"seed", 's', "N", "the same seed gives the same text",
+         .seed = &f->o.sampler.seed},
         {"stop", 0, "TEXT", "end before this text; may be repeated", .words = &f->stop},
         {"ignore-eos", 0, NULL, "never end the text", .on = &f->o.ignore_eos},
         {"no-echo", 0, NULL, "leave out the prompt", .on = &f->no_echo},
@@ -93,8 +94,9 @@ static void check(const struct infer *f)
     if (f->cli.n_args == 0)
         cli_die(&f->cli, FAIL_USAGE, "which run? weft infer RUN -p PROMPT");
     if (f->cli.n_args > 1)
-        cli_die(&f->cli, FAIL_USAGE, "'%s' is one argument too many; a prompt is given as "
-                "-p \"...\"", f->cli.args[1]);
+        cli_die(&f->cli, FAIL_USAGE,
+                "'%s' is one argument too many; a prompt is given as -p \"...\"",
+                f->cli.args[1]);
     if (f->interactive && f->o.K > 1)
         cli_die(&f->cli, FAIL_USAGE, "-i writes one text; leave out --samples");
     for (int i = 0; i < f->stop.n; i++)
@@ -102,8 +104,8 @@ static void check(const struct infer *f)
             cli_die(&f->cli, FAIL_USAGE, "--stop: the text is empty");
 }
 
-/* Does a layer keep every token there is, so that it was trained for `context` of them? Its
- * state then grows with the context. */
+/* Does a layer keep every token there is, so that it was trained for `context` of them?
+ * Its state then grows with the context. */
 static bool full_attention(const struct model *m)
 {
     for (int i = 0; i < m->cfg.layers; i++) {
@@ -182,7 +184,8 @@ static void check_output(const struct infer *f)
     if (f->writer.error == EPIPE)
         exit(0);
     if (f->writer.error)
-        cli_die(&f->cli, FAIL_WRITE, "cannot write the text: %s", strerror(f->writer.error));
+        cli_die(&f->cli, FAIL_WRITE, "cannot write the text: %s",
+                strerror(f->writer.error));
 }
 
 static void say_dropped(struct infer *f)
@@ -192,7 +195,8 @@ static void say_dropped(struct infer *f)
     if (f->said || !f->full || f->writer.session.pos[0] <= context)
         return;
     f->said = true;
-    fprintf(stderr, "past the %d tokens the model was trained on: the oldest are dropped\n",
+    fprintf(stderr,
+            "past the %d tokens the model was trained on: the oldest are dropped\n",
             context);
 }
 
@@ -256,7 +260,8 @@ static void report(const struct infer *f)
     const struct writer *w = &f->writer;
     char prompt[16], text[16], state[16];
 
-    format_count(prompt, sizeof prompt, (double)w->prompt_tokens / (w->prompt_seconds + 1e-9));
+    format_count(prompt, sizeof prompt,
+                 (double)w->prompt_tokens / (w->prompt_seconds + 1e-9));
     format_count(text, sizeof text, (double)w->tokens / (w->seconds + 1e-9));
     format_bytes(state, sizeof state, (double)model_state_bytes(&f->model));
     fprintf(stderr, "tokens: prompt %ld, %s/s; text %ld, %s/s; state %s%s\n",

@@ -144,7 +144,8 @@ static int top_k(struct sampler *s, const real *logits)
     return k;
 }
 
-/* Keep those of at least `share` of the most likely one's probability; returns how many. */
+/* Keep those of at least `share` of the most likely one's probability;
+ * returns how many. */
 static int min_p(struct candidate *c, int n, double best, double share)
 {
     double least = best + log(share);
@@ -156,7 +157,8 @@ static int min_p(struct candidate *c, int n, double best, double share)
     return kept;
 }
 
-/* Keep the most likely ones whose probabilities, out of total, reach p; returns how many. */
+/* Keep the most likely ones whose probabilities, out of total, reach p;
+ * returns how many. */
 static int top_p(struct candidate *c, int n, double best, double total, double p)
 {
     double sum = 0;
@@ -198,8 +200,8 @@ static int32_t most_likely(const struct sampler *s, const real *logits)
     return found;
 }
 
-/* min-p and top-p both keep a prefix of the ranking, so that min-p may go first: then only what
- * it leaves is sorted. top-p's total is that of all candidates. */
+/* min-p and top-p both keep a prefix of the ranking, so that min-p may go first: then
+ * only what it leaves is sorted. top-p's total is that of all candidates. */
 static int32_t choose(struct sampler *s, const real *logits)
 {
     int    n = top_k(s, logits);

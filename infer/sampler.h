@@ -2,8 +2,9 @@
  *
  *     repeat penalty -> top-k -> top-p -> min-p -> temperature -> draw
  *
- * temp <= 0 takes the most likely token after the penalty. Equal logits rank by lower id. A NaN
- * logit counts as -infinity; when nothing is left to choose from, the choice is id 0.
+ * temp <= 0 takes the most likely token after the penalty. Equal logits rank by
+ * lower id. A NaN logit counts as -infinity; when nothing is left to choose from, the
+ * choice is id 0.
  *
  * Memory is fixed when a sampler opens.
  */
@@ -26,7 +27,7 @@ struct sampler_options {
 
 void sampler_defaults(struct sampler_options *o);
 
-struct sampler;                 // one sequence's: its random stream, recent tokens, scratch
+struct sampler;     // one sequence's: its random stream, recent tokens, scratch
 
 /* Two samplers with equal options and stream make equal choices. NULL: out of memory. */
 struct sampler *sampler_open(const struct sampler_options *o, int vocab, uint64_t stream);

@@ -24,7 +24,8 @@ static int batch_open(struct batch *b, size_t n, struct why *why)
 }
 
 /* Read until want tokens are there or the end came; returns how many, or -1. */
-static long fill(const struct batch *b, long want, score_next next, void *user, struct why *why)
+static long fill(const struct batch *b, long want, score_next next, void *user,
+                 struct why *why)
 {
     long n = 0, got;
 
@@ -44,7 +45,8 @@ static int shift(const struct batch *b, long n, uint32_t last, int vocab, struct
 {
     for (long i = 0; i < n; i++) {
         if (b->ids[i] >= (uint32_t)vocab)
-            return fail(why, FAIL_INPUT, "token %u is not in the model's vocabulary of %d: "
+            return fail(why, FAIL_INPUT,
+                        "token %u is not in the model's vocabulary of %d: "
                         "the text was tokenized for another model", b->ids[i], vocab);
         b->tokens[i] = (int32_t)(i ? b->ids[i - 1] : last);
         b->targets[i] = (int32_t)b->ids[i];
@@ -66,7 +68,8 @@ static void add_window(struct score *s, const real *nats, long n)
 }
 
 /* Whole windows in one call, a short one after them in another. */
-static void score_batch(const struct model *m, struct pass *p, const struct batch *b, long n)
+static void score_batch(const struct model *m, struct pass *p,
+                        const struct batch *b, long n)
 {
     int  T = m->cfg.context, whole = (int)(n / T), rest = (int)(n % T);
     long at = (long)whole * T;
@@ -77,9 +80,9 @@ static void score_batch(const struct model *m, struct pass *p, const struct batc
         model_score(m, p, 1, rest, b->tokens + at, b->targets + at, 0, b->nats + at);
 }
 
-int score_run(const struct model *m, struct pass *p, int B, int eos, score_next next, void *user,
-              uint64_t max_tokens, score_each each, void *each_user, struct score *out,
-              struct why *why)
+int score_run(const struct model *m, struct pass *p, int B, int eos, score_next next,
+              void *user, uint64_t max_tokens, score_each each, void *each_user,
+              struct score *out, struct why *why)
 {
     struct batch b = {0};
     long     T = m->cfg.context, most = B * T, n;
@@ -127,7 +130,8 @@ long shard_cursor_next(void *user, uint32_t *ids, long n, struct why *why)
         c->frame = frame;
     }
     if (at >= c->n) {
-        fail(why, FAIL_INPUT, "%s: frame %llu is shorter than it should be; rebuild it with: "
+        fail(why, FAIL_INPUT,
+             "%s: frame %llu is shorter than it should be; rebuild it with: "
              "weft data build", c->shard->path, (unsigned long long)frame);
         return -1;
     }

@@ -1,8 +1,8 @@
 /* How well a model predicts text: nats of every token, each scored once.
  *
- * The tokens are cut into windows of `context` that do not overlap; the input of the first token
- * is EOS, of every other its predecessor; the last window may be short. Nothing is carried from
- * one window to the next. */
+ * The tokens are cut into windows of `context` that do not overlap; the input of the
+ * first token is EOS, of every other its predecessor; the last window may be short.
+ * Nothing is carried from one window to the next. */
 #ifndef WEFT_SCORE_H
 #define WEFT_SCORE_H
 
@@ -12,26 +12,28 @@
 enum { SCORE_BUCKETS = 24 };
 
 struct score {
-    double   nats;                              // in all
+    double   nats;                          // in all
     uint64_t tokens;
-    double   bucket_nats[SCORE_BUCKETS];        // by position t in the window: log2(1 + t)
+    double   bucket_nats[SCORE_BUCKETS];    // by position t in the window: log2(1 + t)
     uint64_t bucket_tokens[SCORE_BUCKETS];
 };
 
-/* The next up to n tokens into ids; returns how many, 0 at the end, -1 with *why on failure. */
+/* The next up to n tokens into ids; returns how many, 0 at the end, -1 with
+ * *why on failure. */
 typedef long (*score_next)(void *user, uint32_t *ids, long n, struct why *why);
 
 /* (optional) told the ids and nats of every window, in order. */
 typedef void (*score_each)(void *user, const uint32_t *ids, const real *nats, long n);
 
-/* Score a stream of tokens with B windows at a time. p was opened for at least (B, context). At
- * most max_tokens (0: all). FAIL_INPUT: next failed, an id is not below the model's vocabulary,
- * or memory is short. */
-int score_run(const struct model *m, struct pass *p, int B, int eos, score_next next, void *user,
-              uint64_t max_tokens, score_each each, void *each_user, struct score *out,
-              struct why *why);
+/* Score a stream of tokens with B windows at a time. p was opened for at least (B,
+ * context). At most max_tokens (0: all). FAIL_INPUT: next failed, an id is not below the
+ * model's vocabulary, or memory is short. */
+int score_run(const struct model *m, struct pass *p, int B, int eos, score_next next,
+              void *user, uint64_t max_tokens, score_each each, void *each_user,
+              struct score *out, struct why *why);
 
-/* score_next over a shard: user is a struct shard_cursor with shard set and the rest zero. */
+/* score_next over a shard: user is a struct shard_cursor with shard set and
+ * the rest zero. */
 struct shard_cursor {
     const struct shard *shard;
     uint64_t            at;             // next token
@@ -40,8 +42,8 @@ struct shard_cursor {
 };
 long shard_cursor_next(void *user, uint32_t *ids, long n, struct why *why);
 
-/* The ratio sum x / sum y of n pairs (a window's nats and bytes) taken as independent draws, and
- * its standard error:
+/* The ratio sum x / sum y of n pairs (a window's nats and bytes) taken as independent
+ * draws, and its standard error:
  *
  *     r = sum x / sum y        error² = n / (n - 1) sum (x - r y)² / (sum y)²
  */

@@ -43,16 +43,16 @@ struct scorer {
     struct dataset      dataset;
     struct shard_cursor cursor;
     struct text        *text;
-    uint32_t           *ids;            // (TEXT_PIECE + 1) of the current piece
+    uint32_t           *ids;        // (TEXT_PIECE + 1) of the current piece
     long                n, at;
-    uint64_t            before;         // input consumed before that piece
-    uint64_t            bytes;          // of the documents read so far
+    uint64_t            before;     // input consumed before that piece
+    uint64_t            bytes;      // of the documents read so far
 
-    struct spread spread;               // nats and bytes of each window
-    double        pairs, zeros;         // of rela layers: weights, and those that are 0
-    double        rows, nulls;          // tokens' rows of weights, and those that are all 0
+    struct spread spread;           // nats and bytes of each window
+    double        pairs, zeros;     // of rela layers: weights, and those that are 0
+    double        rows, nulls;      // tokens' rows of weights, and those that are all 0
     uint64_t      scored;
-    double        start, shown;         // wall seconds
+    double        start, shown;     // wall seconds
 };
 
 /* ---- tokens ---- */
@@ -103,9 +103,11 @@ static void open_dataset(struct scorer *s, const char *path, struct why *why)
 
     if (err)
         cli_fail(&s->cli, err, why);
-    if (tokenizer_fingerprint(s->dataset.tokenizer) != tokenizer_fingerprint(s->tokenizer))
-        cli_die(&s->cli, FAIL_INPUT, "%s: tokenized for another model than %s; score the text "
-                "it was built from instead", path, s->cli.args[0]);
+    if (tokenizer_fingerprint(s->dataset.tokenizer) !=
+        tokenizer_fingerprint(s->tokenizer))
+        cli_die(&s->cli, FAIL_INPUT,
+                "%s: tokenized for another model than %s; "
+                "score the text it was built from instead", path, s->cli.args[0]);
     s->is_dataset = true;
     s->cursor.shard = &s->dataset.shard[1];
     s->bytes = s->dataset.val.bytes;
@@ -136,12 +138,14 @@ static double share(const struct scorer *s)
     if (s->is_dataset)
         return (double)s->scored / (double)s->dataset.val.tokens;
     double before = (double)s->before, total = (double)text_total(s->text);
-    double piece = ((double)text_consumed(s->text) - before) * (double)s->at / (double)s->n;
+    double piece = ((double)text_consumed(s->text) - before) * (double)s->at /
+                   (double)s->n;
 
     return total > 0 ? (before + piece) / total : 0;
 }
 
-/* From the third second on one rewritten line; off a terminal, a line each half minute. */
+/* From the third second on one rewritten line; off a terminal, a line
+ * each half minute. */
 static void progress(struct scorer *s)
 {
     double now = wall_seconds(), done = share(s);
@@ -188,7 +192,8 @@ static bool all_utf8(const char *text, size_t len)
     return i == len;
 }
 
-/* {"id":5,"text":"the","nats":1.25}; a piece that is not whole characters also has "bytes". */
+/* {"id":5,"text":"the","nats":1.25}; a piece that is not whole characters also has
+ * "bytes". */
 static void print_token(const char *piece, size_t len, uint32_t id, real nats)
 {
     printf("{\"id\":%u,\"text\":\"", id);
@@ -265,8 +270,9 @@ static void print_json(const struct scorer *s, const struct score *r)
 
     if (isfinite(f.error))
         snprintf(error, sizeof error, "%.6g", f.error);
-    printf("{\"nats\":%.9g,\"perplexity\":%.9g,\"bpb\":%.9g,\"tokens\":%llu,\"bytes\":%llu,"
-           "\"stderr\":%s", f.nats, f.perplexity, f.bpb, (unsigned long long)r->tokens,
+    printf("{\"nats\":%.9g,\"perplexity\":%.9g,\"bpb\":%.9g,"
+           "\"tokens\":%llu,\"bytes\":%llu,\"stderr\":%s",
+           f.nats, f.perplexity, f.bpb, (unsigned long long)r->tokens,
            (unsigned long long)s->bytes, error);
     if (s->pairs > 0)
         printf(",\"sparsity\":%.9g,\"null_rate\":%.9g", s->zeros / s->pairs,
@@ -295,7 +301,8 @@ static void print_table(const struct scorer *s, const struct score *r, FILE *to)
         char range[32];
 
         snprintf(range, sizeof range, last > from ? "%d-%d" : "%d", from, last);
-        fprintf(to, "%-12s %10llu  %.4f\n", range, (unsigned long long)r->bucket_tokens[i],
+        fprintf(to, "%-12s %10llu  %.4f\n", range,
+                (unsigned long long)r->bucket_tokens[i],
                 r->bucket_nats[i] / (double)r->bucket_tokens[i]);
     }
 }
@@ -317,7 +324,8 @@ static void parse(struct scorer *s, int argc, char **argv)
     cli_parse(&s->cli, argc, argv);
     s->cli.flags = NULL;
     if (s->cli.n_args != 2)
-        cli_die(&s->cli, FAIL_USAGE, "give a run and a text: weft score RUN FILE|DATASET");
+        cli_die(&s->cli, FAIL_USAGE,
+                "give a run and a text: weft score RUN FILE|DATASET");
     if (s->threads)
         omp_set_num_threads(s->threads);
 }
@@ -358,14 +366,16 @@ static void run(struct scorer *s, struct score *result)
     s->shown = term_live() ? 0 : s->start;
     int err = score_run(&s->model, &s->pass, s->B, eos,
                         s->is_dataset ? shard_cursor_next : text_tokens,
-                        s->is_dataset ? (void *)&s->cursor : s, 0, window, s, result, &why);
+                        s->is_dataset ? (void *)&s->cursor : s, 0, window, s,
+                        result, &why);
 
     if (s->shown > 0 && term_live())
         fputs("\r\033[K", stderr);
     if (err)
         cli_fail(&s->cli, err, &why);
     if (s->bytes == 0)
-        cli_die(&s->cli, FAIL_INPUT, "%s: there is no text in it to score", s->cli.args[1]);
+        cli_die(&s->cli, FAIL_INPUT, "%s: there is no text in it to score",
+                s->cli.args[1]);
 }
 
 int score_main(int argc, char **argv)

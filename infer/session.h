@@ -1,5 +1,5 @@
-/* A session: S sequences being written by one model, in step with each other, each with the
- * decode state of every layer. Memory is fixed when it opens. */
+/* A session: S sequences being written by one model, in step with each other, each with
+ * the decode state of every layer. Memory is fixed when it opens. */
 #ifndef WEFT_SESSION_H
 #define WEFT_SESSION_H
 
@@ -22,7 +22,8 @@ int  session_open(struct session *s, const struct model *m, int S, struct why *w
 void session_close(struct session *s);              // a zeroed one is fine
 void session_reset(struct session *s);              // all sequences empty again
 
-/* Feed the same n tokens to sequence 0, in parallel, then copy its state to the others. */
+/* Feed the same n tokens to sequence 0, in parallel, then copy its state
+ * to the others. */
 void session_prompt(struct session *s, const int32_t *tokens, long n);
 
 /* One more token for each sequence: tokens (S). Leaves logits. */

@@ -47,7 +47,8 @@ bool stream_at_line_start(const struct stream *s)
 /* ---- characters ---- */
 
 /* The length of the character that n <= 4 bytes begin with (1 .. 4); 0: they may be its
- * beginning; -1: there is none. The continuation bytes 80 and a0 complete any beginning. */
+ * beginning; -1: there is none. The continuation bytes 80 and a0 complete
+ * any beginning. */
 static int char_length(const char *bytes, size_t n)
 {
     int len = utf8_length(bytes, n);
@@ -138,7 +139,8 @@ static size_t overlap(const struct stream *s, const char *stop)
     return n;
 }
 
-/* held always keeps the longest end that begins any stop string, so each is found whole. */
+/* held always keeps the longest end that begins any stop string, so each
+ * is found whole. */
 static void take_byte(struct stream *s, char byte)
 {
     size_t keep = 0;

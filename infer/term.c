@@ -98,8 +98,8 @@ void format_time(char *buf, size_t cap, double seconds)
         snprintf(buf, cap, "%ldd%02ldh", s / 86400, s / 3600 % 24);
 }
 
-/* A decimal number at the start of text, without sign, hex, inf or nan; returns what follows,
- * or NULL. */
+/* A decimal number at the start of text, without sign, hex, inf or nan; returns what
+ * follows, or NULL. */
 static const char *decimal(const char *text, double *n)
 {
     char *end;

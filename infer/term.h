@@ -17,8 +17,8 @@ void format_time(char *buf, size_t cap, double seconds);    // 3m20s
 bool parse_time(const char *text, double *seconds);         // 90, 90s, 3m, 1h30m; above 0
 bool parse_count(const char *text, double *n);              // 5000, 12k, 3M, 2B, 1e15
 
-/* Set from SIGINT, SIGTERM and SIGHUP once catch_interrupts was called; a second signal kills. Calling
- * it again clears the flag and catches anew. */
+/* Set from SIGINT, SIGTERM and SIGHUP once catch_interrupts was called; a second signal
+ * kills. Calling it again clears the flag and catches anew. */
 extern volatile int interrupted;
 void catch_interrupts(void);
 

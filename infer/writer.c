@@ -143,7 +143,8 @@ static bool pick(struct writer *w, int k)
     return !stopped;
 }
 
-/* One token of every text that goes on; an ended one is fed EOS. Returns how many go on. */
+/* One token of every text that goes on; an ended one is fed EOS. Returns
+ * how many go on. */
 static int pick_all(struct writer *w)
 {
     int left = 0;

@@ -1,9 +1,11 @@
-/* K texts written together by one model: a session, and for each text a sampler and a stream.
+/* K texts written together by one model: a session, and for each text a sampler and
+ * a stream.
  *
- *     feed -> session_prompt;  write -> { sampler_pick -> stream_push -> session_extend } ...
+ *     feed  -> session_prompt
+ *     write -> { sampler_pick -> stream_push -> session_extend } ...
  *
- * One text goes out as its tokens come. Several go out in order, each when it is complete,
- * under a line "--- sample 1 of K ---".
+ * One text goes out as its tokens come. Several go out in order, each when it is
+ * complete, under a line "--- sample 1 of K ---".
  */
 #ifndef WEFT_WRITER_H
 #define WEFT_WRITER_H
@@ -41,8 +43,8 @@ struct writer {
     double                  prompt_seconds, seconds;
 };
 
-/* FAIL_INPUT when memory is short; then nothing needs closing. model, tokenizer and stop must
- * outlive the writer. */
+/* FAIL_INPUT when memory is short; then nothing needs closing. model, tokenizer and
+ * stop must outlive the writer. */
 int  writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
                  const struct writer_options *o, struct why *why);
 void writer_close(struct writer *w);                // a zeroed one is fine
@@ -50,12 +52,12 @@ void writer_close(struct writer *w);                // a zeroed one is fine
 /* Write bytes as the beginning of every text; they are not fed. */
 void writer_echo(struct writer *w, const char *bytes, size_t len);
 
-/* Feed a prompt. Documents begin after an EOS in training, so the first input is EOS; later
- * ones follow the last token written. FAIL_INPUT: no memory for it. */
+/* Feed a prompt. Documents begin after an EOS in training, so the first input is EOS;
+ * later ones follow the last token written. FAIL_INPUT: no memory for it. */
 int writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why);
 
-/* Write until the end of every text, n tokens, an interrupt or a failed write (see error). May
- * be repeated, after another feed, when K is 1. */
+/* Write until the end of every text, n tokens, an interrupt or a failed write
+ * (see error). May be repeated, after another feed, when K is 1. */
 void writer_run(struct writer *w);
 
 #endif

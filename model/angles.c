@@ -41,13 +41,13 @@ void rotate(const struct angles *a, real *z, int B, int T, int heads_z, size_t l
             for (int h = 0; h < heads_z; h++) {
                 size_t at = b * a->b + t * a->t + h / group * a->h;
 
-                turn(z + ((size_t)b * T + t) * ld + (size_t)h * a->dk, a->cos + at, a->sin + at,
-                     a->dk / 2);
+                turn(z + ((size_t)b * T + t) * ld + (size_t)h * a->dk, a->cos + at,
+                     a->sin + at, a->dk / 2);
             }
 }
 
-void rotate_back(const struct angles *a, const real *z, real *dz, int B, int T, int heads_z,
-                 size_t ld_z, size_t ld_dz)
+void rotate_back(const struct angles *a, const real *z, real *dz, int B, int T,
+                 int heads_z, size_t ld_z, size_t ld_dz)
 {
     int group = heads_z / (a->heads ? a->heads : 1), half = a->dk / 2;
 
@@ -57,7 +57,8 @@ void rotate_back(const struct angles *a, const real *z, real *dz, int B, int T, 
     for (int b = 0; b < B; b++)
         for (int t = 0; t < T; t++)
             for (int h = 0; h < heads_z; h++) {
-                size_t bt = (size_t)b * T + t, at = b * a->b + t * a->t + h / group * a->h;
+                size_t bt = (size_t)b * T + t,
+                       at = b * a->b + t * a->t + h / group * a->h;
                 real  *d = dz + bt * ld_dz + (size_t)h * a->dk;
 
                 if (a->dtheta)

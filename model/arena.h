@@ -1,5 +1,5 @@
-/* One walk measures and carves memory: the same function lays buffers out from a base, or,
- * with base NULL, only counts. Every buffer starts on a cache line. */
+/* One walk measures and carves memory: the same function lays buffers out from a base,
+ * or, with base NULL, only counts. Every buffer starts on a cache line. */
 #ifndef WEFT_ARENA_H
 #define WEFT_ARENA_H
 

@@ -9,7 +9,8 @@
 
 enum { QB = 64, KB = 256 };             // a block of scores: queries, keys
 
-#define LOWEST (-FLT_MAX / 2)           // below any score; finite, so that -INFINITY - LOWEST is not NaN
+#define LOWEST (-FLT_MAX / 2)           // below any score; finite, so that
+                                        // -INFINITY - LOWEST is not NaN
 
 /* Query head i of sequence b. Positions count from its first key. */
 struct head {
@@ -62,10 +63,10 @@ static inline int block_keys(int u0, int end)
     return end - u0 < KB ? end - u0 : KB;
 }
 
-/* ---- a block of scores ---------------------------------------------------------------------
+/* ---- a block of scores ----------------------------------------------------------------
  *
- * Scores lie transposed, s (keys, QB): a column is a query, so that the maximum and the sum over
- * keys run down the columns, a vector of queries at a time.
+ * Scores lie transposed, s (keys, QB): a column is a query, so that the maximum and the
+ * sum over keys run down the columns, a vector of queries at a time.
  */
 
 /* Queries t0 .. t0 + n - 1 and keys u .. u + keys - 1. */
@@ -74,7 +75,8 @@ struct part {
 };
 
 /* The queries that see key u + j: columns [*lo, *hi); may be empty. */
-static inline void seers(const struct attention *a, const struct part *x, int j, int *lo, int *hi)
+static inline void seers(const struct attention *a, const struct part *x, int j,
+                         int *lo, int *hi)
 {
     int first = x->u + j - x->t0;
 
@@ -94,8 +96,9 @@ static void scores(const struct head *h, const struct part *x, real *s)
 {
     const struct attention *a = h->a;
 
-    gemm_nt(s, QB, h->k + x->u * a->ld_kv, a->ld_kv, h->q + (size_t)(x->t0 - a->first) * a->ld_q,
-            a->ld_q, x->keys, x->n, a->e, a->scale, 0);
+    gemm_nt(s, QB, h->k + x->u * a->ld_kv, a->ld_kv,
+            h->q + (size_t)(x->t0 - a->first) * a->ld_q, a->ld_q, x->keys, x->n, a->e,
+            a->scale, 0);
     if (all_visible(a, x))
         return;
     for (int j = 0; j < x->keys; j++) {
@@ -126,15 +129,16 @@ static inline void scale_row(real *o, int e, real by)
         o[j] *= by;
 }
 
-/* ---- forward ------------------------------------------------------------------------------ */
+/* ---- forward ----------------------------------------------------------------------- */
 
-/* What is known of each query of a block so far: the largest score, and the sum of e^(s - max). */
+/* What is known of each query of a block so far: the largest score, and the sum
+ * of e^(s - max). */
 struct running {
     real max[QB], sum[QB];
 };
 
-/* s <- e^(s - max) after the block's scores have gone into max; the sums follow. shrink is what
- * earlier sums and outputs were multiplied by. */
+/* s <- e^(s - max) after the block's scores have gone into max; the sums follow.
+ * shrink is what earlier sums and outputs were multiplied by. */
 static void absorb(struct running *r, real *s, int keys, int n, real *shrink)
 {
     real max[QB];
@@ -158,7 +162,8 @@ static void absorb(struct running *r, real *s, int keys, int n, real *shrink)
     }
 }
 
-/* Divide a row by its sum; the sink takes its share and has no value. Returns the log-sum-exp. */
+/* Divide a row by its sum; the sink takes its share and has no value. Returns
+ * the log-sum-exp. */
 static inline real finish(const struct head *h, real *o, real max, real sum)
 {
     real lse = max + (real)log(sum), all = lse;
@@ -193,7 +198,8 @@ static void forward_block(const struct head *h, int t0, int n, real *o, real *ls
             for (int i = 0; i < n && u > begin; i++)
                 scale_row(o + i * ld_o(a), a->e, shrink[i]);
         }
-        gemm_tn(o, ld_o(a), s, QB, h->v + u * a->ld_kv, a->ld_kv, n, a->e, x.keys, 1, u > begin);
+        gemm_tn(o, ld_o(a), s, QB, h->v + u * a->ld_kv, a->ld_kv, n, a->e, x.keys, 1,
+                u > begin);
     }
     for (int i = 0; i < n && a->kind == ATTENTION_SOFTMAX; i++) {
         real all = finish(h, o + i * ld_o(a), r.max[i], r.sum[i]);
@@ -218,7 +224,7 @@ void attention_forward(const struct attention *a, real *o, real *lse)
             }
 }
 
-/* ---- backward ----------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------- */
 
 /* What backward reads and writes of one head, all from its first row. */
 struct head_grad {
@@ -228,7 +234,8 @@ struct head_grad {
 
 /* From scores to p and from dp to ds, in place.
  *
- *     softmax  p = e^(s - lse), ds = p (dp - delta)        relu  p = max(s, 0), ds = dp where p > 0
+ *     softmax  p = e^(s - lse), ds = p (dp - delta)
+ *     relu     p = max(s, 0),   ds = dp where p > 0
  */
 static void block_back(const struct attention *a, const struct part *x, real *p, real *ds,
                        const real *lse, const real *delta)
@@ -250,7 +257,8 @@ static void block_back(const struct attention *a, const struct part *x, real *p,
 }
 
 /* delta = d_o . o of n rows; returns the derivative by the sink. */
-static real deltas(const struct head *h, const struct head_grad *g, size_t from, int n, real *delta)
+static real deltas(const struct head *h, const struct head_grad *g, size_t from, int n,
+                   real *delta)
 {
     size_t at = from * ld_o(h->a), ld = ld_o(h->a);
     real   dsink = 0;
@@ -263,9 +271,10 @@ static real deltas(const struct head *h, const struct head_grad *g, size_t from,
     return dsink;
 }
 
-/* Queries from .. from + n - 1, counted from the first: dq is overwritten, dk and dv +=. Returns
- * the derivative by the sink. */
-static real backward_block(const struct head *h, const struct head_grad *g, size_t from, int n)
+/* Queries from .. from + n - 1, counted from the first: dq is overwritten, dk and dv +=.
+ * Returns the derivative by the sink. */
+static real backward_block(const struct head *h, const struct head_grad *g,
+                           size_t from, int n)
 {
     const struct attention *a = h->a;
     const real *q = h->q + from * a->ld_q, *d_o = g->d_o + from * ld_o(a);
@@ -332,7 +341,7 @@ void attention_backward(const struct attention *a, const real *o, const real *ls
         }
 }
 
-/* ---- counts ------------------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------------------ */
 
 /* zeros and rows += those of queries t0 .. t0 + n - 1. */
 static void count_block(const struct head *h, int t0, int n, long *zeros, long *rows)
@@ -368,7 +377,8 @@ void attention_zeros(const struct attention *a, long *pairs, long *rows)
             for (int block = 0; block < blocks(a); block++) {
                 struct head h = head_of(a, b, i);
 
-                count_block(&h, a->first + block * QB, block_queries(a, block), &zeros, &empty);
+                count_block(&h, a->first + block * QB, block_queries(a, block),
+                            &zeros, &empty);
             }
     *pairs = zeros;
     *rows = empty;

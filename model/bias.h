@@ -4,7 +4,7 @@
 
 #include "model/real.h"
 
-void bias_forward(real *y, const real *b, long n, int cols);            // y += b
-void bias_backward(real *db, const real *dy, long n, int cols);         // db += sums of columns
+void bias_forward(real *y, const real *b, long n, int cols);     // y += b
+void bias_backward(real *db, const real *dy, long n, int cols);  // db += sums of columns
 
 #endif

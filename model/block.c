@@ -31,15 +31,23 @@ int block_params(const struct mixer_cfg *c, int mlp, struct param *p, const char
     return MIXER + n + AFTER_MIXER;
 }
 
-static const real *after(const struct block *b, int i) { return b->w[MIXER + b->n_mixer + i]; }
-static real *d_after(const struct block *b, int i) { return b->dw[MIXER + b->n_mixer + i]; }
+static const real *after(const struct block *b, int i)
+{
+    return b->w[MIXER + b->n_mixer + i];
+}
+
+static real *d_after(const struct block *b, int i)
+{
+    return b->dw[MIXER + b->n_mixer + i];
+}
 
 static struct norm norm_of(const struct block *b)
 {
     return (struct norm){1, b->cfg->C, true, (real)1e-5};
 }
 
-size_t block_carve_kept(struct block_kept *k, void *base, const struct block *b, int B, int T)
+size_t block_carve_kept(struct block_kept *k, void *base, const struct block *b,
+                        int B, int T)
 {
     struct arena a = arena_over(base);
     struct sizes m;
@@ -53,7 +61,8 @@ size_t block_carve_kept(struct block_kept *k, void *base, const struct block *b,
     return a.used;
 }
 
-size_t block_carve_scratch(struct block_scratch *s, void *base, const struct block *b, int B, int T)
+size_t block_carve_scratch(struct block_scratch *s, void *base, const struct block *b,
+                           int B, int T)
 {
     struct arena a = arena_over(base);
     struct norm  norm = norm_of(b);
@@ -67,8 +76,9 @@ size_t block_carve_scratch(struct block_scratch *s, void *base, const struct blo
     // the mixer and the mlp never run at the same time
     s->wide = arena_bytes(&a, 0);
     s->mixer = s->wide;
-    arena_bytes(&a, m.scratch > n * 3 * b->mlp * sizeof(real) ? m.scratch
-                                                              : n * 3 * b->mlp * sizeof(real));
+    arena_bytes(&a, m.scratch > n * 3 * b->mlp * sizeof(real)
+                        ? m.scratch
+                        : n * 3 * b->mlp * sizeof(real));
     return a.used;
 }
 
@@ -77,7 +87,8 @@ struct ctx block_ctx(const struct block *b, const struct block_kept *k,
 {
     return (struct ctx){
         .cfg = b->cfg, .B = B, .T = T, .window = window, .w = b->w + MIXER,
-        .dw = b->dw ? b->dw + MIXER : NULL, .kept = k ? k->mixer : NULL, .scratch = s->mixer,
+        .dw = b->dw ? b->dw + MIXER : NULL, .kept = k ? k->mixer : NULL,
+        .scratch = s->mixer,
     };
 }
 
@@ -89,15 +100,16 @@ static void add(real *y, const real *x, const real *d, size_t n)
         y[i] = x[i] + d[i];
 }
 
-static void normalise(const struct block *b, real *y, const real *x, const real *w, long n)
+static void normalise(const struct block *b, real *y, const real *x,
+                      const real *w, long n)
 {
     struct norm o = norm_of(b);
 
     rms_forward(&o, y, b->cfg->C, x, b->cfg->C, w, n);
 }
 
-static void normalise_back(const struct block *b, real *dx, real *dw, const real *dy, const real *x,
-                           const real *w, long n, real *partial)
+static void normalise_back(const struct block *b, real *dx, real *dw, const real *dy,
+                           const real *x, const real *w, long n, real *partial)
 {
     struct norm o = norm_of(b);
     size_t      C = b->cfg->C;
@@ -105,8 +117,8 @@ static void normalise_back(const struct block *b, real *dx, real *dw, const real
     rms_backward(&o, dx, C, 1, dw, dy, C, x, C, w, n, partial);
 }
 
-void block_forward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
-                   int T, int window, real *y)
+void block_forward(const struct block *b, struct block_kept *k,
+                   struct block_scratch *s, int B, int T, int window, real *y)
 {
     struct ctx ctx = block_ctx(b, k, s, B, T, window);
     long       n = (long)B * T;
@@ -127,19 +139,19 @@ void block_forward(const struct block *b, struct block_kept *k, struct block_scr
 }
 
 /* dx, the gradient of y, becomes that of a. */
-static void mlp_part_back(const struct block *b, struct block_kept *k, struct block_scratch *s,
-                          long n, real *dx)
+static void mlp_part_back(const struct block *b, struct block_kept *k,
+                          struct block_scratch *s, long n, real *dx)
 {
     normalise(b, s->n, k->a, after(b, NORM2), n);
     meter_switch(METER_MLP);
-    mlp_backward(s->y, d_after(b, WG), d_after(b, WD), dx, s->n, after(b, WG), after(b, WD), k->gu,
-                 s->wide, n, b->cfg->C, b->mlp);
+    mlp_backward(s->y, d_after(b, WG), d_after(b, WD), dx, s->n, after(b, WG),
+                 after(b, WD), k->gu, s->wide, n, b->cfg->C, b->mlp);
     meter_switch(METER_NORMS);
     normalise_back(b, dx, d_after(b, NORM2), s->y, k->a, after(b, NORM2), n, s->partial);
 }
 
-void block_backward(const struct block *b, struct block_kept *k, struct block_scratch *s, int B,
-                    int T, int window, real *dx)
+void block_backward(const struct block *b, struct block_kept *k,
+                    struct block_scratch *s, int B, int T, int window, real *dx)
 {
     struct ctx ctx = block_ctx(b, k, s, B, T, window);
     long       n = (long)B * T;
@@ -155,8 +167,8 @@ void block_backward(const struct block *b, struct block_kept *k, struct block_sc
     normalise_back(b, dx, b->dw[NORM1], s->y, k->x, b->w[NORM1], n, s->partial);
 }
 
-void block_extend(const struct block *b, struct block_scratch *s, real *gu, void *const *state,
-                  const long *pos, int B, int T, real *x)
+void block_extend(const struct block *b, struct block_scratch *s, real *gu,
+                  void *const *state, const long *pos, int B, int T, real *x)
 {
     struct ctx ctx = block_ctx(b, NULL, s, B, T, 0);
     long       n = (long)B * T;

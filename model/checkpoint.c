@@ -9,7 +9,7 @@
 
 enum { JSON_MAX = 1 << 20, TOKENIZER_MAX = 256 << 20 };
 
-/* ---- the trainer's tensors ------------------------------------------------------------------ */
+/* ---- the trainer's tensors --------------------------------------------------------- */
 
 static void make_parts(struct part *part, char (*prefix)[16], const char *const *kind,
                        real *const *values, int n)
@@ -20,8 +20,9 @@ static void make_parts(struct part *part, char (*prefix)[16], const char *const 
     }
 }
 
-int checkpoint_write_like(const char *path, const struct model *m, const char *const *kind,
-                          const real *const *values, int n, struct why *why)
+int checkpoint_write_like(const char *path, const struct model *m,
+                          const char *const *kind, const real *const *values, int n,
+                          struct why *why)
 {
     struct part part[PARTS];
     char        prefix[PARTS][16];
@@ -40,11 +41,12 @@ int checkpoint_read_like(const char *path, const struct model *m, const char *co
     return parts_read(path, m, part, n, why);
 }
 
-/* ---- writing -------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------- */
 
 static int write_config(const char *dir, const struct config *c, struct why *why)
 {
-    json_t *j = json_pack("{s:s, s:i}", "model_type", "weft", "version", CHECKPOINT_VERSION);
+    json_t *j = json_pack("{s:s, s:i}", "model_type", "weft", "version",
+                          CHECKPOINT_VERSION);
     json_t *settings = config_to_json(c, KEY_MODEL);
     char    path[PATH_MAX], *text;
     int     err;
@@ -70,14 +72,15 @@ int checkpoint_write(const char *dir, const struct model *m, const struct tokeni
     int         err = write_config(dir, &m->cfg, why);
 
     if (!err)
-        err = file_write(path_join(path, sizeof path, dir, "tokenizer.model"), model, len, why);
+        err = file_write(path_join(path, sizeof path, dir, "tokenizer.model"), model,
+                         len, why);
     if (!err)
-        err = parts_write(path_join(path, sizeof path, dir, "model.safetensors"), m, &part, 1,
-                          why);
+        err = parts_write(path_join(path, sizeof path, dir, "model.safetensors"), m,
+                          &part, 1, why);
     return err;
 }
 
-/* ---- loading -------------------------------------------------------------------------------- */
+/* ---- loading ----------------------------------------------------------------------- */
 
 /* Take "model_type" and "version" out of j. */
 static int check_version(json_t *j, const char *path, struct why *why)
@@ -90,8 +93,9 @@ static int check_version(json_t *j, const char *path, struct why *why)
     if (!json_is_integer(version))
         return fail(why, FAIL_INPUT, "%s: it has no version", path);
     if (json_integer_value(version) != CHECKPOINT_VERSION)
-        return fail(why, FAIL_INPUT, "%s: written by another version of weft (format %lld; this "
-                    "one reads %d)", path, (long long)json_integer_value(version),
+        return fail(why, FAIL_INPUT,
+                    "%s: written by another version of weft (format %lld; "
+                    "this one reads %d)", path, (long long)json_integer_value(version),
                     CHECKPOINT_VERSION);
     json_object_del(j, "model_type");
     json_object_del(j, "version");
@@ -110,7 +114,8 @@ static int read_json(const char *path, json_t **j, struct why *why)
     *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
     free(text);
     return *j ? FAIL_NONE
-              : fail(why, FAIL_INPUT, "%s:%d: damaged: %.200s", path, error.line, error.text);
+              : fail(why, FAIL_INPUT, "%s:%d: damaged: %.200s", path, error.line,
+                     error.text);
 }
 
 static int read_config(const char *dir, struct config *c, struct why *why)
@@ -131,7 +136,8 @@ static int read_config(const char *dir, struct config *c, struct why *why)
     return err;
 }
 
-static int read_tokenizer(const char *dir, struct tokenizer **t, int vocab, struct why *why)
+static int read_tokenizer(const char *dir, struct tokenizer **t, int vocab,
+                          struct why *why)
 {
     char               path[PATH_MAX], *bytes;
     size_t             len;
@@ -148,8 +154,8 @@ static int read_tokenizer(const char *dir, struct tokenizer **t, int vocab, stru
         return fail(why, FAIL_INPUT, "%s: %s", path, tokenizer_strerror(bad));
     if (tokenizer_vocab(*t) == vocab)
         return FAIL_NONE;
-    err = fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", path, tokenizer_vocab(*t),
-               vocab);
+    err = fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", path,
+               tokenizer_vocab(*t), vocab);
     tokenizer_free(*t);
     *t = NULL;
     return err;
@@ -178,11 +184,12 @@ static void name_intact(const char *run, struct why *why)
     char       dir[PATH_MAX];
 
     if (checkpoint_intact(run, dir, sizeof dir))
-        fail(why, FAIL_INPUT, "%.600s; the newest intact checkpoint is %.400s", damage.line, dir);
+        fail(why, FAIL_INPUT, "%.600s; the newest intact checkpoint is %.400s",
+             damage.line, dir);
 }
 
-int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir, size_t cap,
-                    struct why *why)
+int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir,
+                    size_t cap, struct why *why)
 {
     char found[PATH_MAX];
     int  err = checkpoint_find(path, found, sizeof found, why);

@@ -1,9 +1,10 @@
 /* What inference needs, as files in one directory under Hugging Face's names:
  *
- *     config.json           the settings of the model part, "model_type": "weft", "version": 1
+ *     config.json           the settings of the model part, "model_type": "weft",
+ *                           "version": 1
  *     model.safetensors     every parameter, float32
  *     tokenizer.model
- *     manifest.json         size and xxh3 of every file (written last, by the trainer's commit)
+ *     manifest.json         size and xxh3 of every file; the trainer's commit writes it
  */
 #ifndef WEFT_CHECKPOINT_H
 #define WEFT_CHECKPOINT_H
@@ -17,30 +18,33 @@ enum { CHECKPOINT_VERSION = 1 };
 int checkpoint_write(const char *dir, const struct model *m, const struct tokenizer *t,
                      struct why *why);
 
-/* Check the manifest, then load model and tokenizer. path is a checkpoint directory, or a run
- * directory, which means its `latest`; the directory used is left in dir (cap bytes, may be
- * NULL). FAIL_INPUT; a damaged `latest` names the newest intact one. On failure nothing needs
- * closing. */
-int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir, size_t cap,
-                    struct why *why);
+/* Check the manifest, then load model and tokenizer. path is a checkpoint directory,
+ * or a run directory, which means its `latest`; the directory used is left in dir
+ * (cap bytes, may be NULL). FAIL_INPUT; a damaged `latest` names the newest intact one.
+ * On failure nothing needs closing. */
+int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir,
+                    size_t cap, struct why *why);
 
-/* The checkpoint directory that path means. FAIL_INPUT: no such path, or a run without one
- * yet. */
+/* The checkpoint directory that path means. FAIL_INPUT: no such path, or a run
+ * without one yet. */
 int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why);
 
-/* Steps of the checkpoints in run, newest first, into a malloc'ed array; -1: errno says why
- * not. Their names, and their paths; the result is buf. */
+/* Steps of the checkpoints in run, newest first, into a malloc'ed array; -1: errno says
+ * why not. Their names, and their paths; the result is buf. */
 long  checkpoint_list(const char *run, long **steps);
 char *checkpoint_name(char *buf, size_t cap, long step);
 char *checkpoint_path(char *buf, size_t cap, const char *run, long step);
 
-/* The newest checkpoint of run whose manifest holds, into dir; false when there is none. */
+/* The newest checkpoint of run whose manifest holds, into dir; false when
+ * there is none. */
 bool checkpoint_intact(const char *run, char *dir, size_t cap);
 
-/* Save n (at most 4) arrays of the model's layout for the trainer, buffers left out, as tensors
- * "m.embed", "v.embed" ... for kinds "m", "v"; and load them back. FAIL_WRITE / FAIL_INPUT. */
-int checkpoint_write_like(const char *path, const struct model *m, const char *const *kind,
-                          const real *const *values, int n, struct why *why);
+/* Save n (at most 4) arrays of the model's layout for the trainer, buffers left out,
+ * as tensors "m.embed", "v.embed" ... for kinds "m", "v"; and load them back.
+ * FAIL_WRITE / FAIL_INPUT. */
+int checkpoint_write_like(const char *path, const struct model *m,
+                          const char *const *kind, const real *const *values, int n,
+                          struct why *why);
 int checkpoint_read_like(const char *path, const struct model *m, const char *const *kind,
                          real *const *values, int n, struct why *why);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- by step -------------------------------------------------------------------------------- */
+/* ---- by step ----------------------------------------------------------------------- */
 
 char *checkpoint_name(char *buf, size_t cap, long step)
 {
@@ -87,7 +87,7 @@ bool checkpoint_intact(const char *run, char *dir, size_t cap)
     return found;
 }
 
-/* ---- by path -------------------------------------------------------------------------------- */
+/* ---- by path ----------------------------------------------------------------------- */
 
 static bool holds(const char *dir, const char *name)
 {
@@ -106,19 +106,22 @@ static bool is_checkpoint(const char *dir)
 static int follow_latest(const char *path, char *dir, size_t cap, struct why *why)
 {
     char    link[PATH_MAX], target[PATH_MAX];
-    ssize_t n = readlink(path_join(link, sizeof link, path, "latest"), target, sizeof target - 1);
+    ssize_t n = readlink(path_join(link, sizeof link, path, "latest"), target,
+                         sizeof target - 1);
 
     if (n < 0)
-        return fail(why, FAIL_INPUT, "%s: no checkpoint yet; continue training with: weft train "
-                    "--resume %s", path, path);
+        return fail(why, FAIL_INPUT,
+                    "%s: no checkpoint yet; continue training with: "
+                    "weft train --resume %s", path, path);
     target[n] = '\0';
     if (*target == '/')
         snprintf(dir, cap, "%s", target);
     else
         path_join(dir, cap, path, target);
     if (!is_checkpoint(dir))
-        return fail(why, FAIL_INPUT, "%s: it points at %s, which is no checkpoint; name another "
-                    "ckpt-* of this run", link, target);
+        return fail(why, FAIL_INPUT,
+                    "%s: it points at %s, which is no checkpoint; "
+                    "name another ckpt-* of this run", link, target);
     return FAIL_NONE;
 }
 
@@ -133,13 +136,15 @@ int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why)
     if (!path_exists(name))
         return fail(why, FAIL_INPUT, "%s: no such run or checkpoint", name);
     if (!path_is_dir(name))
-        return fail(why, FAIL_INPUT, "%s: a file; give a run or checkpoint directory", name);
+        return fail(why, FAIL_INPUT, "%s: a file; give a run or checkpoint directory",
+                    name);
     if (is_checkpoint(name)) {
         snprintf(dir, cap, "%s", name);
         return FAIL_NONE;
     }
     if (holds(name, "dataset.json"))
-        return fail(why, FAIL_INPUT, "%s: a dataset, not a run; train on it with: weft train %s",
+        return fail(why, FAIL_INPUT,
+                    "%s: a dataset, not a run; train on it with: weft train %s",
                     name, name);
     if (!holds(name, "config.cfg") && !holds(name, "latest"))
         return fail(why, FAIL_INPUT, "%s: neither a run nor a checkpoint", name);

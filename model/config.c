@@ -11,51 +11,55 @@
 const struct key config_keys[] = {
     {"layers", "blocks in the stack", KEY_INT, KEY_MODEL, AT(layers), 1, 1024, NULL},
     {"width", "model width", KEY_INT, KEY_MODEL, AT(width), 1, 65536, NULL},
-    {"heads", "heads; they divide the width", KEY_INT, KEY_MODEL, AT(heads), 1, 4096, NULL},
-    {"kv_heads", "key/value heads; they divide heads (0: as heads)", KEY_INT, KEY_MODEL,
-     AT(kv_heads), 0, 4096, NULL},
-    {"mlp", "hidden width of the MLP (0: 8/3 of the width, up to a multiple of 64)", KEY_INT,
-     KEY_MODEL, AT(mlp), 0, 1 << 20, NULL},
-    {"mixers", "mixer of each layer, parted by / and repeated over the stack", KEY_TEXT,
-     KEY_MODEL, AT(mixers), 0, 0, NULL},
-    {"tied", "1: the embedding is also the head", KEY_INT, KEY_MODEL, AT(tied), 0, 1, NULL},
-    {"context", "tokens in one training window", KEY_INT, KEY_MODEL, AT(context), 1, 1 << 20,
-     NULL},
+    {"heads", "heads; they divide the width",
+     KEY_INT, KEY_MODEL, AT(heads), 1, 4096, NULL},
+    {"kv_heads", "key/value heads; they divide heads (0: as heads)",
+     KEY_INT, KEY_MODEL, AT(kv_heads), 0, 4096, NULL},
+    {"mlp", "hidden width of the MLP (0: 8/3 of the width, up to a multiple of 64)",
+     KEY_INT, KEY_MODEL, AT(mlp), 0, 1 << 20, NULL},
+    {"mixers", "mixer of each layer, parted by / and repeated over the stack",
+     KEY_TEXT, KEY_MODEL, AT(mixers), 0, 0, NULL},
+    {"tied", "1: the embedding is also the head",
+     KEY_INT, KEY_MODEL, AT(tied), 0, 1, NULL},
+    {"context", "tokens in one training window",
+     KEY_INT, KEY_MODEL, AT(context), 1, 1 << 20, NULL},
     {"batch", "windows in one pass", KEY_INT, KEY_TRAIN, AT(batch), 1, 65536, NULL},
-    {"accumulate", "passes in one step", KEY_INT, KEY_TRAIN, AT(accumulate), 1, 65536, NULL},
+    {"accumulate", "passes in one step",
+     KEY_INT, KEY_TRAIN, AT(accumulate), 1, 65536, NULL},
     {"lr", "peak learning rate", KEY_REAL, KEY_TRAIN, AT(lr), 0, 10, NULL},
-    {"schedule", "of the learning rate: cosine, or warm-up/stable/decay", KEY_TEXT, KEY_TRAIN,
-     AT(schedule), 0, 0, "cosine|wsd"},
-    {"warmup", "steps, or below 1 a share of them", KEY_REAL, KEY_TRAIN, AT(warmup), 0, 1e9,
-     NULL},
+    {"schedule", "of the learning rate: cosine, or warm-up/stable/decay",
+     KEY_TEXT, KEY_TRAIN, AT(schedule), 0, 0, "cosine|wsd"},
+    {"warmup", "steps, or below 1 a share of them",
+     KEY_REAL, KEY_TRAIN, AT(warmup), 0, 1e9, NULL},
     {"weight_decay", "of matrices", KEY_REAL, KEY_TRAIN, AT(weight_decay), 0, 10, NULL},
-    {"clip", "largest norm of the gradient (0: no limit)", KEY_REAL, KEY_TRAIN, AT(clip), 0,
-     1e9, NULL},
+    {"clip", "largest norm of the gradient (0: no limit)",
+     KEY_REAL, KEY_TRAIN, AT(clip), 0, 1e9, NULL},
     {"beta1", "AdamW's mean", KEY_REAL, KEY_TRAIN, AT(beta1), 0, 0.999999, NULL},
     {"beta2", "AdamW's variance", KEY_REAL, KEY_TRAIN, AT(beta2), 0, 0.999999, NULL},
-    {"seed", "of every random draw", KEY_SEED, KEY_TRAIN, AT(seed), 0, 18446744073709551615.0,
-     NULL},
-    {"steps", "optimiser steps (0: from the budget)", KEY_LONG, KEY_TRAIN, AT(steps), 0, 1e12,
-     NULL},
-    {"eval_every", "steps between validations (0: from steps)", KEY_LONG, KEY_TRAIN,
-     AT(eval_every), 0, 1e12, NULL},
-    {"checkpoint_every", "steps between checkpoints (0: from steps)", KEY_LONG, KEY_TRAIN,
-     AT(checkpoint_every), 0, 1e12, NULL},
-    {"sample_every", "steps between samples (0: from steps)", KEY_LONG, KEY_TRAIN,
-     AT(sample_every), 0, 1e12, NULL},
-    {"keep", "newest checkpoints to keep, besides the best", KEY_INT, KEY_TRAIN, AT(keep), 1,
-     1e6, NULL},
-    {"window_short", "the short window a step may draw (0: context/64, at least 4)", KEY_INT,
-     KEY_TRAIN, AT(window_short), 0, 1 << 20, NULL},
-    {"window_p", "chance that a step draws it", KEY_REAL, KEY_TRAIN, AT(window_p), 0, 1, NULL},
-    {"window_anneal", "share of the last steps that draw none", KEY_REAL, KEY_TRAIN,
-     AT(window_anneal), 0, 1, NULL},
-    {"vocab", "tokens in the vocabulary (0: from the text)", KEY_INT, KEY_MODEL, AT(vocab), 0,
-     1 << 24, NULL},
-    {"tokenizer", "unigram, bpe or bytes", KEY_TEXT, KEY_DATA, AT(tokenizer), 0, 0,
-     "unigram|bpe|bytes"},
-    {"val_fraction", "share of the text kept for validation", KEY_REAL, KEY_DATA,
-     AT(val_fraction), 0.0001, 0.9, NULL},
+    {"seed", "of every random draw",
+     KEY_SEED, KEY_TRAIN, AT(seed), 0, 18446744073709551615.0, NULL},
+    {"steps", "optimiser steps (0: from the budget)",
+     KEY_LONG, KEY_TRAIN, AT(steps), 0, 1e12, NULL},
+    {"eval_every", "steps between validations (0: from steps)",
+     KEY_LONG, KEY_TRAIN, AT(eval_every), 0, 1e12, NULL},
+    {"checkpoint_every", "steps between checkpoints (0: from steps)",
+     KEY_LONG, KEY_TRAIN, AT(checkpoint_every), 0, 1e12, NULL},
+    {"sample_every", "steps between samples (0: from steps)",
+     KEY_LONG, KEY_TRAIN, AT(sample_every), 0, 1e12, NULL},
+    {"keep", "newest checkpoints to keep, besides the best",
+     KEY_INT, KEY_TRAIN, AT(keep), 1, 1e6, NULL},
+    {"window_short", "the short window a step may draw (0: context/64, at least 4)",
+     KEY_INT, KEY_TRAIN, AT(window_short), 0, 1 << 20, NULL},
+    {"window_p", "chance that a step draws it",
+     KEY_REAL, KEY_TRAIN, AT(window_p), 0, 1, NULL},
+    {"window_anneal", "share of the last steps that draw none",
+     KEY_REAL, KEY_TRAIN, AT(window_anneal), 0, 1, NULL},
+    {"vocab", "tokens in the vocabulary (0: from the text)",
+     KEY_INT, KEY_MODEL, AT(vocab), 0, 1 << 24, NULL},
+    {"tokenizer", "unigram, bpe or bytes",
+     KEY_TEXT, KEY_DATA, AT(tokenizer), 0, 0, "unigram|bpe|bytes"},
+    {"val_fraction", "share of the text kept for validation",
+     KEY_REAL, KEY_DATA, AT(val_fraction), 0.0001, 0.9, NULL},
     {"threads", "0: one per core", KEY_INT, KEY_DATA, AT(threads), 0, 1024, NULL},
     {NULL, NULL, 0, 0, 0, 0, 0, 0, NULL},
 };
@@ -63,14 +67,15 @@ const struct key config_keys[] = {
 void config_defaults(struct config *c)
 {
     *c = (struct config){
-        .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1, .context = 256,
-        .batch = 16, .accumulate = 1, .lr = 3e-3, .schedule = "cosine", .warmup = 0.02,
-        .weight_decay = 0.1, .clip = 1, .beta1 = 0.9, .beta2 = 0.95, .seed = 1, .keep = 3,
-        .window_anneal = 0.1, .tokenizer = "unigram", .val_fraction = 0.05,
+        .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1,
+        .context = 256, .batch = 16, .accumulate = 1, .lr = 3e-3, .schedule = "cosine",
+        .warmup = 0.02, .weight_decay = 0.1, .clip = 1, .beta1 = 0.9, .beta2 = 0.95,
+        .seed = 1, .keep = 3, .window_anneal = 0.1, .tokenizer = "unigram",
+        .val_fraction = 0.05,
     };
 }
 
-/* ---- one key ------------------------------------------------------------------------------- */
+/* ---- one key ----------------------------------------------------------------------- */
 
 /* Keys are equal when they differ in '-' and '_' only. */
 static bool same_key(const char *a, const char *b)
@@ -98,14 +103,16 @@ static int unknown_key(const char *key, struct why *why)
         names[n] = config_keys[n].name, n++;
     near = nearest_name(key, names, n);
     if (near)
-        return fail(why, FAIL_USAGE, "unknown setting '%s'; did you mean '%s'?", key, near);
-    return fail(why, FAIL_USAGE, "unknown setting '%s'; weft train --help lists them all", key);
+        return fail(why, FAIL_USAGE, "unknown setting '%s'; did you mean '%s'?",
+                    key, near);
+    return fail(why, FAIL_USAGE, "unknown setting '%s'; weft train --help lists them all",
+                key);
 }
 
 static int out_of_range(const struct key *k, const char *value, struct why *why)
 {
-    return fail(why, FAIL_USAGE, "%s = %s is out of range; give %.12g to %.12g", k->name, value,
-                k->min, k->max);
+    return fail(why, FAIL_USAGE, "%s = %s is out of range; give %.12g to %.12g",
+                k->name, value, k->min, k->max);
 }
 
 static int set_integer(void *at, const struct key *k, const char *value, struct why *why)
@@ -134,10 +141,11 @@ static int set_seed(void *at, const struct key *k, const char *value, struct why
     errno = 0;
     v = strtoull(value, &end, 10);
     if (!isdigit((unsigned char)*value) || *end)
-        return fail(why, FAIL_USAGE, "%s = %s: not a whole number from 0", k->name, value);
+        return fail(why, FAIL_USAGE, "%s = %s: not a whole number from 0",
+                    k->name, value);
     if (errno)
-        return fail(why, FAIL_USAGE, "%s = %s is out of range; give 0 to 2^64 - 1", k->name,
-                    value);
+        return fail(why, FAIL_USAGE,
+                    "%s = %s is out of range; give 0 to 2^64 - 1", k->name, value);
     *(uint64_t *)at = v;
     return FAIL_NONE;
 }
@@ -173,12 +181,15 @@ static int set_text(void *at, const struct key *k, const char *value, struct why
     size_t len = strlen(value);
 
     if (k->choices && !is_choice(k->choices, value))
-        return fail(why, FAIL_USAGE, "%s = %.40s: not one of %s", k->name, value, k->choices);
+        return fail(why, FAIL_USAGE, "%s = %.40s: not one of %s", k->name, value,
+                    k->choices);
     if (!len || len >= k->size)
-        return fail(why, FAIL_USAGE, "%s: give 1 to %zu characters", k->name, k->size - 1);
+        return fail(why, FAIL_USAGE, "%s: give 1 to %zu characters", k->name,
+                    k->size - 1);
     for (size_t i = 0; i < len; i++)
         if (iscntrl((unsigned char)value[i]) || value[i] == '#')
-            return fail(why, FAIL_USAGE, "%s: no '#' or control characters, please", k->name);
+            return fail(why, FAIL_USAGE, "%s: no '#' or control characters, please",
+                        k->name);
     memcpy(at, value, len + 1);
     return FAIL_NONE;
 }
@@ -238,10 +249,10 @@ void config_format(const struct config *c, const struct key *k, char *buf, size_
     }
 }
 
-/* ---- the parts together -------------------------------------------------------------------- */
+/* ---- the parts together ------------------------------------------------------------ */
 
-/* Copy the next entry of a list parted by '/' outside parentheses; returns the rest, NULL after
- * the last. */
+/* Copy the next entry of a list parted by '/' outside parentheses; returns the rest,
+ * NULL after the last. */
 static const char *next_entry(const char *list, char *entry, size_t cap)
 {
     int    depth = 0;
@@ -263,7 +274,8 @@ static int count_entries(const char *list)
     return n;
 }
 
-static int parse_entry(const struct config *c, int i, struct mixer_cfg *out, struct why *why)
+static int parse_entry(const struct config *c, int i, struct mixer_cfg *out,
+                       struct why *why)
 {
     char        entry[sizeof c->mixers];
     const char *rest = c->mixers;
@@ -297,8 +309,9 @@ static int resolve_mixers(const struct config *c, struct why *why)
     bool window = false;
 
     if (n > c->layers)
-        return fail(why, FAIL_USAGE, "mixers = %.200s lists %d mixers for %d layers; set layers "
-                    "to %d or more", c->mixers, n, c->layers, n);
+        return fail(why, FAIL_USAGE,
+                    "mixers = %.200s lists %d mixers for %d layers; "
+                    "set layers to %d or more", c->mixers, n, c->layers, n);
     for (int i = 0; i < n; i++) {
         struct mixer_cfg m;
         const char      *problem;
@@ -308,13 +321,14 @@ static int resolve_mixers(const struct config *c, struct why *why)
             return err;
         problem = m.mixer->check ? m.mixer->check(&m) : NULL;
         if (problem)
-            return fail(why, FAIL_USAGE, "mixers = %.200s: %s: %s", c->mixers, m.mixer->name,
-                        problem);
+            return fail(why, FAIL_USAGE, "mixers = %.200s: %s: %s", c->mixers,
+                        m.mixer->name, problem);
         window |= has_window(&m);
     }
     if (c->window_p > 0 && !window)
-        return fail(why, FAIL_USAGE, "window_p is set, but no layer of mixers = %.200s has a "
-                    "window; give one, as in softmax(window=1/8), or set window_p = 0",
+        return fail(why, FAIL_USAGE,
+                    "window_p is set, but no layer of mixers = %.200s has a window; "
+                    "give one, as in softmax(window=1/8), or set window_p = 0",
                     c->mixers);
     return FAIL_NONE;
 }
@@ -326,13 +340,15 @@ static int check_sizes(const struct config *c, struct why *why)
     double params = c->layers * (4 * w * w + 3 * w * c->mlp) + w * c->vocab;
 
     if (params > 0x1p40)
-        return fail(why, FAIL_USAGE, "layers = %d, width = %d, mlp = %d, vocab = %d make %.1e "
-                    "parameters; make some of them smaller", c->layers, c->width, c->mlp,
+        return fail(why, FAIL_USAGE,
+                    "layers = %d, width = %d, mlp = %d, vocab = %d make %.1e parameters; "
+                    "make some of them smaller", c->layers, c->width, c->mlp,
                     c->vocab, params);
     if (tokens > 0x1p28)
-        return fail(why, FAIL_USAGE, "batch = %d windows of context = %d are %.0f tokens at once; "
-                    "make one of them smaller and accumulate larger", c->batch, c->context,
-                    tokens);
+        return fail(why, FAIL_USAGE,
+                    "batch = %d windows of context = %d are %.0f tokens at once; "
+                    "make one of them smaller and accumulate larger", c->batch,
+                    c->context, tokens);
     return FAIL_NONE;
 }
 
@@ -347,10 +363,11 @@ int config_resolve(struct config *c, struct why *why)
     if (!c->window_short && c->window_p > 0)
         c->window_short = c->context / 64 > 4 ? c->context / 64 : 4;
     if (c->width % c->heads)
-        return fail(why, FAIL_USAGE, "heads = %d do not divide width = %d", c->heads, c->width);
+        return fail(why, FAIL_USAGE, "heads = %d do not divide width = %d", c->heads,
+                    c->width);
     if (c->heads % c->kv_heads)
-        return fail(why, FAIL_USAGE, "kv_heads = %d do not divide heads = %d", c->kv_heads,
-                    c->heads);
+        return fail(why, FAIL_USAGE, "kv_heads = %d do not divide heads = %d",
+                    c->kv_heads, c->heads);
     err = check_sizes(c, why);
     return err ? err : resolve_mixers(c, why);
 }

@@ -11,12 +11,13 @@
 enum { INCLUDE_DEPTH = 8, CONFIG_MAX = 1 << 20 };
 
 struct source {
-    const char    *where;       // its name, for messages and for the place of what it includes
+    const char    *where;  // its name, for messages and for the place of what it includes
     config_include include;
     int            depth;
 };
 
-static int parse_text(struct config *c, char *text, const struct source *s, struct why *why);
+static int parse_text(struct config *c, char *text, const struct source *s,
+                      struct why *why);
 
 /* Without the blanks around it; cuts text. */
 static char *trim(char *text)
@@ -31,7 +32,8 @@ static char *trim(char *text)
     return text;
 }
 
-static int parse_copy(struct config *c, const char *text, const struct source *s, struct why *why)
+static int parse_copy(struct config *c, const char *text, const struct source *s,
+                      struct why *why)
 {
     char *copy = strdup(text);
     int   err;
@@ -43,8 +45,8 @@ static int parse_copy(struct config *c, const char *text, const struct source *s
     return err;
 }
 
-static int parse_path(struct config *c, const char *path, config_include include, int depth,
-                      struct why *why)
+static int parse_path(struct config *c, const char *path, config_include include,
+                      int depth, struct why *why)
 {
     struct source s = {path, include, depth};
     char         *text;
@@ -62,20 +64,22 @@ static int parse_path(struct config *c, const char *path, config_include include
 static int parse_include(struct config *c, const char *name, const struct source *s,
                          struct why *why)
 {
-    const char *text = s->include ? s->include(name) : NULL, *slash = strrchr(s->where, '/');
+    const char *text = s->include ? s->include(name) : NULL,
+               *slash = strrchr(s->where, '/');
     char        path[PATH_MAX];
 
     if (s->depth >= INCLUDE_DEPTH)
-        return fail(why, FAIL_USAGE, "include %s: more than %d files inside each other", name,
-                    INCLUDE_DEPTH);
+        return fail(why, FAIL_USAGE, "include %s: more than %d files inside each other",
+                    name, INCLUDE_DEPTH);
     if (text)
         return parse_copy(c, text, &(struct source){name, s->include, s->depth + 1}, why);
-    snprintf(path, sizeof path, "%.*s%s", *name != '/' && slash ? (int)(slash + 1 - s->where) : 0,
-             s->where, name);
+    snprintf(path, sizeof path, "%.*s%s",
+             *name != '/' && slash ? (int)(slash + 1 - s->where) : 0, s->where, name);
     return parse_path(c, path, s->include, s->depth + 1, why);
 }
 
-static int parse_line(struct config *c, char *line, const struct source *s, struct why *why)
+static int parse_line(struct config *c, char *line, const struct source *s,
+                      struct why *why)
 {
     char *equals;
 
@@ -92,7 +96,8 @@ static int parse_line(struct config *c, char *line, const struct source *s, stru
     return config_set(c, trim(line), trim(equals + 1), why);
 }
 
-static int parse_text(struct config *c, char *text, const struct source *s, struct why *why)
+static int parse_text(struct config *c, char *text, const struct source *s,
+                      struct why *why)
 {
     int number = 0;
 
@@ -111,13 +116,14 @@ static int parse_text(struct config *c, char *text, const struct source *s, stru
     return FAIL_NONE;
 }
 
-int config_parse(struct config *c, const char *text, const char *where, config_include include,
-                 struct why *why)
+int config_parse(struct config *c, const char *text, const char *where,
+                 config_include include, struct why *why)
 {
     return parse_copy(c, text, &(struct source){where, include, 0}, why);
 }
 
-int config_parse_file(struct config *c, const char *path, config_include include, struct why *why)
+int config_parse_file(struct config *c, const char *path, config_include include,
+                      struct why *why)
 {
     return parse_path(c, path, include, 0, why);
 }
@@ -134,7 +140,7 @@ void config_print(const struct config *c, FILE *f)
     }
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------- */
 
 static json_t *value_to_json(const struct config *c, const struct key *k)
 {
@@ -163,7 +169,8 @@ json_t *config_to_json(const struct config *c, int part)
     return j;
 }
 
-static int set_from_json(struct config *c, const struct key *k, const json_t *v, struct why *why)
+static int set_from_json(struct config *c, const struct key *k, const json_t *v,
+                         struct why *why)
 {
     bool number = k->type != KEY_TEXT, whole = number && k->type != KEY_REAL;
     char text[32];
@@ -203,7 +210,8 @@ int config_from_json(struct config *c, const json_t *j, int part, const char *wh
             continue;
         expected++;
         if (!json_object_get(j, k->name))
-            return fail(why, FAIL_INPUT, "%s: the setting '%s' is missing", where, k->name);
+            return fail(why, FAIL_INPUT, "%s: the setting '%s' is missing", where,
+                        k->name);
     }
     return json_object_size(j) == expected ? FAIL_NONE
            : fail(why, FAIL_INPUT, "%s: a setting is given twice", where);

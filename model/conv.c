@@ -108,7 +108,8 @@ static void gather(const struct conv *o, const struct taps *k, struct taps *dk, 
 }
 
 /* dx_t = sum_j w[:, j] dz_{t+3-j} */
-static void scatter(const struct conv *o, const struct taps *k, real *dx, const real *dz, int n)
+static void scatter(const struct conv *o, const struct taps *k, real *dx,
+                    const real *dz, int n)
 {
     for (int t = 0; t < o->T; t++) {
         real *d = dx + t * o->ld_x;
@@ -125,7 +126,8 @@ static void scatter(const struct conv *o, const struct taps *k, real *dx, const 
     }
 }
 
-void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy, const real *x)
+void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
+                   const real *x)
 {
     #pragma omp parallel for schedule(static)
     for (int c = 0; c < o->C; c += BLOCK) {
@@ -149,8 +151,8 @@ void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
 }
 
 /* The row of tap j of token t: an input of this call, or one remembered. */
-static inline const real *past_row(const real *state, const real *x, const struct conv *o, int c,
-                                   int t)
+static inline const real *past_row(const real *state, const real *x,
+                                   const struct conv *o, int c, int t)
 {
     return t >= 0 ? x + t * o->ld_x + c : state + (size_t)(PAST + t) * o->C + c;
 }
@@ -161,7 +163,8 @@ static void remember(const struct conv *o, real *state, const real *x)
     for (int j = 0; j < PAST; j++) {
         int t = o->T - PAST + j;
 
-        memmove(state + (size_t)j * o->C, past_row(state, x, o, 0, t), o->C * sizeof *state);
+        memmove(state + (size_t)j * o->C, past_row(state, x, o, 0, t),
+                o->C * sizeof *state);
     }
 }
 

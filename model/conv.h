@@ -2,9 +2,9 @@
  *
  *     z_t = sum_{j < 4} w[:, j] x_{t-3+j} + b,   y = z  or  silu(z);   zeros before t = 0
  *
- * x, y (B, T, C) with ld reals from token to token; w (C, 4); b (C) or NULL. Column 3 multiplies
- * the current token. When streaming, the state of a sequence is its last 3 inputs (3, C), zero
- * at the start.
+ * x, y (B, T, C) with ld reals from token to token; w (C, 4); b (C) or NULL. Column 3
+ * multiplies the current token. When streaming, the state of a sequence is its last 3
+ * inputs (3, C), zero at the start.
  */
 #ifndef WEFT_CONV_H
 #define WEFT_CONV_H
@@ -26,16 +26,17 @@ struct conv {
 /* y may not be x. */
 void conv_forward(const struct conv *o, real *y, const real *x);
 
-/* dx = (overwritten, ld_x apart), dw +=, db += (NULL when there is no bias); dy is ld_y apart and is
- * left holding dz. */
-void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy, const real *x);
+/* dx = (overwritten, ld_x apart), dw +=, db += (NULL when there is no bias); dy is ld_y
+ * apart and is left holding dz. */
+void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
+                   const real *x);
 
 /* T more tokens of each sequence. state[b] (3, C). */
 void conv_extend(const struct conv *o, real *const *state, real *y, const real *x);
 
 /* The same, where a sequence's state is at state[b] + at, in reals. */
-static inline void conv_extend_at(const struct conv *o, void *const *state, size_t at, real *y,
-                                  const real *x)
+static inline void conv_extend_at(const struct conv *o, void *const *state,
+                                  size_t at, real *y, const real *x)
 {
     struct conv one = *o;
 

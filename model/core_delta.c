@@ -5,7 +5,7 @@
  *
  * Unrolling the recurrence, with w_t = v_t - e^{g_t} S_{t-1}ᵀ k_t and b = diag(beta):
  *
- *     w = v - e k S - C u,   u = b w       that is (I + C b) w = v - e k S, solved downwards
+ *     w = v - e k S - C u,   u = b w       that is (I + C b) w = v - e k S, downwards
  *     o = scale e q S + A u
  *     S' = e_n S + kᵀ (r u)
  *
@@ -18,8 +18,9 @@
  *     dk = -e y Sᵀ + ((dC . E) + (dC . E)ᵀ) k + (dA . E)ᵀ scale q + r u Γᵀ
  *     dS = e_n Γ + scale qᵀ (e do) - kᵀ (e y)
  *
- * No exponent is positive. Nothing is divided by beta, so beta = 0 has its gradient. q over k,
- * and do over -y, are stacked to 2 n rows: what is written with both above is one product.
+ * No exponent is positive. Nothing is divided by beta, so beta = 0 has its gradient.
+ * q over k, and do over -y, are stacked to 2 n rows: what is written with both above
+ * is one product.
  *
  * g_t is in E_xy for y < t <= x, in e_x for t <= x, in r_y for y < t, and in e_n. So
  *
@@ -102,8 +103,8 @@ static void chunk_write(const struct delta_chunk *u, const real *from, real *to)
             from ? u->e[u->n - 1] : 0);
 }
 
-static void head_forward(struct delta_chunk *u, const struct delta *c, real *o, real *next,
-                         int b, int h)
+static void head_forward(struct delta_chunk *u, const struct delta *c, real *o,
+                         real *next, int b, int h)
 {
     const real *S = NULL;
 
@@ -322,8 +323,9 @@ static void back_gate(const struct delta_chunk *u, const struct delta *c,
     }
 }
 
-static void head_back(struct delta_chunk *u, const struct delta *c, const struct delta_grad *g,
-                      const real *d_o, const real *kept, int i, int h)
+static void head_back(struct delta_chunk *u, const struct delta *c,
+                      const struct delta_grad *g, const real *d_o, const real *kept,
+                      int i, int h)
 {
     for (int t = chunks(c) - 1; t >= 0; t--) {
         struct back b = {.last = t == chunks(c) - 1};

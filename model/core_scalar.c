@@ -95,8 +95,8 @@ void scalar_forward(const struct scalar *c, real *o, real *kept)
 }
 
 /* l is held as e^{-m} l; without decay, m is the largest log_i so far. */
-static void head_ratios(const struct scalar *c, const real *l, const real *log_q, int b, int h,
-                        struct range *r)
+static void head_ratios(const struct scalar *c, const real *l, const real *log_q,
+                        int b, int h, struct range *r)
 {
     double m = -INFINITY, before = 0;
 
@@ -114,7 +114,8 @@ static void head_ratios(const struct scalar *c, const real *l, const real *log_q
     }
 }
 
-void scalar_ratios(const struct scalar *c, const real *kept, const real *log_q, struct range *r)
+void scalar_ratios(const struct scalar *c, const real *kept, const real *log_q,
+                   struct range *r)
 {
     for (int b = 0; b < c->B; b++)
         for (int h = 0; h < c->H; h++, kept += head_kept(c))

@@ -13,12 +13,12 @@
  * kept.
  *
  * With log_i, states are held as e^{-m} S and e^{-m} n, m the running maximum of the
- * exponents: gates of any size neither overflow nor lose digits. m is a pure rescaling and
- * has no gradient.
+ * exponents: gates of any size neither overflow nor lose digits. m is a pure rescaling
+ * and has no gradient.
  *
  * Every function loops over all sequences and heads in parallel (in place of, not inside,
- * the mixer's loop; inside one it runs serially). Results have the same bits for any number
- * of threads.
+ * the mixer's loop; inside one it runs serially). Results have the same bits for any
+ * number of threads.
  */
 #ifndef WEFT_CORE_SCALAR_H
 #define WEFT_CORE_SCALAR_H
@@ -52,10 +52,10 @@ struct scalar {
 
 /* Where backward writes; rows as above. All are overwritten. */
 struct scalar_grad {
-    real  *dq, *dk, *dv;            // heads at h dk and h dv also when q and k are shared:
-    size_t ld_dq, ld_dk, ld_dv;     // the caller then sums dq and dk over heads
-    real  *dlog_f, *dlog_i;         // NULL: not wanted
-    size_t ld_df, ld_di;            // heads at h
+    real  *dq, *dk, *dv;         // heads at h dk and h dv also when q and k are shared:
+    size_t ld_dq, ld_dk, ld_dv;  // the caller then sums dq and dk over heads
+    real  *dlog_f, *dlog_i;      // NULL: not wanted
+    size_t ld_df, ld_di;         // heads at h
 };
 
 /* Sizes in reals, from B, T, H, dk, dv and den alone. */
@@ -70,8 +70,9 @@ double scalar_flops(int T, int dk, int dv);
 /* o from an empty state. */
 void scalar_forward(const struct scalar *c, real *o, real *kept);
 
-/* Widen r (H) by n_{t-1} / n_t, n_t = l_t + den_eps, of every token but the first; after forward
- * of SCALAR_SUM, with its kept. log_q (B, T, H): with log_i, logarithms that q was divided by. */
+/* Widen r (H) by n_{t-1} / n_t, n_t = l_t + den_eps, of every token but the first;
+ * after forward of SCALAR_SUM, with its kept. log_q (B, T, H): with log_i, logarithms
+ * that q was divided by. */
 void scalar_ratios(const struct scalar *c, const real *kept, const real *log_q,
                    struct range *r);
 
@@ -80,8 +81,8 @@ void scalar_ratios(const struct scalar *c, const real *kept, const real *log_q,
 void scalar_backward(const struct scalar *c, const struct scalar_grad *g, const real *o,
                      real *d_o, const real *kept, real *scratch);
 
-/* T more tokens of each sequence, whose state is the scalar_state() reals at state[b] + at;
- * zero at the start. T = 1 is one step of the recurrence. */
+/* T more tokens of each sequence, whose state is the scalar_state() reals at
+ * state[b] + at; zero at the start. T = 1 is one step of the recurrence. */
 void scalar_extend(const struct scalar *c, void *const *state, size_t at, real *o);
 
 #endif

@@ -11,9 +11,10 @@ static int tokens(int T, int t) { return T - t < CHUNK ? T - t : CHUNK; }
 static int chunks(int T) { return (T + CHUNK - 1) / CHUNK; }
 static int blocks(int C) { return (C + BLOCK - 1) / BLOCK; }
 
-/* ---- scan --------------------------------------------------------------------------- */
+/* ---- scan -------------------------------------------------------------------------- */
 
-/* The block of m channels at c of sequence b, from past (m) and leaving the last state in it. */
+/* The block of m channels at c of sequence b, from past (m) and leaving the
+ * last state in it. */
 static void scan_block(const struct scan *s, real *h, real *past, int b, int c, int m)
 {
     for (int t = 0; t < s->T; t++) {
@@ -40,14 +41,15 @@ void scan_forward(const struct scan *s, real *h)
 
 void scan_extend(const struct scan *s, void *const *state, size_t at, real *h)
 {
-    #pragma omp parallel for collapse(2) schedule(static) if ((size_t)s->B * s->T * s->C > FEW)
+    #pragma omp parallel for collapse(2) schedule(static) \
+        if ((size_t)s->B * s->T * s->C > FEW)
     for (int b = 0; b < s->B; b++)
         for (int c = 0; c < s->C; c += BLOCK)
             scan_block(s, h, (real *)state[b] + at + c, b, c, channels(s->C, c));
 }
 
-static void scan_block_back(const struct scan *s, real *dh, real *da, size_t ld_da, const real *h,
-                            int b, int c, int m)
+static void scan_block_back(const struct scan *s, real *dh, real *da, size_t ld_da,
+                            const real *h, int b, int c, int m)
 {
     real later[BLOCK] = {0}, none[BLOCK] = {0};     // later: a_{t+1} db_{t+1}
 
@@ -73,12 +75,12 @@ void scan_backward(const struct scan *s, real *dh, real *da, size_t ld_da, const
             scan_block_back(s, dh, da, ld_da, h, b, c, channels(s->C, c));
 }
 
-/* ---- selective ---------------------------------------------------------------------- */
+/* ---- selective --------------------------------------------------------------------- */
 
-/* A chunk of n tokens and m channels from row and channel c on, laid out without gaps and with
- * zeros behind the last channel: loops over a block have a fixed length. ROWS is more than a chunk
- * so that arrays walked together are not a multiple of 4096 bytes apart, where a load waits for
- * the store to its neighbour. */
+/* A chunk of n tokens and m channels from row and channel c on, laid out without gaps
+ * and with zeros behind the last channel: loops over a block have a fixed length.
+ * ROWS is more than a chunk so that arrays walked together are not a multiple of 4096
+ * bytes apart, where a load waits for the store to its neighbour. */
 struct part {
     size_t row;
     int    c, n, m;
@@ -135,8 +137,8 @@ static void part_load(struct part *p, const struct selective *s, int b, int t0, 
 }
 
 /* y += C_t[j] h_t[j] of state j; h (m) is carried. */
-static void advance(const struct part *p, const struct selective *s, int j, real (*y)[BLOCK],
-                    real *h)
+static void advance(const struct part *p, const struct selective *s, int j,
+                    real (*y)[BLOCK], real *h)
 {
     real rate[BLOCK], hj[BLOCK];
 
@@ -156,7 +158,8 @@ static void advance(const struct part *p, const struct selective *s, int j, real
 }
 
 /* y of one chunk; h (N, C) is carried. */
-static void selective_chunk(const struct selective *s, const struct part *p, real *y, real *h)
+static void selective_chunk(const struct selective *s, const struct part *p,
+                            real *y, real *h)
 {
     real sum[ROWS][BLOCK], skip[BLOCK];
 
@@ -170,17 +173,18 @@ static void selective_chunk(const struct selective *s, const struct part *p, rea
         memcpy(y + (p->row + t) * s->C + p->c, sum[t], p->m * sizeof *y);
 }
 
-/* The block of channels at c of sequence b. The state before chunk i is at h + i stride; with a
- * stride of 0 it is only carried. */
-static void selective_block(const struct selective *s, real *y, real *h, size_t stride, int b,
-                            int c)
+/* The block of channels at c of sequence b. The state before chunk i is at h + i stride;
+ * with a stride of 0 it is only carried. */
+static void selective_block(const struct selective *s, real *y, real *h,
+                            size_t stride, int b, int c)
 {
     struct part p;
 
     for (int t = 0; t < s->T; t += CHUNK, h += stride) {
         part_load(&p, s, b, t, c);
         for (int j = 0; stride && j < s->N; j++)
-            memcpy(h + stride + (size_t)j * s->C + c, h + (size_t)j * s->C + c, p.m * sizeof *h);
+            memcpy(h + stride + (size_t)j * s->C + c, h + (size_t)j * s->C + c,
+                   p.m * sizeof *h);
         selective_chunk(s, &p, y, h + stride);
     }
 }
@@ -223,8 +227,8 @@ struct gather {
     real h[ROWS][BLOCK];       // h_t[j], the entering state first
 };
 
-static void replay(const struct part *p, const struct selective *s, int j, struct gather *g,
-                   const real *entering)
+static void replay(const struct part *p, const struct selective *s, int j,
+                   struct gather *g, const real *entering)
 {
     fetch(g->rate, s->rate + (size_t)j * s->C + p->c, p->m);
     fetch(g->h[0], entering, p->m);
@@ -241,10 +245,10 @@ static void replay(const struct part *p, const struct selective *s, int j, struc
     }
 }
 
-/* State j of a chunk, last token first. later (m) carries e^{A s_{t+1}} D_{t+1}, drate (m) sums
- * over tokens; sums (n, 2, N): din and dout of this block. */
-static void retreat(const struct part *p, const struct selective *s, int j, struct gather *g,
-                    real *later, real *drate, real *sums)
+/* State j of a chunk, last token first. later (m) carries e^{A s_{t+1}} D_{t+1},
+ * drate (m) sums over tokens; sums (n, 2, N): din and dout of this block. */
+static void retreat(const struct part *p, const struct selective *s, int j,
+                    struct gather *g, real *later, real *drate, real *sums)
 {
     real next[BLOCK], sum[BLOCK] = {0};
 
@@ -256,7 +260,8 @@ static void retreat(const struct part *p, const struct selective *s, int j, stru
 
         #pragma omp simd reduction(+ : din, dout)
         for (int i = 0; i < BLOCK; i++) {
-            real D = out * g->dy[t][i] + next[i], aD = g->a[t][i] * D, flow = aD * g->h[t][i];
+            real D = out * g->dy[t][i] + next[i], aD = g->a[t][i] * D,
+                 flow = aD * g->h[t][i];
 
             next[i] = aD;
             g->db[t][i] += in * D;
@@ -274,8 +279,8 @@ static void retreat(const struct part *p, const struct selective *s, int j, stru
 }
 
 /* du = s db + skip dy,  ds = u db + da,  dskip += dy u */
-static void scatter(const struct part *p, const struct selective *s, const struct selective_grad *g,
-                    const struct gather *k, real *dskip)
+static void scatter(const struct part *p, const struct selective *s,
+                    const struct selective_grad *g, const struct gather *k, real *dskip)
 {
     for (int t = 0; t < p->n; t++) {
         size_t at = (p->row + t) * s->C + p->c;
@@ -290,10 +295,11 @@ static void scatter(const struct part *p, const struct selective *s, const struc
     }
 }
 
-/* The block of channels at c of sequence b; h: its kept states, later (N, C), sums (T, 2, N). */
-static void selective_block_back(const struct selective *s, const struct selective_grad *g,
-                                 const real *dy, const real *h, real *later, real *sums, int b,
-                                 int c)
+/* The block of channels at c of sequence b; h: its kept states, later (N, C),
+ * sums (T, 2, N). */
+static void selective_block_back(const struct selective *s,
+                                 const struct selective_grad *g, const real *dy,
+                                 const real *h, real *later, real *sums, int b, int c)
 {
     const size_t  per = selective_state(s);
     real         *drate = g->drate + b * per, *dskip = g->dskip + (size_t)b * s->C + c;
@@ -313,15 +319,16 @@ static void selective_block_back(const struct selective *s, const struct selecti
             size_t at = (size_t)j * s->C + c;
 
             replay(&p, s, j, &k, h + i * per + at);
-            retreat(&p, s, j, &k, later + at, drate + at, sums + (size_t)i * CHUNK * 2 * s->N);
+            retreat(&p, s, j, &k, later + at, drate + at,
+                    sums + (size_t)i * CHUNK * 2 * s->N);
         }
         scatter(&p, s, g, &k, dskip);
     }
 }
 
 /* din and dout of a token: the sums of its blocks, in their order. */
-static void sum_blocks(const struct selective *s, const struct selective_grad *g, const real *sums,
-                       int b, int t)
+static void sum_blocks(const struct selective *s, const struct selective_grad *g,
+                       const real *sums, int b, int t)
 {
     const size_t row = (size_t)b * s->T + t, N = s->N;
     real        *din = g->din + row * g->ld, *dout = g->dout + row * g->ld;
@@ -338,16 +345,18 @@ static void sum_blocks(const struct selective *s, const struct selective_grad *g
     }
 }
 
-void selective_backward(const struct selective *s, const struct selective_grad *g, const real *dy,
-                        const real *kept, real *scratch)
+void selective_backward(const struct selective *s, const struct selective_grad *g,
+                        const real *dy, const real *kept, real *scratch)
 {
-    const size_t per = selective_state(s), n_sums = selective_sums(s), block = n_sums / blocks(s->C);
+    const size_t per = selective_state(s), n_sums = selective_sums(s),
+                 block = n_sums / blocks(s->C);
     real        *later = scratch + s->B * n_sums;
 
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < s->B; b++)
         for (int c = 0; c < s->C; c += BLOCK)
-            selective_block_back(s, g, dy, kept + b * (chunks(s->T) + 1) * per, later + b * per,
+            selective_block_back(s, g, dy, kept + b * (chunks(s->T) + 1) * per,
+                                 later + b * per,
                                  scratch + b * n_sums + c / BLOCK * block, b, c);
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < s->B; b++)

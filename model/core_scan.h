@@ -4,12 +4,13 @@
  *     selective   h_t[n] = e^{A[n] s_t} h_{t-1}[n] + s_t B_t[n] u_t            h (N, C)
  *                 y_t = sum_n C_t[n] h_t[n] + skip u_t
  *
- * Every channel is a recurrence of its own: loops run over sequences and blocks of channels in
- * parallel and are vectorised over channels. The selective form holds N states per channel; only
- * those between chunks of SCAN_CHUNK tokens are kept, backward replays the ones inside.
+ * Every channel is a recurrence of its own: loops run over sequences and blocks
+ * of channels in parallel and are vectorised over channels. The selective form
+ * holds N states per channel; only those between chunks of SCAN_CHUNK tokens are kept,
+ * backward replays the ones inside.
  *
- * Arrays (B, T, C) lie without gaps; rows of the others are ld reals apart. Results have the same
- * bits for any number of threads.
+ * Arrays (B, T, C) lie without gaps; rows of the others are ld reals apart. Results have
+ * the same bits for any number of threads.
  */
 #ifndef WEFT_CORE_SCAN_H
 #define WEFT_CORE_SCAN_H
@@ -20,7 +21,7 @@
 
 enum { SCAN_BLOCK = 64, SCAN_CHUNK = 32 };      // channels, tokens
 
-/* ---- scan --------------------------------------------------------------------------- */
+/* ---- scan -------------------------------------------------------------------------- */
 
 struct scan {
     int         B, T, C;
@@ -30,14 +31,14 @@ struct scan {
 /* h (B, T, C) holds b and is left holding the states, from an empty one. */
 void scan_forward(const struct scan *s, real *h);
 
-/* dh (B, T, C) is left holding db_t = dh_t + a_{t+1} db_{t+1}; da_t = db_t h_{t-1}, 0 at the
- * first token, is overwritten, rows ld_da apart. h as left by forward. */
+/* dh (B, T, C) is left holding db_t = dh_t + a_{t+1} db_{t+1}; da_t = db_t h_{t-1},
+ * 0 at the first token, is overwritten, rows ld_da apart. h as left by forward. */
 void scan_backward(const struct scan *s, real *dh, real *da, size_t ld_da, const real *h);
 
 /* As forward, from and to the state (C) at state[b] + at. */
 void scan_extend(const struct scan *s, void *const *state, size_t at, real *h);
 
-/* ---- selective ---------------------------------------------------------------------- */
+/* ---- selective --------------------------------------------------------------------- */
 
 struct selective {
     int         B, T, C, N;
@@ -63,10 +64,11 @@ size_t selective_state(const struct selective *s);      // of one sequence
 
 /* y (B, T, C), from an empty state. */
 void selective_forward(const struct selective *s, real *y, real *kept);
-void selective_backward(const struct selective *s, const struct selective_grad *g, const real *dy,
-                        const real *kept, real *scratch);
+void selective_backward(const struct selective *s, const struct selective_grad *g,
+                        const real *dy, const real *kept, real *scratch);
 
-/* T more tokens of each sequence, whose state (N, C) is at state[b] + at; zero at the start. */
+/* T more tokens of each sequence, whose state (N, C) is at state[b] + at;
+ * zero at the start. */
 void selective_extend(const struct selective *s, void *const *state, size_t at, real *y);
 
 #endif

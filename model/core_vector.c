@@ -8,13 +8,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* ---- layout ------------------------------------------------------------------------------ */
+/* ---- layout ------------------------------------------------------------------------ */
 
 static int    chunks(const struct vector *c) { return (c->T + CHUNK - 1) / CHUNK; }
 static size_t head_state(const struct vector *c) { return (size_t)c->dk * c->dv; }
 
 /* Of a head: the states that enter chunks 1, 2, ... */
-static size_t head_kept(const struct vector *c) { return (chunks(c) - 1) * head_state(c); }
+static size_t head_kept(const struct vector *c)
+{
+    return (chunks(c) - 1) * head_state(c);
+}
 
 size_t vector_kept(const struct vector *c) { return (size_t)c->B * c->H * head_kept(c); }
 size_t vector_state(const struct vector *c) { return c->H * head_state(c); }
@@ -70,7 +73,7 @@ static void fill(struct decays *s, const struct vector *u, int c)
     decays_fill(s, u->g + c, u->ld_g);
 }
 
-/* ---- forward ------------------------------------------------------------------------------ */
+/* ---- forward ----------------------------------------------------------------------- */
 
 /* The part's rows of A (T, CHUNK); k' has been aged to x0. */
 static void scores(const struct decays *s, real *A, int x0, real scale)
@@ -78,8 +81,8 @@ static void scores(const struct decays *s, real *A, int x0, real scale)
     const int n = s->n;
 
     if (x0)
-        gemm_nt(A + x0 * CHUNK, CHUNK, s->aged_q + x0 * n, n, s->aged_k, n, decays_end(s, x0) - x0,
-                x0, n, scale, 1);
+        gemm_nt(A + x0 * CHUNK, CHUNK, s->aged_q + x0 * n, n, s->aged_k, n,
+                decays_end(s, x0) - x0, x0, n, scale, 1);
     decays_scores(s, A, x0, scale);
 }
 
@@ -93,8 +96,8 @@ static void scale_rows(real *to, const real *from, const real *by, int n, int dv
     }
 }
 
-/* The output of a chunk that `from` enters (NULL: empty) and `to` leaves (NULL: not wanted; may be
- * from):
+/* The output of a chunk that `from` enters (NULL: empty) and `to` leaves (NULL:
+ * not wanted; may be from):
  *
  *     o = A v + scale q'' from,   to = diag(through) from + k''ᵀ v
  *
@@ -114,12 +117,14 @@ static void chunk_forward(const struct vector *u, const real *from, real *to, re
         }
         if (from) {
             decays_reach_back(&s, s.aged_q, 0, u->T);
-            gemm_nn(o, u->ld_o, s.aged_q, s.n, from + at, u->dv, u->T, u->dv, s.n, u->scale, c > 0);
+            gemm_nn(o, u->ld_o, s.aged_q, s.n, from + at, u->dv, u->T, u->dv, s.n,
+                    u->scale, c > 0);
         }
         if (from && to)
             scale_rows(to + at, from + at, decays_through(&s), s.n, u->dv);
         if (to)
-            gemm_tn(to + at, u->dv, s.aged_k, s.n, u->v, u->ld_v, s.n, u->dv, u->T, 1, !!from);
+            gemm_tn(to + at, u->dv, s.aged_k, s.n, u->v, u->ld_v, s.n, u->dv, u->T,
+                    1, !!from);
     }
     gemm_nn(o, u->ld_o, A, CHUNK, u->v, u->ld_v, u->T, u->dv, u->T, 1, from != NULL);
 }
@@ -143,7 +148,7 @@ void vector_forward(const struct vector *c, real *o, real *kept)
         }
 }
 
-/* ---- extend ------------------------------------------------------------------------------- */
+/* ---- extend ------------------------------------------------------------------------ */
 
 static void step(const struct vector *u, real *S, real *o)
 {
@@ -177,21 +182,21 @@ void vector_extend(const struct vector *c, void *const *state, size_t at, real *
         }
 }
 
-/* ---- backward ----------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------- */
 
 /* What backward needs of a chunk, or of some channels of it, beside u. */
 struct back {
-    const real *S;                      // entering, NULL: empty
-    real       *G;                      // gradient of the leaving state, then of the entering one
-    bool        last;                   // nothing leaves: G is not set yet
+    const real *S;      // entering, NULL: empty
+    real       *G;      // gradient of the leaving state, then of the entering one
+    bool        last;   // nothing leaves: G is not set yet
     const real *d_o;
     real       *dq, *dk, *dv, *dg;
-    double     *sum;                    // (dk) dg of the token after this chunk
-    const real *P;                      // (T, CHUNK) scale d_o vᵀ; above the diagonal unused
+    double     *sum;    // (dk) dg of the token after this chunk
+    const real *P;      // (T, CHUNK) scale d_o vᵀ; above the diagonal unused
 };
 
-/* dq but for the token itself, and the scores A, which need k' at the same age. Leaves k' aged to
- * the end of the chunk. */
+/* dq but for the token itself, and the scores A, which need k' at the same age.
+ * Leaves k' aged to the end of the chunk. */
 static void back_q(struct decays *s, const struct vector *u, const struct vector_grad *g,
                    const struct back *p, real *A)
 {
@@ -206,15 +211,16 @@ static void back_q(struct decays *s, const struct vector *u, const struct vector
         scores(s, A, x0, u->scale);
         decays_reach_back(s, d, x0, x1);
         if (x0)
-            gemm_nn(d + x0 * n, n, p->P + x0 * CHUNK, CHUNK, s->aged_k, n, x1 - x0, n, x0, 1, 1);
+            gemm_nn(d + x0 * n, n, p->P + x0 * CHUNK, CHUNK, s->aged_k, n, x1 - x0, n,
+                    x0, 1, 1);
         decays_back_q(s, p->dq, g->ld_dq, p->P, d, x0);
         decays_age(s, s->aged_k, x0);
     }
 }
 
 /* dk but for the token itself. */
-static void back_k(const struct decays *s, const struct vector *u, const struct vector_grad *g,
-                   const struct back *p)
+static void back_k(const struct decays *s, const struct vector *u,
+                   const struct vector_grad *g, const struct back *p)
 {
     const int n = s->n;
     real      d[CHUNK * CHANNELS] = {0};
@@ -236,16 +242,19 @@ static void back_state(struct decays *s, const struct vector *u, const struct ba
     if (!p->last)
         scale_rows(p->G, p->G, decays_through(s), s->n, u->dv);
     decays_reach_back(s, s->aged_q, 0, u->T);
-    gemm_tn(p->G, u->dv, s->aged_q, s->n, p->d_o, u->ld_o, s->n, u->dv, u->T, u->scale, !p->last);
+    gemm_tn(p->G, u->dv, s->aged_q, s->n, p->d_o, u->ld_o, s->n, u->dv, u->T, u->scale,
+            !p->last);
 }
 
-/* dg_t = sum_{s >= t} (q_s dq_s - k_s dk_s), and only then what a token gives to itself, P_tt k_t
- * in dq_t and P_tt q_t in dk_t: that would cancel in the sum, but leave its rounding, which under
- * strong decay is larger than dg. */
-static void back_g(const struct decays *s, const struct vector_grad *g, const struct back *p)
+/* dg_t = sum_{s >= t} (q_s dq_s - k_s dk_s), and only then what a token gives to itself,
+ * P_tt k_t in dq_t and P_tt q_t in dk_t: that would cancel in the sum, but leave its
+ * rounding, which under strong decay is larger than dg. */
+static void back_g(const struct decays *s, const struct vector_grad *g,
+                   const struct back *p)
 {
     for (int x = s->T - 1; x >= 0; x--) {
-        const real *q = s->q + x * s->ld_q, *k = s->k + x * s->ld_k, own = p->P[x * CHUNK + x];
+        const real *q = s->q + x * s->ld_q, *k = s->k + x * s->ld_k,
+                   own = p->P[x * CHUNK + x];
         real       *dq = p->dq + x * g->ld_dq, *dk = p->dk + x * g->ld_dk;
         real       *dg = p->dg + x * g->ld_dg;
         double     *sum = p->sum;
@@ -270,7 +279,8 @@ static struct back from_channel(const struct back *p, int c, int dv)
     return b;
 }
 
-static void chunk_back(const struct vector *u, const struct vector_grad *g, struct back *p)
+static void chunk_back(const struct vector *u, const struct vector_grad *g,
+                       struct back *p)
 {
     struct decays s;
     real          A[CHUNK * CHUNK] = {0}, P[CHUNK * CHUNK];
@@ -283,7 +293,8 @@ static void chunk_back(const struct vector *u, const struct vector_grad *g, stru
         fill(&s, u, c);
         back_q(&s, u, g, &b, A);
         if (!b.last)
-            gemm_nn(b.dv, g->ld_dv, s.aged_k, s.n, b.G, u->dv, u->T, u->dv, s.n, 1, c > 0);
+            gemm_nn(b.dv, g->ld_dv, s.aged_k, s.n, b.G, u->dv, u->T, u->dv, s.n,
+                    1, c > 0);
         back_k(&s, u, g, &b);
         back_g(&s, g, &b);
         if (b.S)
@@ -292,8 +303,8 @@ static void chunk_back(const struct vector *u, const struct vector_grad *g, stru
     gemm_tn(p->dv, g->ld_dv, A, CHUNK, p->d_o, u->ld_o, u->T, u->dv, u->T, 1, !p->last);
 }
 
-static void head_back(const struct vector *c, const struct vector_grad *g, const real *d_o,
-                      const real *kept, struct scratch *s, int b, int h)
+static void head_back(const struct vector *c, const struct vector_grad *g,
+                      const real *d_o, const real *kept, struct scratch *s, int b, int h)
 {
     size_t i = (size_t)b * c->H + h, hk = (size_t)h * c->dk;
 

@@ -4,11 +4,12 @@
  *     o_t = scale S_tᵀ q_t
  *
  * Training runs over chunks of 64 tokens and is made of matrix products; only the states
- * between chunks are kept. Every factor that is ever formed is a decay between two tokens, so none
- * exceeds 1: g of any size, -INFINITY included, neither overflows nor loses digits.
+ * between chunks are kept. Every factor that is ever formed is a decay between two
+ * tokens, so none exceeds 1: g of any size, -INFINITY included, neither overflows
+ * nor loses digits.
  *
- * Every function loops over all sequences and heads in parallel. Results have the same bits for any
- * number of threads.
+ * Every function loops over all sequences and heads in parallel. Results have the same
+ * bits for any number of threads.
  */
 #ifndef WEFT_CORE_VECTOR_H
 #define WEFT_CORE_VECTOR_H
@@ -17,8 +18,8 @@
 
 #include <stddef.h>
 
-/* Rows: token t of sequence b is row b T + t, ld reals from row to row; head h starts at h dk
- * (q, k, g) or h dv (v, o) in it. */
+/* Rows: token t of sequence b is row b T + t, ld reals from row to row; head h starts
+ * at h dk (q, k, g) or h dv (v, o) in it. */
 struct vector {
     int         B, T, H, dk, dv;
     const real *q, *k, *v, *g;
@@ -33,9 +34,9 @@ struct vector_grad {
 };
 
 /* Sizes in reals, from B, T, H, dk and dv. */
-size_t vector_kept(const struct vector *c);         // from forward to backward
-size_t vector_scratch(const struct vector *c);      // of backward; forward and extend need none
-size_t vector_state(const struct vector *c);        // of one sequence, independent of B and T
+size_t vector_kept(const struct vector *c);     // from forward to backward
+size_t vector_scratch(const struct vector *c);  // of backward; the others need none
+size_t vector_state(const struct vector *c);    // of one sequence, independent of B and T
 
 /* FLOPs of forward for a token and head, T in the sequence: the products that run. */
 double vector_flops(int T, int dk, int dv);
@@ -47,8 +48,8 @@ void vector_forward(const struct vector *c, real *o, real *kept);
 void vector_backward(const struct vector *c, const struct vector_grad *g, const real *d_o,
                      const real *kept, real *scratch);
 
-/* T more tokens of each sequence, whose state S (H, dk, dv) is the vector_state() reals at
- * state[b] + at; zero at the start. T = 1 is one step of the recurrence. */
+/* T more tokens of each sequence, whose state S (H, dk, dv) is the vector_state() reals
+ * at state[b] + at; zero at the start. T = 1 is one step of the recurrence. */
 void vector_extend(const struct vector *c, void *const *state, size_t at, real *o);
 
 #endif

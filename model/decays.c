@@ -60,8 +60,8 @@ static void fill_keys(struct decays *s, int x0)
     }
 }
 
-/* Decays over parts come from sums of g, not from products of the a: they multiply up over the
- * whole sequence, and where g is near zero an a has few of its digits. */
+/* Decays over parts come from sums of g, not from products of the a: they multiply up
+ * over the whole sequence, and where g is near zero an a has few of its digits. */
 void decays_fill(struct decays *s, const real *g, size_t ld_g)
 {
     const int n = s->n;
@@ -118,8 +118,8 @@ void decays_scores(const struct decays *s, real *A, int x0, real scale)
 }
 
 /* Horner's rule, from the first key on. */
-void decays_back_q(const struct decays *s, real *dq, size_t ld, const real *P, const real *d,
-                   int x0)
+void decays_back_q(const struct decays *s, real *dq, size_t ld, const real *P,
+                   const real *d, int x0)
 {
     const int n = s->n;
 
@@ -139,8 +139,8 @@ void decays_back_q(const struct decays *s, real *dq, size_t ld, const real *P, c
 }
 
 /* Horner's rule, from the last query back. */
-void decays_back_k(const struct decays *s, real *dk, size_t ld, const real *P, const real *d,
-                   int x0)
+void decays_back_k(const struct decays *s, real *dk, size_t ld, const real *P,
+                   const real *d, int x0)
 {
     const int n = s->n, x1 = decays_end(s, x0);
 

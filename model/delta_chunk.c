@@ -92,8 +92,8 @@ static inline void subtract(real *w, const real *c, size_t ld, const real *u, in
     }
 }
 
-/* Solve (I + C b) w = what w holds, and u = b w. Within a block row by row; what a block owes
- * to earlier ones is a product. */
+/* Solve (I + C b) w = what w holds, and u = b w. Within a block row by row; what a block
+ * owes to earlier ones is a product. */
 static void solve_down(const struct delta_chunk *s, real *w, real *u)
 {
     const size_t dv = s->dv;

@@ -1,13 +1,13 @@
-/* One chunk of one head of the gated delta rule: its rows, its weights, its triangular solves.
- * The mathematics and the letters are those of core_delta.c.
+/* One chunk of one head of the gated delta rule: its rows, its weights, its triangular
+ * solves. The mathematics and the letters are those of core_delta.c.
  */
 #ifndef WEFT_DELTA_CHUNK_H
 #define WEFT_DELTA_CHUNK_H
 
 #include "model/core_delta.h"
 
-/* Its n rows, and the memory it is worked out in. A pair on one line lies one below the other
- * and makes 2 n rows. Those of A, C, dA, dC and E are DELTA_CHUNK apart. */
+/* Its n rows, and the memory it is worked out in. A pair on one line lies one below the
+ * other and makes 2 n rows. Those of A, C, dA, dC and E are DELTA_CHUNK apart. */
 struct delta_chunk {
     int         n, dk, dv;
     size_t      row, head;          // the first row, and the head, among all

@@ -19,7 +19,7 @@ static const struct opt general[] = {
     {.name = NULL},
 };
 
-/* ---- names --------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------- */
 
 /* Refuse a name that is none of n known ones: says the nearest and lists them. */
 static int unknown(const char *what, const char *name, const char *const *known, int n,
@@ -31,8 +31,8 @@ static int unknown(const char *what, const char *name, const char *const *known,
     for (int i = 0, at = 0; i < n && at < (int)sizeof list - 1; i++)
         at += snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", known[i]);
     if (near)
-        return fail(why, FAIL_USAGE, "unknown %s '%.60s'; did you mean '%s'? (known: %s)", what,
-                    name, near, list);
+        return fail(why, FAIL_USAGE, "unknown %s '%.60s'; did you mean '%s'? (known: %s)",
+                    what, name, near, list);
     return fail(why, FAIL_USAGE, "unknown %s '%.60s' (known: %s)", what, name, list);
 }
 
@@ -89,7 +89,7 @@ static int unknown_opt(const char *whose, const char *name, const struct opt *ow
     return unknown(what, name, known, n, why);
 }
 
-/* ---- values -------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------ */
 
 static bool read_whole(const char *text, double *v)
 {
@@ -185,7 +185,7 @@ static int read_value(const struct opt *o, const char *text, int context, double
     return fail(why, FAIL_USAGE, "%s = %.60s: give %s", o->name, text, wanted);
 }
 
-/* ---- the entry ----------------------------------------------------------------------------- */
+/* ---- the entry --------------------------------------------------------------------- */
 
 static void set_standard(const struct opt *opts, double *values)
 {
@@ -235,13 +235,15 @@ static int cut(char *half, char **opts, struct why *why)
         return FAIL_NONE;
     if (!open || half[len - 1] != ')' || strchr(open + 1, '(') ||
         strchr(half, ')') != half + len - 1)
-        return fail(why, FAIL_USAGE, "parentheses do not match; write NAME(option=value,...)");
+        return fail(why, FAIL_USAGE,
+                    "parentheses do not match; write NAME(option=value,...)");
     half[len - 1] = *open = '\0';
     *opts = open + 1;
     return FAIL_NONE;
 }
 
-/* The position part of the entry, after a '+' outside parentheses; cut off. NULL: none. */
+/* The position part of the entry, after a '+' outside parentheses; cut off.
+ * NULL: none. */
 static char *cut_position(char *entry)
 {
     int depth = 0;
@@ -267,8 +269,8 @@ static int parse_mixer(struct mixer_cfg *c, char *half, struct why *why)
     if (err)
         return err;
     set_standard(c->mixer->opts, c->opt);
-    err = take_opts(opts, c->mixer->name, c->mixer->opts, c->opt, general, own_heads, c->context,
-                    why);
+    err = take_opts(opts, c->mixer->name, c->mixer->opts, c->opt, general, own_heads,
+                    c->context, why);
     if (own_heads[HEADS] > 0)
         c->H = c->Hk = (int)own_heads[HEADS];
     if (own_heads[KV_HEADS] > 0)
@@ -286,8 +288,8 @@ static int parse_position(struct mixer_cfg *c, char *half, struct why *why)
     if (err)
         return err;
     set_standard(c->position->opts, c->position_opt);
-    return take_opts(opts, c->position->name, c->position->opts, c->position_opt, NULL, NULL,
-                     c->context, why);
+    return take_opts(opts, c->position->name, c->position->opts, c->position_opt,
+                     NULL, NULL, c->context, why);
 }
 
 /* Heads must divide the width, and whatever is rotated must come in pairs. */
@@ -298,7 +300,8 @@ static int check_heads(const struct mixer_cfg *c, struct why *why)
     if (c->C % c->H)
         return fail(why, FAIL_USAGE, "heads = %d do not divide width = %d", c->H, c->C);
     if (c->H % c->Hk)
-        return fail(why, FAIL_USAGE, "kv_heads = %d do not divide heads = %d", c->Hk, c->H);
+        return fail(why, FAIL_USAGE, "kv_heads = %d do not divide heads = %d",
+                    c->Hk, c->H);
     if (c->position == &position_none)
         return FAIL_NONE;
     if (!c->mixer->angles)
@@ -306,8 +309,9 @@ static int check_heads(const struct mixer_cfg *c, struct why *why)
                     c->mixer->name, c->position->name);
     c->mixer->angles(c, &heads, &dk);
     if (dk % 2)
-        return fail(why, FAIL_USAGE, "%s turns pairs, but the heads are %d wide; make width / "
-                    "heads even, or write %s+none", c->position->name, dk, c->mixer->name);
+        return fail(why, FAIL_USAGE,
+                    "%s turns pairs, but the heads are %d wide; make width / heads even, "
+                    "or write %s+none", c->position->name, dk, c->mixer->name);
     return FAIL_NONE;
 }
 

@@ -24,7 +24,7 @@ int feature_width(enum feature_map map, int dk, int chosen)
     }
 }
 
-/* ---- elu1, relu ------------------------------------------------------------------------------ */
+/* ---- elu1, relu -------------------------------------------------------------------- */
 
 static void elu1(const struct slice *s, real *phi, real *top, const real *z)
 {
@@ -36,7 +36,8 @@ static void elu1(const struct slice *s, real *phi, real *top, const real *z)
     }
 }
 
-static void elu1_back(const struct slice *s, real *dz, real *dphi, const real *phi, const real *z)
+static void elu1_back(const struct slice *s, real *dz, real *dphi, const real *phi,
+                      const real *z)
 {
     (void)z;
     for (int i = 0; i < s->n; i++, phi += s->step, dphi += s->step, dz += s->ld_dz) {
@@ -56,7 +57,8 @@ static void relu(const struct slice *s, real *phi, real *top, const real *z)
     }
 }
 
-static void relu_back(const struct slice *s, real *dz, real *dphi, const real *phi, const real *z)
+static void relu_back(const struct slice *s, real *dz, real *dphi, const real *phi,
+                      const real *z)
 {
     (void)z;
     for (int i = 0; i < s->n; i++, phi += s->step, dphi += s->step, dz += s->ld_dz) {
@@ -66,7 +68,7 @@ static void relu_back(const struct slice *s, real *dz, real *dphi, const real *p
     }
 }
 
-/* ---- cosformer ------------------------------------------------------------------------------- */
+/* ---- cosformer --------------------------------------------------------------------- */
 
 struct wave {
     real sin, cos;
@@ -113,7 +115,7 @@ static void cosformer_back(const struct slice *s, real *dz, real *dphi, const re
     }
 }
 
-/* ---- taylor ---------------------------------------------------------------------------------- */
+/* ---- taylor ------------------------------------------------------------------------ */
 
 /* Factors of z_i, z_i² and z_i z_j. */
 struct factors {
@@ -122,7 +124,8 @@ struct factors {
 
 static struct factors factors_of(int dk)
 {
-    return (struct factors){(real)pow(dk, -0.25), (real)sqrt(0.5 / dk), (real)sqrt(1.0 / dk)};
+    return (struct factors){(real)pow(dk, -0.25), (real)sqrt(0.5 / dk),
+                            (real)sqrt(1.0 / dk)};
 }
 
 /* The pairs of row i: (i, i), (i, i + 1), ..., (i, dk - 1). */
@@ -146,7 +149,8 @@ static void taylor(const struct slice *s, real *phi, real *top, const real *z)
     }
 }
 
-static void taylor_back(const struct slice *s, real *dz, real *dphi, const real *phi, const real *z)
+static void taylor_back(const struct slice *s, real *dz, real *dphi, const real *phi,
+                        const real *z)
 {
     const int            dk = s->f->dk;
     const struct factors c = factors_of(dk);
@@ -170,7 +174,7 @@ static void taylor_back(const struct slice *s, real *dz, real *dphi, const real 
     }
 }
 
-/* ---- hedgehog -------------------------------------------------------------------------------- */
+/* ---- hedgehog ---------------------------------------------------------------------- */
 
 /* p = softmax(sign y); p may be y. */
 static void softmax(real *p, const real *y, real sign, int n)
@@ -203,8 +207,8 @@ static void hedgehog(const struct slice *s, real *phi, real *top, const real *z)
     }
 }
 
-/* With halves p, r of phi: dy = p (dp - p.dp) - r (dr - r.dr), left in the first half of dphi;
- * dz = Wᵀ dy. */
+/* With halves p, r of phi: dy = p (dp - p.dp) - r (dr - r.dr), left in the first half of
+ * dphi; dz = Wᵀ dy. */
 static void hedgehog_back(const struct slice *s, real *dz, real *dphi, const real *phi,
                           const real *z)
 {
@@ -220,12 +224,13 @@ static void hedgehog_back(const struct slice *s, real *dz, real *dphi, const rea
         for (int j = 0; j < dk; j++)
             dp[j] = p[j] * (dp[j] - along_p) - r[j] * (dr[j] - along_r);
     }
-    gemm_nn(dz, s->ld_dz, dphi, s->step, s->f->w + (size_t)s->h * dk * dk, dk, s->n, dk, dk, 1, 0);
+    gemm_nn(dz, s->ld_dz, dphi, s->step, s->f->w + (size_t)s->h * dk * dk, dk, s->n, dk,
+            dk, 1, 0);
 }
 
 /* dw += sum of dy zᵀ, db += sum of dy, over all tokens of each head. */
-static void hedgehog_weights(const struct feature *f, real *dw, real *db, const real *dphi,
-                             const real *z, size_t ld)
+static void hedgehog_weights(const struct feature *f, real *dw, real *db,
+                             const real *dphi, const real *z, size_t ld)
 {
     const int    dk = f->dk, n = f->B * f->T;
     const size_t step = (size_t)f->H * f->m;
@@ -241,7 +246,7 @@ static void hedgehog_weights(const struct feature *f, real *dw, real *db, const 
     }
 }
 
-/* ---- favor ----------------------------------------------------------------------------------- */
+/* ---- favor ------------------------------------------------------------------------- */
 
 /* Remove from a its part along the unit vector u. */
 static void make_orthogonal(real *a, const real *u, int n)
@@ -316,7 +321,8 @@ static void favor(const struct slice *s, real *phi, real *top, const real *z)
 }
 
 /* With e = dphi phi: dz' = sum_i e_i (w_i - z'), dz = dz' / dk^(1/4). */
-static void favor_back(const struct slice *s, real *dz, real *dphi, const real *phi, const real *z)
+static void favor_back(const struct slice *s, real *dz, real *dphi, const real *phi,
+                       const real *z)
 {
     const struct feature *f = s->f;
     const real            root = (real)pow(f->dk, -0.25);
@@ -336,11 +342,12 @@ static void favor_back(const struct slice *s, real *dz, real *dphi, const real *
     gemm_nn(dz, s->ld_dz, dphi, s->step, f->w, f->dk, s->n, f->dk, f->m, root, 1);
 }
 
-/* ---- all of them ----------------------------------------------------------------------------- */
+/* ---- all of them ------------------------------------------------------------------- */
 
 static const struct {
     void (*forward)(const struct slice *s, real *phi, real *top, const real *z);
-    void (*back)(const struct slice *s, real *dz, real *dphi, const real *phi, const real *z);
+    void (*back)(const struct slice *s, real *dz, real *dphi, const real *phi,
+                 const real *z);
 } maps[] = {
     [FEATURE_ELU1]      = {elu1, elu1_back},
     [FEATURE_RELU]      = {relu, relu_back},
@@ -350,7 +357,8 @@ static const struct {
     [FEATURE_COSFORMER] = {cosformer, cosformer_back},
 };
 
-void feature_forward(const struct feature *f, real *phi, real *top, const real *z, size_t ld)
+void feature_forward(const struct feature *f, real *phi, real *top, const real *z,
+                     size_t ld)
 {
     const long rows = (long)f->B * f->T;
     const int  tile = linear_tile(rows);
@@ -358,11 +366,13 @@ void feature_forward(const struct feature *f, real *phi, real *top, const real *
     #pragma omp parallel for collapse(2) schedule(static)
     for (long i = 0; i < rows; i += tile)
         for (int h = 0; h < f->H; h++) {
-            struct slice s = {.f = f, .i = i, .h = h, .ld = ld, .step = (size_t)f->H * f->m,
+            struct slice s = {.f = f, .i = i, .h = h, .ld = ld,
+                              .step = (size_t)f->H * f->m,
                               .n = rows - i < tile ? (int)(rows - i) : tile};
 
             maps[f->map].forward(&s, phi + i * s.step + (size_t)h * f->m,
-                                 top ? top + i * f->H + h : NULL, z + i * ld + (size_t)h * f->dk);
+                                 top ? top + i * f->H + h : NULL,
+                                 z + i * ld + (size_t)h * f->dk);
         }
 }
 
@@ -375,8 +385,9 @@ void feature_backward(const struct feature *f, real *dz, size_t ld_dz, real *dw,
     #pragma omp parallel for collapse(2) schedule(static)
     for (long i = 0; i < rows; i += tile)
         for (int h = 0; h < f->H; h++) {
-            struct slice s = {.f = f, .i = i, .h = h, .ld = ld, .step = (size_t)f->H * f->m,
-                              .ld_dz = ld_dz, .n = rows - i < tile ? (int)(rows - i) : tile};
+            struct slice s = {.f = f, .i = i, .h = h, .ld = ld,
+                              .step = (size_t)f->H * f->m, .ld_dz = ld_dz,
+                              .n = rows - i < tile ? (int)(rows - i) : tile};
             size_t       at = i * s.step + (size_t)h * f->m;
 
             maps[f->map].back(&s, dz + i * ld_dz + (size_t)h * f->dk, dphi + at, phi + at,

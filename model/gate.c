@@ -20,8 +20,8 @@ void gate_forward(enum gate act, real *y, size_t ldy, const real *z, size_t ldz,
 
 /* silu' = s (1 + g (1 - s)),  sigmoid' = s (1 - s) */
 void gate_backward(enum gate act, real *dz, real *dg, size_t lddg, const real *dy,
-                   size_t ldy, const real *z, size_t ldz, const real *g, size_t ldg, long n,
-                   int e)
+                   size_t ldy, const real *z, size_t ldz, const real *g,
+                   size_t ldg, long n, int e)
 {
     #pragma omp parallel for schedule(static) if (n > ROWS)
     for (long i = 0; i < n; i++) {

@@ -18,7 +18,7 @@ void gate_forward(enum gate act, real *y, size_t ldy, const real *z, size_t ldz,
 /* dz = dy act(g),  dg = dy z act'(g); both overwritten, dz may be dy. dz and dy are ldy
  * apart, dg is lddg, z and g as in forward. */
 void gate_backward(enum gate act, real *dz, real *dg, size_t lddg, const real *dy,
-                   size_t ldy, const real *z, size_t ldz, const real *g, size_t ldg, long n,
-                   int e);
+                   size_t ldy, const real *z, size_t ldz, const real *g,
+                   size_t ldg, long n, int e);
 
 #endif

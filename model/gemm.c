@@ -1,5 +1,5 @@
-/* A panel of b, KC rows and NR columns, is copied to where the first-level cache holds it in
- * the order of use; MR rows of a at a time go over it with MR x NR sums in registers:
+/* A panel of b, KC rows and NR columns, is copied to where the first-level cache holds it
+ * in the order of use; MR rows of a at a time go over it with MR x NR sums in registers:
  *
  *            NR
  *          +----+
@@ -9,8 +9,8 @@
  * MR | a | | c  |           one broadcast and NR / lanes multiply-adds
  *    +---+ +----+
  *
- * A product by OpenBLAS spends a third of its time on copying at our sizes (k and n of some
- * hundred); here a is read in place, except when it is transposed.
+ * A product by OpenBLAS spends a third of its time on copying at our sizes (k and n of
+ * some hundred); here a is read in place, except when it is transposed.
  */
 #include "model/gemm.h"
 
@@ -43,12 +43,13 @@ struct scale {
 
 static inline int min_int(int a, int b) { return a < b ? a : b; }
 
-/* ---- the kernel ------------------------------------------------------------------------------ */
+/* ---- the kernel -------------------------------------------------------------------- */
 
-/* c (rows, nv vectors) = alpha a (rows, k) b (k, nv vectors) + beta c. rows and nv are constants
- * wherever this is inlined, so that the sums live in registers. */
+/* c (rows, nv vectors) = alpha a (rows, k) b (k, nv vectors) + beta c. rows and nv are
+ * constants wherever this is inlined, so that the sums live in registers. */
 static inline __attribute__((always_inline)) void
-tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int k, struct scale s)
+tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int k,
+     struct scale s)
 {
     vec sum[MR][NV] = {0};
 
@@ -71,18 +72,18 @@ tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int 
         }
 }
 
-#define STRIP(nv)                                                                            \
-    static void strip_##nv(int rows, real *c, size_t ldc, struct factor a, const real *b,    \
-                           int k, struct scale s)                                            \
-    {                                                                                        \
-        switch (rows) {                                                                      \
-        case 1: tile(1, nv, c, ldc, a, b, k, s); break;                                      \
-        case 2: tile(2, nv, c, ldc, a, b, k, s); break;                                      \
-        case 3: tile(3, nv, c, ldc, a, b, k, s); break;                                      \
-        case 4: tile(4, nv, c, ldc, a, b, k, s); break;                                      \
-        case 5: tile(5, nv, c, ldc, a, b, k, s); break;                                      \
-        default: tile(MR, nv, c, ldc, a, b, k, s);                                           \
-        }                                                                                    \
+#define STRIP(nv)                                                                       \
+    static void strip_##nv(int rows, real *c, size_t ldc, struct factor a, const real *b,\
+                           int k, struct scale s)                                       \
+    {                                                                                   \
+        switch (rows) {                                                                 \
+        case 1: tile(1, nv, c, ldc, a, b, k, s); break;                                 \
+        case 2: tile(2, nv, c, ldc, a, b, k, s); break;                                 \
+        case 3: tile(3, nv, c, ldc, a, b, k, s); break;                                 \
+        case 4: tile(4, nv, c, ldc, a, b, k, s); break;                                 \
+        case 5: tile(5, nv, c, ldc, a, b, k, s); break;                                 \
+        default: tile(MR, nv, c, ldc, a, b, k, s);                                      \
+        }                                                                               \
     }
 
 STRIP(1)
@@ -92,7 +93,8 @@ STRIP(3)
 STRIP(4)
 #endif
 
-typedef void strip_fn(int, real *, size_t, struct factor, const real *, int, struct scale);
+typedef void strip_fn(int, real *, size_t, struct factor, const real *, int,
+                      struct scale);
 
 static strip_fn *const strips[] = {
     NULL, strip_1, strip_2,
@@ -102,8 +104,8 @@ static strip_fn *const strips[] = {
 };
 
 /* A strip whose last vector reaches past the columns of c goes through a buffer. */
-static void strip(int rows, int cols, real *c, size_t ldc, struct factor a, const real *b, int k,
-                  struct scale s)
+static void strip(int rows, int cols, real *c, size_t ldc, struct factor a,
+                  const real *b, int k, struct scale s)
 {
     _Alignas(64) real whole[MR * NR];
     int nv = (cols + L - 1) / L;
@@ -119,7 +121,7 @@ static void strip(int rows, int cols, real *c, size_t ldc, struct factor a, cons
         memcpy(c + i * ldc, whole + i * NR, cols * sizeof *c);
 }
 
-/* ---- copies ---------------------------------------------------------------------------------- */
+/* ---- copies ------------------------------------------------------------------------ */
 
 /* to (k, width) from b, zeros beyond its columns; width is a whole number of vectors. */
 static void copy_rows(real *to, const real *b, size_t ld, int k, int cols, int width)
@@ -142,8 +144,8 @@ typedef int lane;
 #endif
 typedef lane order __attribute__((vector_size(VEC_BYTES)));
 
-/* to[p * width + j] = b[j * ld + p] for a square of L x L. In round s = 1, 2, 4 … rows i and
- * i + s exchange the blocks of s lanes that are on the wrong side of the diagonal. */
+/* to[p * width + j] = b[j * ld + p] for a square of L x L. In round s = 1, 2, 4 … rows i
+ * and i + s exchange the blocks of s lanes that are on the wrong side of the diagonal. */
 static inline void turn_square(real *to, int width, const real *b, size_t ld)
 {
     vec row[L];
@@ -198,7 +200,7 @@ static void copy_turned(real *to, const real *b, size_t ld, int k, int cols, int
             to[p * width + j] = j < cols ? b[j * ld + p] : 0;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- products ---------------------------------------------------------------------- */
 
 static struct factor moved(struct factor f, size_t i, size_t p)
 {
@@ -206,18 +208,19 @@ static struct factor moved(struct factor f, size_t i, size_t p)
 }
 
 /* All rows over a panel of depth rows and cols columns. */
-static void over_panel(real *c, size_t ldc, struct factor a, const real *panel, int m, int cols,
-                       int depth, struct scale s)
+static void over_panel(real *c, size_t ldc, struct factor a, const real *panel, int m,
+                       int cols, int depth, struct scale s)
 {
     for (int i = 0; i < m; i += MR)
-        strip(min_int(m - i, MR), cols, c + i * ldc, ldc, moved(a, i, 0), panel, depth, s);
+        strip(min_int(m - i, MR), cols, c + i * ldc, ldc, moved(a, i, 0), panel,
+              depth, s);
 }
 
 static int whole_vectors(int cols) { return (cols + L - 1) / L * L; }
 
 /* a with contiguous rows; b (k, n), or (n, k) when turned. */
-static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t ldb, int turned,
-                    int m, int n, int k, struct scale s)
+static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t ldb,
+                    int turned, int m, int n, int k, struct scale s)
 {
     _Alignas(64) real panel[KC * NR];
     int p = 0;
@@ -229,7 +232,8 @@ static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t 
             int cols = min_int(n - j, NR);
 
             if (turned)
-                copy_turned(panel, b + j * ldb + p, ldb, depth, cols, whole_vectors(cols));
+                copy_turned(panel, b + j * ldb + p, ldb, depth, cols,
+                            whole_vectors(cols));
             else
                 copy_rows(panel, b + p * ldb + j, ldb, depth, cols, whole_vectors(cols));
             over_panel(c + j, ldc, moved(a, 0, p), panel, m, cols, depth, s);
@@ -238,9 +242,10 @@ static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t 
     } while ((p += KC) < k);
 }
 
-/* a (k, m) transposed, m <= MB. Rows of a that are far apart are copied next to each other. */
-static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-                       int m, int n, int k, struct scale s)
+/* a (k, m) transposed, m <= MB. Rows of a that are far apart are copied next
+ * to each other. */
+static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                       size_t ldb, int m, int n, int k, struct scale s)
 {
     _Alignas(64) real panel[KT * NR], side[KT * MB];
     int p = 0;
@@ -263,7 +268,7 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
     } while ((p += KT) < k);
 }
 
-/* ---- what ran --------------------------------------------------------------------------- */
+/* ---- what ran ---------------------------------------------------------------------- */
 
 _Thread_local uint64_t gemm_madds;
 
@@ -287,20 +292,22 @@ static void note(struct gemm_call call)
     }
 }
 
-/* ---- the three forms -------------------------------------------------------------------- */
+/* ---- the three forms --------------------------------------------------------------- */
 
 void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
     note((struct gemm_call){gemm_nt, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
-    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 1, m, n, k, (struct scale){alpha, beta});
+    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 1, m, n, k,
+            (struct scale){alpha, beta});
 }
 
 void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
     note((struct gemm_call){gemm_nn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
-    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 0, m, n, k, (struct scale){alpha, beta});
+    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 0, m, n, k,
+            (struct scale){alpha, beta});
 }
 
 void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,

@@ -33,7 +33,8 @@ int linear_tile(long n)
 static int column_tile(long n, int out)
 {
     enum { CELLS = 8, LEAST = 64 };
-    long tiles = (n + linear_tile(n) - 1) / linear_tile(n), parts = (CELLS + tiles - 1) / tiles;
+    long tiles = (n + linear_tile(n) - 1) / linear_tile(n),
+         parts = (CELLS + tiles - 1) / tiles;
 
     return (int)((out / parts + LEAST) / LEAST) * LEAST;
 }
@@ -43,8 +44,9 @@ static int min_int(long a, int b)
     return a < b ? (int)a : b;
 }
 
-/* y (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are in flight at
- * once, and the next rows of w are on their way. nx and nw are constants wherever this is inlined. */
+/* y (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are
+ * in flight at once, and the next rows of w are on their way. nx and nw are constants
+ * wherever this is inlined. */
 static inline __attribute__((always_inline)) void
 dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in)
 {
@@ -130,7 +132,8 @@ void linear_forward(real *y, const real *x, const real *w, long n, int in, int o
 }
 
 /* dw (out, in) += dyᵀ x, tile by tile; inside a parallel region. */
-static void backward_weights(real *dw, const real *dy, const real *x, long n, int in, int out)
+static void backward_weights(real *dw, const real *dy, const real *x, long n,
+                             int in, int out)
 {
     #pragma omp for schedule(dynamic) collapse(2)
     for (int o = 0; o < out; o += DW_ROWS)
@@ -139,8 +142,8 @@ static void backward_weights(real *dw, const real *dy, const real *x, long n, in
                     min_int(out - o, DW_ROWS), min_int(in - j, DW_COLS), (int)n, 1, 1);
 }
 
-void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x, const real *w,
-                     long n, int in, int out)
+void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
+                     const real *w, long n, int in, int out)
 {
     enum meter was = enter();
     int        tile = linear_tile(n);
@@ -150,8 +153,8 @@ void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *
         if (dx) {
             #pragma omp for schedule(dynamic) nowait
             for (long i = 0; i < n; i += tile)
-                gemm_nn(dx + i * in, in, dy + i * out, out, w, in, min_int(n - i, tile), in, out,
-                        1, keep);
+                gemm_nn(dx + i * in, in, dy + i * out, out, w, in,
+                        min_int(n - i, tile), in, out, 1, keep);
         }
         if (dw)
             backward_weights(dw, dy, x, n, in, out);
@@ -183,8 +186,8 @@ double linear_peak_gflops(int tries)
 
         #pragma omp parallel for schedule(static)
         for (int t = 0; t < N; t += TILE)
-            GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, TILE, D, D, 1, x + (size_t)t * D, D, w,
-                 D, 0, y + (size_t)t * D, D);
+            GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, TILE, D, D, 1,
+                 x + (size_t)t * D, D, w, D, 0, y + (size_t)t * D, D);
         rate = 2.0 * N * D * D / (omp_get_wtime() - start) / 1e9;
         best = rate > best ? rate : best;
     }

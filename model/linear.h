@@ -1,21 +1,22 @@
 /* Matrix products: the only caller of BLAS.
  *
- * A product over many rows is cut into fixed tiles, each one BLAS call on one thread inside a
- * parallel loop. The tiles depend on the shape alone, so results have the same bits for any
- * number of threads (and run faster than BLAS's own threading at our sizes).
+ * A product over many rows is cut into fixed tiles, each one BLAS call on one thread
+ * inside a parallel loop. The tiles depend on the shape alone, so results have the same
+ * bits for any number of threads (and run faster than BLAS's own threading at our sizes).
  */
 #ifndef WEFT_LINEAR_H
 #define WEFT_LINEAR_H
 
 #include "model/gemm.h"
 
-/* y = x wᵀ.   x (n, in), w (out, in), y (n, out). Few rows (decoding) run without BLAS. */
+/* y = x wᵀ.   x (n, in), w (out, in), y (n, out). Few rows (decoding)
+ * run without BLAS. */
 void linear_forward(real *y, const real *x, const real *w, long n, int in, int out);
 
-/* dx = dy w + keep dx,  dw += dyᵀ x.   Shapes as in linear_forward; keep is 0 or 1; dx or dw may
- * be NULL. */
-void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x, const real *w,
-                     long n, int in, int out);
+/* dx = dy w + keep dx,  dw += dyᵀ x.   Shapes as in linear_forward; keep is 0 or 1;
+ * dx or dw may be NULL. */
+void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
+                     const real *w, long n, int in, int out);
 
 /* Rows of a tile for a product over n rows. */
 int linear_tile(long n);
@@ -23,7 +24,8 @@ int linear_tile(long n);
 /* NULL, or why the BLAS that was loaded cannot be used. */
 const char *linear_blas_problem(void);
 
-/* This machine's rate for products now, in GFLOP/s: 4096 x 768 x 768, best of `tries`, on all threads. */
+/* This machine's rate for products now, in GFLOP/s: 4096 x 768 x 768, best of `tries`,
+ * on all threads. */
 double linear_peak_gflops(int tries);
 
 #endif

@@ -5,11 +5,11 @@
 
 #include <string.h>
 
-/* ---- products by heads ------------------------------------------------------------------------- */
+/* ---- products by heads ------------------------------------------------------------- */
 
 /* y = x wᵀ + b.   x (n, H, e), w (H, out, e), b (H, out), y (n, H, out). */
-static void heads_forward(real *y, const real *x, const real *w, const real *b, long n, int H, int e,
-                          int out)
+static void heads_forward(real *y, const real *x, const real *w, const real *b, long n,
+                          int H, int e, int out)
 {
     const int tile = linear_tile(n);
 
@@ -38,14 +38,15 @@ static void heads_backward(real *dx, real *dw, real *db, const real *dy, const r
         real       *sum = db + (size_t)h * out;
 
         gemm_nn(dx + (size_t)h * e, ld, d, ld_y, wh, e, (int)n, e, out, 1, 0);
-        gemm_tn(dw + (size_t)h * out * e, e, d, ld_y, x + (size_t)h * e, ld, out, e, (int)n, 1, 1);
+        gemm_tn(dw + (size_t)h * out * e, e, d, ld_y, x + (size_t)h * e, ld, out, e,
+                (int)n, 1, 1);
         for (long i = 0; i < n; i++)
             for (int j = 0; j < out; j++)
                 sum[j] += d[i * ld_y + j];
     }
 }
 
-/* ---- forward ----------------------------------------------------------------------------------- */
+/* ---- forward ----------------------------------------------------------------------- */
 
 void local_taps(const struct local *l, struct local_kept *k, const real *z)
 {
@@ -78,8 +79,8 @@ static void remember(const struct local *l, real *last, const real *v)
         memcpy(last + i * C, v + (size_t)(l->T - have + i) * l->ld, C * sizeof *last);
 }
 
-void local_apply(const struct local *l, const struct local_kept *k, real *o, const real *v,
-                 void *const *state, size_t at)
+void local_apply(const struct local *l, const struct local_kept *k, real *o,
+                 const real *v, void *const *state, size_t at)
 {
     const int C = l->C, T = l->T, taps = l->taps;
 
@@ -93,24 +94,25 @@ void local_apply(const struct local *l, const struct local_kept *k, real *o, con
             for (int i = 0; i < taps && i <= t; i++)
                 add_tap(o + row * C, r + i, v + (row - i) * l->ld, C, taps);
             for (int i = t + 1; i < taps && last; i++)
-                add_tap(o + row * C, r + i, last + (size_t)(taps - 1 + t - i) * C, C, taps);
+                add_tap(o + row * C, r + i, last + (size_t)(taps - 1 + t - i) * C,
+                        C, taps);
         }
     for (int b = 0; state && b < l->B; b++)
         remember(l, (real *)((char *)state[b] + at), v + (size_t)b * T * l->ld);
 }
 
-/* ---- backward ---------------------------------------------------------------------------------- */
+/* ---- backward ---------------------------------------------------------------------- */
 
 /* dv_s = sum_i r_{s+i}[:, i] d_o_{s+i} of token s of sequence b. */
-static void back_value(const struct local *l, const struct local_kept *k, real *dv, const real *d_o,
-                       int b, int s)
+static void back_value(const struct local *l, const struct local_kept *k, real *dv,
+                       const real *d_o, int b, int s)
 {
     const size_t row = (size_t)b * l->T + s, C = l->C;
 
     memset(dv + row * l->ld, 0, C * sizeof *dv);
     for (int i = 0; i < l->taps && s + i < l->T; i++)
-        add_tap(dv + row * l->ld, k->r + (row + i) * C * l->taps + i, d_o + (row + i) * C, l->C,
-                l->taps);
+        add_tap(dv + row * l->ld, k->r + (row + i) * C * l->taps + i,
+                d_o + (row + i) * C, l->C, l->taps);
 }
 
 /* r_t <- dr_t[:, i] = d_o_t v_{t-i} of token t of sequence b. */
@@ -125,8 +127,9 @@ static void back_taps(const struct local *l, const struct local_kept *k, const r
             r[j * l->taps + i] = i <= t ? d_o[row * C + j] * v[(row - i) * l->ld + j] : 0;
 }
 
-void local_backward(const struct local *l, const struct local_grad *dw, struct local_kept *k,
-                    real *dv, real *dz, real *dhid, const real *d_o, const real *z, const real *v)
+void local_backward(const struct local *l, const struct local_grad *dw,
+                    struct local_kept *k, real *dv, real *dz, real *dhid, const real *d_o,
+                    const real *z, const real *v)
 {
     const long n = (long)l->B * l->T;
     const int  e = l->C / l->H;

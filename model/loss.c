@@ -51,15 +51,16 @@ static real row_nats(real *x, int32_t target, int V, real scale)
     return (real)log(sum) - at;
 }
 
-void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V, real scale)
+void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V,
+                   real scale)
 {
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < rows; i++)
         nats[i] = row_nats(logits + (size_t)i * V, targets[i], V, scale);
 }
 
-void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx, real *dw,
-              real scale, real *scratch, long n, int C, int V)
+void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx,
+              real *dw, real scale, real *scratch, long n, int C, int V)
 {
     long rows = slice_rows(n, V);
 

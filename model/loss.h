@@ -12,14 +12,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In place on rows of logits (rows, V): nats (rows), 0 where ignored; and, when scale > 0, logits
- * become scale (softmax - onehot), zero rows where ignored. */
-void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V, real scale);
+/* In place on rows of logits (rows, V): nats (rows), 0 where ignored; and, when
+ * scale > 0, logits become scale (softmax - onehot), zero rows where ignored. */
+void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V,
+                   real scale);
 
-/* Nats of each target; and, when dw is not NULL, dx = and dw += the gradient of scale * sum of
- * nats. scratch: loss_scratch(n, V) reals. */
-void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx, real *dw,
-              real scale, real *scratch, long n, int C, int V);
+/* Nats of each target; and, when dw is not NULL, dx = and dw += the gradient of
+ * scale * sum of nats. scratch: loss_scratch(n, V) reals. */
+void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx,
+              real *dw, real scale, real *scratch, long n, int C, int V);
 
 size_t loss_scratch(long n, int V);
 

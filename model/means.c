@@ -4,8 +4,8 @@
 
 enum { LANES = 16 };            // channels whose sums are carried at once
 
-static void forward_lanes(enum means_what what, real *y, size_t ld_y, const real *x, size_t ld_x,
-                          int T, int n, long seen, double *sum)
+static void forward_lanes(enum means_what what, real *y, size_t ld_y, const real *x,
+                          size_t ld_x, int T, int n, long seen, double *sum)
 {
     double acc[LANES] = {0};
 
@@ -27,8 +27,8 @@ static void forward_lanes(enum means_what what, real *y, size_t ld_y, const real
         memcpy(sum, acc, n * sizeof *sum);
 }
 
-void means_forward(const struct means *m, enum means_what what, real *y, const real *x, size_t ld,
-                   void *const *state, size_t at)
+void means_forward(const struct means *m, enum means_what what, real *y, const real *x,
+                   size_t ld, void *const *state, size_t at)
 {
     const int C = m->C, T = m->T;
 
@@ -43,8 +43,8 @@ void means_forward(const struct means *m, enum means_what what, real *y, const r
 }
 
 /* x_t is in the means of all tokens from t on (MEANS_BEFORE: after t). */
-static void backward_lanes(enum means_what what, real *dx, size_t ld, bool keep, const real *dy,
-                           const real *dmean, size_t ld_y, int T, int n)
+static void backward_lanes(enum means_what what, real *dx, size_t ld, bool keep,
+                           const real *dy, const real *dmean, size_t ld_y, int T, int n)
 {
     double acc[LANES] = {0};
 
@@ -56,14 +56,16 @@ static void backward_lanes(enum means_what what, real *dx, size_t ld, bool keep,
         for (int j = 0; j < n; j++) {
             double d = dy[t * ld_y + j], own = what == MEANS_OF ? 0 : d, later = acc[j];
 
-            acc[j] += by * ((what == MEANS_OF ? d : -d) + (dmean ? dmean[t * ld_y + j] : 0));
-            to[j] = (real)((keep ? to[j] : 0) + own + (what == MEANS_BEFORE ? later : acc[j]));
+            acc[j] += by * ((what == MEANS_OF ? d : -d) +
+                            (dmean ? dmean[t * ld_y + j] : 0));
+            to[j] = (real)((keep ? to[j] : 0) + own +
+                           (what == MEANS_BEFORE ? later : acc[j]));
         }
     }
 }
 
-void means_backward(const struct means *m, enum means_what what, real *dx, size_t ld, bool keep,
-                    const real *dy, const real *dmean)
+void means_backward(const struct means *m, enum means_what what, real *dx, size_t ld,
+                    bool keep, const real *dy, const real *dmean)
 {
     const int C = m->C, T = m->T;
 
@@ -72,7 +74,8 @@ void means_backward(const struct means *m, enum means_what what, real *dx, size_
         for (int j = 0; j < C; j += LANES) {
             size_t at = (size_t)b * T * C + j;
 
-            backward_lanes(what, dx + b * T * ld + j, ld, keep, dy + at, dmean ? dmean + at : NULL,
-                           C, T, C - j < LANES ? C - j : LANES);
+            backward_lanes(what, dx + b * T * ld + j, ld, keep, dy + at,
+                           dmean ? dmean + at : NULL, C, T,
+                           C - j < LANES ? C - j : LANES);
         }
 }

@@ -1,7 +1,7 @@
 /* Where a step's time goes: a stopwatch that is always on one part.
  *
- * The serial code of a pass switches it (some hundred times a step, 30 ns each); whoever asks
- * reads the seconds of each part since the last clear. Each thread has its own.
+ * The serial code of a pass switches it (some hundred times a step, 30 ns each); whoever
+ * asks reads the seconds of each part since the last clear. Each thread has its own.
  */
 #ifndef WEFT_METER_H
 #define WEFT_METER_H

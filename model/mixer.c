@@ -20,7 +20,7 @@ int mixer_params(const struct mixer_cfg *c, struct param *p)
 /* The rooms of an encoding and of its mixer. One goes on where the other ends:
  *
  *     kept      struct angles | the encoding's | the mixer's
- *     scratch   dtheta        | the encoding's | the mixer's        dtheta only when trained
+ *     scratch   dtheta        | the encoding's | the mixer's    dtheta when trained
  *     state     the encoding's | the mixer's, each from a cache line on
  */
 struct rooms {
@@ -45,8 +45,9 @@ static void carve(struct rooms *r, const struct ctx *ctx, enum call call)
     int          heads, dk;
 
     *r = (struct rooms){.encoding = {
-        .call = call, .B = ctx->B, .T = ctx->T, .w = ctx->w ? ctx->w + own_params(c) : NULL,
-        .kept = arena_over(ctx->kept), .scratch = arena_over(ctx->scratch),
+        .call = call, .B = ctx->B, .T = ctx->T,
+        .w = ctx->w ? ctx->w + own_params(c) : NULL, .kept = arena_over(ctx->kept),
+        .scratch = arena_over(ctx->scratch),
     }};
     r->angles = arena_bytes(&e->kept, sizeof *r->angles);
     if (c->position->backward && call == BACKWARD) {
@@ -80,7 +81,8 @@ void mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
     for (enum call call = FORWARD; call <= EXTEND; call++) {
         carve(&r, &(struct ctx){.cfg = c, .B = B, .T = T}, call);
         s->kept = r.mixer.kept.used > s->kept ? r.mixer.kept.used : s->kept;
-        s->scratch = r.mixer.scratch.used > s->scratch ? r.mixer.scratch.used : s->scratch;
+        s->scratch = r.mixer.scratch.used > s->scratch ? r.mixer.scratch.used
+                                                       : s->scratch;
     }
     s->state = whole_lines(r.encoding.state) + whole_lines(r.mixer.state);
 }
@@ -198,12 +200,15 @@ void param_fill(const struct param *p, real *w, int layers, struct rng *r)
         case INIT_NORMAL:  w[i] = (real)(p->a * rng_normal(r)); break;
         case INIT_UNIFORM: w[i] = (real)(p->a * (2 * rng_uniform(r) - 1)); break;
         case INIT_INPUT:   w[i] = (real)(input * rng_normal(r)); break;
-        case INIT_OUTPUT:  w[i] = (real)(input / sqrt(2.0 * layers) * rng_normal(r)); break;
+        case INIT_OUTPUT:
+            w[i] = (real)(input / sqrt(2.0 * layers) * rng_normal(r));
+            break;
         case INIT_OWN:     break;
         }
 }
 
-/* Tensor i draws from stream first + i, own initialisations from the streams after the last. */
+/* Tensor i draws from stream first + i, own initialisations from the streams
+ * after the last. */
 void mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed, uint64_t first)
 {
     struct param p[MIXER_PARAMS];

@@ -2,12 +2,12 @@
  *
  *     block:  x += mixer(norm(x));  x += mlp(norm(x))
  *
- * One new mixer = one file in model/mixers/ + one line in MIXERS below. What it must bring is
- * struct mixer; naming, allocation, initialisation, counting, weight decay, clipping,
- * checkpoints, tests, bench and comparison follow from its declarations.
+ * One new mixer = one file in model/mixers/ + one line in MIXERS below. What it must
+ * bring is struct mixer; naming, allocation, initialisation, counting, weight decay,
+ * clipping, checkpoints, tests, bench and comparison follow from its declarations.
  *
- * A position encoding is a second, orthogonal choice (struct position, model/positions/): it
- * leaves angles in ctx and the mixer rotates its q and k by them.
+ * A position encoding is a second, orthogonal choice (struct position, model/positions/):
+ * it leaves angles in ctx and the mixer rotates its q and k by them.
  *
  * Callers use the mixer_* functions at the end, which run the encoding and the mixer.
  */
@@ -26,7 +26,7 @@
 
 enum { MIXER_PARAMS = 32, MIXER_OPTS = 12 };
 
-/* ---- declarations -------------------------------------------------------------------- */
+/* ---- declarations ------------------------------------------------------------------ */
 
 enum opt_type {
     OPT_INT,
@@ -56,8 +56,9 @@ enum init {
     INIT_OWN,           // by the mixer's init()
 };
 
-/* A tensor (rows, cols), row-major; a vector has cols == 0. Tensors lie in memory in the order
- * of declaration without gaps, so neighbours with equal cols may be used as one matrix. */
+/* A tensor (rows, cols), row-major; a vector has cols == 0. Tensors lie in memory in
+ * the order of declaration without gaps, so neighbours with equal cols may be used
+ * as one matrix. */
 struct param {
     const char *name;
     int         rows, cols;
@@ -91,18 +92,18 @@ struct sizes {
     size_t state;       // one sequence, between calls of extend; independent of B and T
 };
 
-/* ---- what a call gets ------------------------------------------------------------------- */
+/* ---- what a call gets -------------------------------------------------------------- */
 
 struct ctx {
     const struct mixer_cfg *cfg;
-    int                B, T;        // sequences, tokens of each
-    int                window;      // this step's draw, 0: none; see ctx_window
-    const long        *pos;         // (B) tokens each sequence has seen before; NULL: none
-    const real *const *w;           // parameters, in the order of params()
-    real *const       *dw;          // their gradients; NULL outside backward
+    int                B, T;    // sequences, tokens of each
+    int                window;  // this step's draw, 0: none; see ctx_window
+    const long        *pos;     // (B) tokens each sequence has seen before; NULL: none
+    const real *const *w;       // parameters, in the order of params()
+    real *const       *dw;      // their gradients; NULL outside backward
     void              *kept, *scratch;
-    void              *acts;        // the struct that carve() filled for this call
-    struct angles      angles;      // left by the position encoding
+    void              *acts;    // the struct that carve() filled for this call
+    struct angles      angles;  // left by the position encoding
 };
 
 static inline long ctx_rows(const struct ctx *x)
@@ -110,20 +111,20 @@ static inline long ctx_rows(const struct ctx *x)
     return (long)x->B * x->T;
 }
 
-/* The window a layer must use: the smaller of its own and this step's draw; 0 is no limit. A
- * layer without a window of its own takes no draw. */
+/* The window a layer must use: the smaller of its own and this step's draw; 0 is no
+ * limit. A layer without a window of its own takes no draw. */
 static inline int ctx_window(const struct ctx *x, int own)
 {
     return own > 0 && x->window > 0 && x->window < own ? x->window : own;
 }
 
-/* ---- the interfaces ----------------------------------------------------------------------- */
+/* ---- the interfaces ---------------------------------------------------------------- */
 
 struct mixer {
-    const char *name, *about;       // about: one line for --help
-    const char *system;             // its dynamical-system form in a line: what L, B and C are
-    const char *position;           // the encoding it takes by default: "rope", "none"
-    const struct opt *opts;         // (optional) ends with a NULL name
+    const char *name, *about;  // about: one line for --help
+    const char *system;        // its dynamical-system form in a line: what L, B and C are
+    const char *position;      // the encoding it takes by default: "rope", "none"
+    const struct opt *opts;    // (optional) ends with a NULL name
 
     /* (optional) Why this cfg cannot work, or NULL. */
     const char *(*check)(const struct mixer_cfg *c);
@@ -131,11 +132,12 @@ struct mixer {
     /* Declare the parameters; returns how many. */
     int (*params)(const struct mixer_cfg *c, struct param *p);
 
-    /* (optional) The heads and their width that an encoding may rotate. Without it the mixer
-     * takes no position encoding. */
+    /* (optional) The heads and their width that an encoding may rotate. Without it the
+     * mixer takes no position encoding. */
     void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
 
-    /* Lay out the buffers of a call in m (model/room.h). Its names are ctx->acts of the call. */
+    /* Lay out the buffers of a call in m (model/room.h). Its names are ctx->acts of
+     * the call. */
     void (*carve)(struct room *m, const struct mixer_cfg *c);
 
     /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
@@ -147,15 +149,17 @@ struct mixer {
     /* dx += and dw[i] += from dy, after forward with the same ctx and x. */
     void (*backward)(struct ctx *ctx, const real *x, const real *dy, real *dx);
 
-    /* T more tokens of each of B running sequences: state[b] of sequence b, zero bytes at its
-     * start. T = 1 decodes, many prefill. */
+    /* T more tokens of each of B running sequences: state[b] of sequence b, zero bytes at
+     * its start. T = 1 decodes, many prefill. */
     void (*extend)(struct ctx *ctx, void *const *state, const real *x, real *y);
 
-    /* (optional) After forward with the same ctx: widen r (H) to hold |L| of every token, and
-     * return for how many heads: H, or 1 when L has none. Without it L is not finite. */
+    /* (optional) After forward with the same ctx: widen r (H) to hold |L| of
+     * every token, and return for how many heads: H, or 1 when L has none. Without
+     * it L is not finite. */
     int (*decay)(struct ctx *ctx, struct range *r);
 
-    /* Multiply-adds count 2. Forward over one sequence of T tokens, with this window drawn. */
+    /* Multiply-adds count 2. Forward over one sequence of T tokens, with
+     * this window drawn. */
     double (*flops)(const struct mixer_cfg *c, int T, int window);
 };
 
@@ -164,19 +168,21 @@ struct mixer {
 struct position {
     const char *name, *about;
     const struct opt *opts;
-    int    (*params)(const struct mixer_cfg *c, struct param *p);              // (optional)
-    void   (*carve)(struct room *m, const struct mixer_cfg *c);                // (optional)
-    void   (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);  // (optional)
+    int    (*params)(const struct mixer_cfg *c, struct param *p);   // (optional)
+    void   (*carve)(struct room *m, const struct mixer_cfg *c);     // (optional)
+    void   (*init)(const struct mixer_cfg *c, real *const *w,
+                   struct rng *r);                                  // (optional)
     void   (*forward)(struct ctx *ctx, const real *x);
-    void   (*backward)(struct ctx *ctx, const real *x, real *dx);              // (optional)
+    void   (*backward)(struct ctx *ctx, const real *x, real *dx);   // (optional)
     void   (*extend)(struct ctx *ctx, void *const *state, const real *x);
     double (*flops)(const struct mixer_cfg *c, int T);
 };
 
-/* ---- the tables --------------------------------------------------------------------------- */
+/* ---- the tables -------------------------------------------------------------------- */
 
-#define MIXERS(X) X(softmax) X(rela) X(linear) X(luna) X(normattn) X(inline) X(retention) \
-    X(mlstm) X(ssd) X(deltanet) X(gla) X(metala) X(qlstm) X(rglru) X(mingru) X(s6)
+#define MIXERS(X) X(softmax) X(rela) X(linear) X(luna) X(normattn) X(inline)  \
+    X(retention) X(mlstm) X(ssd) X(deltanet) X(gla) X(metala) X(qlstm) X(rglru) \
+    X(mingru) X(s6)
 #define POSITIONS(X) X(none) X(rope) X(srope)
 
 #define DECLARE_MIXER(name) extern const struct mixer mixer_##name;
@@ -188,20 +194,22 @@ extern const struct mixer *const    mixers[];       // NULL-terminated
 extern const struct position *const positions[];    // NULL-terminated
 extern const int                    n_mixers;
 
-/* ---- what callers use --------------------------------------------------------------------- */
+/* ---- what callers use -------------------------------------------------------------- */
 
-/* Parse one entry, "softmax(window=128,heads=2)+rope(base=1e4)", into c, whose C, H, Hk, layers
- * and context are set. Unknown names and options answer with the nearest. FAIL_USAGE. */
+/* Parse one entry, "softmax(window=128,heads=2)+rope(base=1e4)", into c, whose C, H,
+ * Hk, layers and context are set. Unknown names and options answer with the nearest.
+ * FAIL_USAGE. */
 int mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
 
 /* The mixer's parameters, then the encoding's. */
 int    mixer_params(const struct mixer_cfg *c, struct param *p);
 void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
 
-/* The buffers of the mixer itself for a call with the ctx that mixer_forward got, its angles
- * included: m's names are the mixer's. */
+/* The buffers of the mixer itself for a call with the ctx that mixer_forward got, its
+ * angles included: m's names are the mixer's. */
 void   mixer_room(struct room *m, const struct ctx *ctx, enum call call);
-void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed, uint64_t first);
+void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed,
+                  uint64_t first);
 void   mixer_forward(struct ctx *ctx, const real *x, real *y);
 void   mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx);
 void   mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y);

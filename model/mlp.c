@@ -34,8 +34,8 @@ static void forward_few(real *y, const real *x, const real *wgu, const real *wd,
     linear_forward(y, act, wd, n, h, C);
 }
 
-void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *gu, real *act,
-                 long n, int C, int h)
+void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *gu,
+                 real *act, long n, int C, int h)
 {
     int tile = linear_tile(n);
 
@@ -54,7 +54,8 @@ void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *
     }
 }
 
-/* The rows of dx. da is laid where act ends up, row by row: act = scratch, dgu = after it. */
+/* The rows of dx. da is laid where act ends up, row by row: act = scratch,
+ * dgu = after it. */
 static void backward_rows(real *dx, const real *dy, const real *wgu, const real *wd,
                           const real *gu, real *act, real *dgu, long n, int C, int h)
 {
@@ -71,8 +72,9 @@ static void backward_rows(real *dx, const real *dy, const real *wgu, const real 
     }
 }
 
-void mlp_backward(real *dx, real *dwgu, real *dwd, const real *dy, const real *x, const real *wgu,
-                  const real *wd, const real *gu, real *scratch, long n, int C, int h)
+void mlp_backward(real *dx, real *dwgu, real *dwd, const real *dy, const real *x,
+                  const real *wgu, const real *wd, const real *gu, real *scratch, long n,
+                  int C, int h)
 {
     real *act = scratch, *dgu = scratch + n * h;
 

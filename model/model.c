@@ -82,8 +82,9 @@ int model_open(struct model *m, const struct config *cfg, struct why *why)
             return FAIL_NONE;
     }
     model_close(m);
-    return fail(why, FAIL_INPUT, "not enough memory for the model's parameters; take a smaller one "
-                                 "(--size, layers, width)");
+    return fail(why, FAIL_INPUT,
+                "not enough memory for the model's parameters; "
+                "take a smaller one (--size, layers, width)");
 }
 
 void model_close(struct model *m)
@@ -119,12 +120,14 @@ void model_init(struct model *m, uint64_t seed)
 }
 
 /* The parameter of m that is named as p and has its shape, or NULL. */
-static const struct model_param *counterpart(const struct model *m, const struct model_param *p)
+static const struct model_param *counterpart(const struct model *m,
+                                             const struct model_param *p)
 {
     for (int i = 0; i < m->n_param; i++) {
         const struct model_param *q = &m->param[i];
 
-        if (!strcmp(q->name, p->name) && q->is.rows == p->is.rows && q->is.cols == p->is.cols)
+        if (!strcmp(q->name, p->name) && q->is.rows == p->is.rows &&
+            q->is.cols == p->is.cols)
             return q;
     }
     return NULL;
@@ -138,7 +141,8 @@ void model_take(struct model *m, const struct model *from, bool *taken)
         if (taken)
             taken[i] = q != NULL;
         if (q)
-            memcpy(m->w + m->param[i].at, from->w + q->at, param_size(&q->is) * sizeof *m->w);
+            memcpy(m->w + m->param[i].at, from->w + q->at,
+                   param_size(&q->is) * sizeof *m->w);
     }
 }
 

@@ -2,10 +2,10 @@
  *
  *     x = embed[tokens]
  *     x += mixer_i(rms(x) norm1_i);  x += wd( silu(wg n) * (wu n) ),  n = rms(x) norm2_i
- *     logits = head (rms(x) norm)                                     head = embed when tied
+ *     logits = head (rms(x) norm)                                 head = embed when tied
  *
- * Parameters lie in one array in the order of model.param: embed, blocks, norm, head. Gradients
- * and moments are arrays of the same layout.
+ * Parameters lie in one array in the order of model.param: embed, blocks, norm, head.
+ * Gradients and moments are arrays of the same layout.
  */
 #ifndef WEFT_MODEL_H
 #define WEFT_MODEL_H
@@ -27,31 +27,33 @@ struct model {
     size_t              n;          // elements in all
     real               *w;
     const real        **wp;         // (n_param) w + param[i].at
-    int                *first;      // (layers + 1) index of a block's first parameter; the last
-                                    // entry is the final norm's
+    int                *first;      // (layers + 1) index of a block's first parameter;
+                                    // the last entry is the final norm's
 };
 
-/* Build a model from a resolved config with vocab set (mlp = 0 at this point: blocks without an
- * MLP); parameters allocated, not filled.
+/* Build a model from a resolved config with vocab set (mlp = 0 at this point: blocks
+ * without an MLP); parameters allocated, not filled.
  * FAIL_INPUT when memory is short. On failure *m is zero. */
 int  model_open(struct model *m, const struct config *cfg, struct why *why);
 void model_close(struct model *m);                      // a zeroed one is fine
 void model_init(struct model *m, uint64_t seed);        // fill every parameter
 
-/* Take over every parameter that `from` has under the same name and in the same shape; taken
- * (n_param, may be NULL) says which. */
+/* Take over every parameter that `from` has under the same name and in the same shape;
+ * taken (n_param, may be NULL) says which. */
 void model_take(struct model *m, const struct model *from, bool *taken);
 
-size_t model_count(const struct model *m);              // trained parameters, buffers left out
+size_t model_count(const struct model *m);  // trained parameters, buffers left out
 
-struct block model_block(const struct model *m, int i, real *const *dwp);    // dwp NULL: no gradients
-const real  *model_head(const struct model *m);         // (vocab, width): head, or embed when tied
+/* dwp NULL: no gradients. The head (vocab, width) is the embedding when tied. */
+struct block model_block(const struct model *m, int i, real *const *dwp);
+const real  *model_head(const struct model *m);
 
-/* Useful FLOPs of a forward pass over one sequence of T tokens: products and mixer cores, logits
- * included; embeddings, norms, activations left out. Training costs three times that. */
+/* Useful FLOPs of a forward pass over one sequence of T tokens: products and mixer
+ * cores, logits included; embeddings, norms, activations left out. Training costs
+ * three times that. */
 double model_flops(const struct model *m, int T, int window);
 
-/* ---- training ------------------------------------------------------------------------------ */
+/* ---- training ---------------------------------------------------------------------- */
 
 /* Memory for passes over (B, T): activations and, when training, gradients. */
 struct pass {
@@ -66,25 +68,27 @@ struct pass {
 };
 
 size_t pass_bytes(const struct model *m, int B, int T, bool train);
-int    pass_open(struct pass *p, const struct model *m, int B, int T, bool train, struct why *why);
+int    pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
+                 struct why *why);
 void   pass_close(struct pass *p);                      // a zeroed one is fine
 
-/* Mean loss in nats over targets >= 0, and gradients: dw += scale * d(sum of nats)/dw / count,
- * where count is the number of targets >= 0 (scale = 1 / accumulate). tokens, targets (B, T). */
+/* Mean loss in nats over targets >= 0, and gradients: dw += scale * d(sum of
+ * nats)/dw / count, where count is the number of targets >= 0 (scale = 1 / accumulate).
+ * tokens, targets (B, T). */
 double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
                   const int32_t *targets, int window, double scale);
 
-/* Nats of every target into nats (B, T); 0 where targets < 0. No gradients. B and T may be
- * smaller than the pass was opened for. */
-void model_score(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
-                 const int32_t *targets, int window, real *nats);
+/* Nats of every target into nats (B, T); 0 where targets < 0. No gradients. B and T may
+ * be smaller than the pass was opened for. */
+void model_score(const struct model *m, struct pass *p, int B, int T,
+                 const int32_t *tokens, const int32_t *targets, int window, real *nats);
 
-/* The likeliest token at every position with targets >= 0, -1 elsewhere, into best (B, T). As
- * model_score otherwise. */
-void model_predict(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
-                   const int32_t *targets, int32_t *best);
+/* The likeliest token at every position with targets >= 0, -1 elsewhere, into
+ * best (B, T). As model_score otherwise. */
+void model_predict(const struct model *m, struct pass *p, int B, int T,
+                   const int32_t *tokens, const int32_t *targets, int32_t *best);
 
-/* ---- streaming ------------------------------------------------------------------------------ */
+/* ---- streaming --------------------------------------------------------------------- */
 
 /* Bytes of decode state of one sequence, all layers. */
 size_t model_state_bytes(const struct model *m);
@@ -92,10 +96,10 @@ size_t model_state_bytes(const struct model *m);
 /* Bytes of scratch for model_extend over (S, n). */
 size_t model_extend_bytes(const struct model *m, int S, int n);
 
-/* n more tokens for each of S sequences: tokens (S, n), pos (S) tokens seen before, state (S)
- * pointers to model_state_bytes each, zero at the start. logits (S, vocab) of each sequence's
- * last token; NULL: not wanted. scratch as above. */
-void model_extend(const struct model *m, void *scratch, void *const *state, const long *pos,
-                  int S, int n, const int32_t *tokens, real *logits);
+/* n more tokens for each of S sequences: tokens (S, n), pos (S) tokens seen before,
+ * state (S) pointers to model_state_bytes each, zero at the start. logits (S, vocab) of
+ * each sequence's last token; NULL: not wanted. scratch as above. */
+void model_extend(const struct model *m, void *scratch, void *const *state,
+                  const long *pos, int S, int n, const int32_t *tokens, real *logits);
 
 #endif

@@ -58,10 +58,11 @@ void ln_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t
     forward(o, y, ldy, x, ldx, w, n, true);
 }
 
-/* With g = w dy and xr = r (x - mu):  dx = r (g - mean(g) - xr mean(g xr)) + keep dx; mean(g)
- * only where x was centred. */
+/* With g = w dy and xr = r (x - mu):  dx = r (g - mean(g) - xr mean(g xr)) + keep dx;
+ * mean(g) only where x was centred. */
 static inline void backward_group(real *dx, real keep, real *dw, const real *dy,
-                                  const real *x, const real *w, int e, real eps, bool centre)
+                                  const real *x, const real *w, int e, real eps,
+                                  bool centre)
 {
     real mu = centre ? mean(x, e) : 0, r = inverse_rms(x, mu, e, eps);
     real along = 0, level = 0;
@@ -102,8 +103,8 @@ size_t norm_partial(const struct norm *o)
 }
 
 static void backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
-                     const real *dy, size_t lddy, const real *x, size_t ldx, const real *w,
-                     long n, real *partial, bool centre)
+                     const real *dy, size_t lddy, const real *x, size_t ldx,
+                     const real *w, long n, real *partial, bool centre)
 {
     size_t m = w ? weights(o) : 0;
 
@@ -128,15 +129,15 @@ static void backward(const struct norm *o, real *dx, size_t lddx, real keep, rea
 }
 
 void rms_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
-                  const real *dy, size_t lddy, const real *x, size_t ldx, const real *w, long n,
-                  real *partial)
+                  const real *dy, size_t lddy, const real *x, size_t ldx,
+                  const real *w, long n, real *partial)
 {
     backward(o, dx, lddx, keep, dw, dy, lddy, x, ldx, w, n, partial, false);
 }
 
 void ln_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
-                 const real *dy, size_t lddy, const real *x, size_t ldx, const real *w, long n,
-                 real *partial)
+                 const real *dy, size_t lddy, const real *x, size_t ldx,
+                 const real *w, long n, real *partial)
 {
     backward(o, dx, lddx, keep, dw, dy, lddy, x, ldx, w, n, partial, true);
 }

@@ -121,7 +121,8 @@ static int read_part(const struct safetensors *s, const char *path, const struct
         if (!found)
             return fail(why, FAIL_INPUT, "%s: the tensor %s is missing", path, want.name);
         if (!same_shape(found, &want))
-            return fail(why, FAIL_INPUT, "%s: the tensor %s is not float32 of the shape that "
+            return fail(why, FAIL_INPUT,
+                        "%s: the tensor %s is not float32 of the shape that "
                         "config.json means", path, want.name);
         from_floats(part->values + p->at, found->data, want.n);
     }
@@ -141,7 +142,8 @@ int parts_read(const char *path, const struct model *m, const struct part *part,
         expected += count_part(&part[i], m);
     }
     if (!err && s.n != expected)
-        err = fail(why, FAIL_INPUT, "%s: %d tensors where the model has %d", path, s.n, expected);
+        err = fail(why, FAIL_INPUT, "%s: %d tensors where the model has %d", path, s.n,
+                   expected);
     safetensors_close(&s);
     return err;
 }

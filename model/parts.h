@@ -8,7 +8,8 @@
 
 enum { PARTS = 4 };
 
-/* A set of tensors of the model's layout: all parameters, or the trained ones under a prefix. */
+/* A set of tensors of the model's layout: all parameters, or the trained ones
+ * under a prefix. */
 struct part {
     const char *prefix;         // "", "m.", "v."
     bool        buffers;        // with buffers
@@ -19,7 +20,8 @@ struct part {
 int parts_write(const char *path, const struct model *m, const struct part *part, int n,
                 struct why *why);
 
-/* Read them back: every tensor of the parts, of the model's shapes, and no other. FAIL_INPUT. */
+/* Read them back: every tensor of the parts, of the model's shapes, and no other.
+ * FAIL_INPUT. */
 int parts_read(const char *path, const struct model *m, const struct part *part, int n,
                struct why *why);
 

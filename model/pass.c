@@ -11,7 +11,8 @@
 
 /* Activations of a pass. When only scoring, all blocks share the kept part of one. */
 struct acts {
-    void  *kept;                // (layers or 1) of kept_bytes each, beginning with a block's input
+    void  *kept;                // (layers or 1) of kept_bytes each, beginning with
+                                // a block's input
     size_t kept_bytes;
     void  *scratch;             // of any block
     real  *x, *n, *dx;          // (B, T, C) stream, normalised stream, gradient
@@ -26,7 +27,8 @@ static struct norm final_norm(const struct model *m)
 }
 
 /* The largest kept and scratch of any block. */
-static void block_bytes(const struct model *m, int B, int T, size_t *kept, size_t *scratch)
+static void block_bytes(const struct model *m, int B, int T, size_t *kept,
+                        size_t *scratch)
 {
     struct block_kept    k;
     struct block_scratch s;
@@ -42,7 +44,8 @@ static void block_bytes(const struct model *m, int B, int T, size_t *kept, size_
     }
 }
 
-static size_t carve(struct acts *a, void *base, const struct model *m, int B, int T, bool train)
+static size_t carve(struct acts *a, void *base, const struct model *m, int B, int T,
+                    bool train)
 {
     struct arena r = arena_over(base);
     struct norm  norm = final_norm(m);
@@ -67,7 +70,8 @@ size_t pass_bytes(const struct model *m, int B, int T, bool train)
     return carve(&a, NULL, m, B, T, train) + (train ? m->n * sizeof(real) : 0);
 }
 
-int pass_open(struct pass *p, const struct model *m, int B, int T, bool train, struct why *why)
+int pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
+              struct why *why)
 {
     struct acts a;
 
@@ -80,8 +84,9 @@ int pass_open(struct pass *p, const struct model *m, int B, int T, bool train, s
     }
     if (!p->acts || (train && (!p->dw || !p->dwp))) {
         pass_close(p);
-        return fail(why, FAIL_INPUT, "not enough memory for %d sequences of %d tokens; reduce batch "
-                                     "or context", B, T);
+        return fail(why, FAIL_INPUT,
+                    "not enough memory for %d sequences of %d tokens; "
+                    "reduce batch or context", B, T);
     }
     for (int i = 0; train && i < m->n_param; i++)
         p->dwp[i] = p->dw + m->param[i].at;
@@ -106,9 +111,10 @@ static void embed(const struct model *m, real *x, const int32_t *tokens, long n)
         memcpy(x + i * C, m->wp[0] + tokens[i] * C, C * sizeof *x);
 }
 
-/* dembed[tokens[i]] += dx[i]; each thread owns some channels, so that no two add to one number. */
-static void embed_back(const struct model *m, real *dembed, const real *dx, const int32_t *tokens,
-                       long n)
+/* dembed[tokens[i]] += dx[i]; each thread owns some channels, so that no two add
+ * to one number. */
+static void embed_back(const struct model *m, real *dembed, const real *dx,
+                       const int32_t *tokens, long n)
 {
     enum { CHANNELS = 32 };
     int C = m->cfg.width;
@@ -120,7 +126,8 @@ static void embed_back(const struct model *m, real *dembed, const real *dx, cons
                 dembed[(size_t)tokens[i] * C + j] += dx[i * C + j];
 }
 
-static struct block_kept kept_of(const struct acts *a, const struct block *b, int i, int B, int T)
+static struct block_kept kept_of(const struct acts *a, const struct block *b, int i,
+                                 int B, int T)
 {
     struct block_kept k;
 
@@ -128,8 +135,9 @@ static struct block_kept kept_of(const struct acts *a, const struct block *b, in
     return k;
 }
 
-/* Tokens to the normalised stream a->n. Training keeps a part for each block: a block's output is
- * written where the next one keeps its input. Scoring has one part, and the stream stays in it. */
+/* Tokens to the normalised stream a->n. Training keeps a part for each block:
+ * a block's output is written where the next one keeps its input. Scoring has one part,
+ * and the stream stays in it. */
 static void run_forward(const struct model *m, const struct pass *p, struct acts *a,
                         const int32_t *tokens, int B, int T, int window, bool train)
 {
@@ -164,7 +172,8 @@ static void run_backward(const struct model *m, struct pass *p, struct acts *a,
     size_t      C = m->cfg.width;
     long        n = (long)p->B * p->T;
 
-    rms_backward(&norm, a->dx, C, 0, p->dwp[f], a->dx, C, a->x, C, m->wp[f], n, a->partial);
+    rms_backward(&norm, a->dx, C, 0, p->dwp[f], a->dx, C, a->x, C, m->wp[f], n,
+                 a->partial);
     for (int i = L - 1; i >= 0; i--) {
         struct block         b = model_block(m, i, p->dwp);
         struct block_kept    k = kept_of(a, &b, i, p->B, p->T);
@@ -192,8 +201,8 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
     meter_switch(METER_NORMS);
     run_forward(m, p, &a, tokens, p->B, p->T, window, true);
     meter_switch(METER_LOSS);
-    loss_run(a.n, model_head(m), targets, a.nats, a.dx, dhead, (real)(scale / count), a.logits, n,
-             m->cfg.width, m->cfg.vocab);
+    loss_run(a.n, model_head(m), targets, a.nats, a.dx, dhead, (real)(scale / count),
+             a.logits, n, m->cfg.width, m->cfg.vocab);
     meter_switch(METER_NORMS);
     run_backward(m, p, &a, tokens, window);
     meter_switch(METER_REST);
@@ -202,15 +211,15 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
     return sum / count;
 }
 
-void model_score(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
-                 const int32_t *targets, int window, real *nats)
+void model_score(const struct model *m, struct pass *p, int B, int T,
+                 const int32_t *tokens, const int32_t *targets, int window, real *nats)
 {
     struct acts a;
 
     carve(&a, p->acts, m, B, T, false);
     run_forward(m, p, &a, tokens, B, T, window, false);
-    loss_run(a.n, model_head(m), targets, nats, NULL, NULL, 0, a.logits, (long)B * T, m->cfg.width,
-             m->cfg.vocab);
+    loss_run(a.n, model_head(m), targets, nats, NULL, NULL, 0, a.logits, (long)B * T,
+             m->cfg.width, m->cfg.vocab);
 }
 
 /* Bring the rows of x (n, C) with targets >= 0 to its front; returns how many. */
@@ -233,8 +242,8 @@ static int32_t largest(const real *x, int n)
     return best;
 }
 
-void model_predict(const struct model *m, struct pass *p, int B, int T, const int32_t *tokens,
-                   const int32_t *targets, int32_t *best)
+void model_predict(const struct model *m, struct pass *p, int B, int T,
+                   const int32_t *tokens, const int32_t *targets, int32_t *best)
 {
     struct acts a;
     int         C = m->cfg.width, V = m->cfg.vocab;
@@ -273,7 +282,8 @@ struct reach {
     void **state;               // (S) of one layer
 };
 
-static size_t carve_reach(struct reach *r, void *base, const struct model *m, int S, int n)
+static size_t carve_reach(struct reach *r, void *base, const struct model *m,
+                          int S, int n)
 {
     struct arena a = arena_over(base);
     size_t       kept, scratch, rows = (size_t)S * n;
@@ -294,8 +304,8 @@ size_t model_extend_bytes(const struct model *m, int S, int n)
     return carve_reach(&r, NULL, m, S, n);
 }
 
-void model_extend(const struct model *m, void *scratch, void *const *state, const long *pos,
-                  int S, int n, const int32_t *tokens, real *logits)
+void model_extend(const struct model *m, void *scratch, void *const *state,
+                  const long *pos, int S, int n, const int32_t *tokens, real *logits)
 {
     struct norm  norm = final_norm(m);
     struct reach r;
@@ -318,7 +328,8 @@ void model_extend(const struct model *m, void *scratch, void *const *state, cons
     meter_switch(logits ? METER_NORMS : METER_REST);
     if (!logits)
         return;
-    rms_forward(&norm, r.last, C, r.x + (n - 1) * C, n * C, m->wp[m->first[m->cfg.layers]], S);
+    rms_forward(&norm, r.last, C, r.x + (n - 1) * C, n * C,
+                m->wp[m->first[m->cfg.layers]], S);
     meter_switch(METER_LOSS);
     linear_forward(logits, r.last, model_head(m), S, (int)C, m->cfg.vocab);
     meter_switch(METER_REST);

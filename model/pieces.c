@@ -19,10 +19,10 @@ size_t pieces_carve(struct pieces *p, real *base)
     return at;
 }
 
-/* ---- the table -------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
 
-/* Unit j is active above its knot (f1 >= 0) or up to it. One that does not depend on u has its knot
- * at -INFINITY when it is always active, at INFINITY when never. */
+/* Unit j is active above its knot (f1 >= 0) or up to it. One that does not depend
+ * on u has its knot at -INFINITY when it is always active, at INFINITY when never. */
 static real knot_of(real f1, real f1b)
 {
     if (f1 == 0)
@@ -105,7 +105,7 @@ static inline int find(const struct pieces *p, const real *knot, real u)
     return i < p->hidden ? i : p->hidden;
 }
 
-/* ---- reading ---------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------- */
 
 void pieces_read(const struct pieces *p, real *psi, const real *u, int n)
 {
@@ -121,7 +121,8 @@ void pieces_read(const struct pieces *p, real *psi, const real *u, int n)
             real   from = u[i] - anchor[piece];
 
             for (int l = 0; l < per; l++)
-                psi[(size_t)i * L + g * per + l] = p->value[at + l] + p->slope[at + l] * from;
+                psi[(size_t)i * L + g * per + l] = p->value[at + l] +
+                                                   p->slope[at + l] * from;
         }
     }
 }
@@ -131,8 +132,8 @@ size_t pieces_sums(const struct pieces *p)
     return 2 * ((size_t)p->hidden + 1) * p->channels;
 }
 
-void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi, const real *u,
-                 int n)
+void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi,
+                 const real *u, int n)
 {
     const int per = channels_of(p), L = p->channels;
     double   *plain = sums + pieces_sums(p) / 2;
@@ -161,10 +162,11 @@ static double column_sum(const double *a, int n, int step)
     return sum;
 }
 
-/* Over the pieces where unit j of channel l is active, with X, Y the sums of dpsi u and dpsi:
+/* Over the pieces where unit j of channel l is active, with X, Y the sums of
+ * dpsi u and dpsi:
  * df2 = f1 X + f1b Y,  df1 = f2 X,  df1b = f2 Y. */
-void pieces_weights(const struct pieces *p, const struct pieces_net *dw, const struct pieces_net *w,
-                    const double *sums)
+void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
+                    const struct pieces_net *w, const double *sums)
 {
     const int     hidden = p->hidden, L = p->channels, per = channels_of(p);
     const double *plain = sums + pieces_sums(p) / 2;

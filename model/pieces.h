@@ -1,10 +1,11 @@
-/* A function of one number by a small network with one hidden layer, read from its pieces.
+/* A function of one number by a small network with one hidden layer, read
+ * from its pieces.
  *
- *     psi_l(u) = sum_{j < hidden} f2[l, j] relu(f1[g, j] u + f1b[g, j]) + f2b[l],   l < channels
+ *     psi_l(u) = sum_{j < hidden} f2[l, j] relu(f1[g, j] u + f1b[g, j]) + f2b[l]
  *
- * g = 0 for all channels (groups = 1), or g = l (groups = channels). Between the knots -f1b/f1 all
- * psi are linear: a search and a multiply-add give what the network gives, and the sums of a
- * gradient over each piece give the gradient of every weight.
+ * g = 0 for all channels (groups = 1), or g = l (groups = channels). Between the knots
+ * -f1b/f1 all psi are linear: a search and a multiply-add give what the network gives,
+ * and the sums of a gradient over each piece give the gradient of every weight.
  */
 #ifndef WEFT_PIECES_H
 #define WEFT_PIECES_H
@@ -27,7 +28,8 @@ struct pieces_net {
     real *f2, *f2b;             // (channels, hidden), (channels)
 };
 
-/* Lay p out from base, or only count with NULL. In reals; groups, channels and hidden are set. */
+/* Lay p out from base, or only count with NULL. In reals; groups, channels and
+ * hidden are set. */
 size_t pieces_carve(struct pieces *p, real *base);
 void   pieces_build(struct pieces *p, const struct pieces_net *w);
 
@@ -38,11 +40,11 @@ void pieces_read(const struct pieces *p, real *psi, const real *u, int n);
 size_t pieces_sums(const struct pieces *p);             // doubles
 
 /* du (n) = sum_l slope dpsi_l, and sums += . */
-void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi, const real *u,
-                 int n);
+void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi,
+                 const real *u, int n);
 
 /* dw += from the sums. */
-void pieces_weights(const struct pieces *p, const struct pieces_net *dw, const struct pieces_net *w,
-                    const double *sums);
+void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
+                    const struct pieces_net *w, const double *sums);
 
 #endif

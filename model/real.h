@@ -1,4 +1,5 @@
-/* The number type of all layers: float, or double in the test build (make MODE=double). */
+/* The number type of all layers: float, or double in the test build
+ * (make MODE=double). */
 #ifndef WEFT_REAL_H
 #define WEFT_REAL_H
 

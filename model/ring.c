@@ -21,12 +21,14 @@ static void store(const struct attention *a, int span, void *state, size_t i, lo
     size_t e = a->e, slot = (size_t)(pos % span) * e, row = i * a->ld_kv;
 
     for (int kv = 0; kv < a->Hk; kv++) {
-        memcpy(ring_head(a, span, state, kv) + slot, a->k + row + kv * e, e * sizeof(real));
-        memcpy(ring_head(a, span, state, a->Hk + kv) + slot, a->v + row + kv * e, e * sizeof(real));
+        memcpy(ring_head(a, span, state, kv) + slot, a->k + row + kv * e,
+               e * sizeof(real));
+        memcpy(ring_head(a, span, state, a->Hk + kv) + slot, a->v + row + kv * e,
+               e * sizeof(real));
     }
 }
 
-/* ---- one token ------------------------------------------------------------------------------ */
+/* ---- one token --------------------------------------------------------------------- */
 
 /* A query on its way over the keys. Softmax divides o by sum at the end. */
 struct query {
@@ -67,7 +69,8 @@ static inline void raise_max(struct query *x, real to, int e)
 }
 
 /* n <= AT_ONCE keys and values, e apart. */
-static void take_softmax(struct query *x, const real *k, const real *v, int n, int e, real scale)
+static void take_softmax(struct query *x, const real *k, const real *v, int n, int e,
+                         real scale)
 {
     real p[AT_ONCE], sum = 0, max;
 
@@ -89,13 +92,15 @@ static void take_softmax(struct query *x, const real *k, const real *v, int n, i
 }
 
 /* Take n keys and values in a row, e apart, into the query's output. */
-static void pass_softmax(struct query *x, const real *k, const real *v, int n, int e, real scale)
+static void pass_softmax(struct query *x, const real *k, const real *v, int n, int e,
+                         real scale)
 {
     for (int u = 0; u < n; u += AT_ONCE, k += AT_ONCE * e, v += AT_ONCE * e)
         take_softmax(x, k, v, n - u < AT_ONCE ? n - u : AT_ONCE, e, scale);
 }
 
-static void pass_relu(struct query *x, const real *k, const real *v, int n, int e, real scale)
+static void pass_relu(struct query *x, const real *k, const real *v, int n, int e,
+                      real scale)
 {
     for (int u = 0; u < n; u++, k += e, v += e) {
         real s = scale * vdot(x->q, k, e);
@@ -106,8 +111,8 @@ static void pass_relu(struct query *x, const real *k, const real *v, int n, int 
 }
 
 /* Query head i of a token at position pos, which is in the ring already; o (e). */
-static void decode_head(const struct attention *a, int span, void *state, const real *q, real *o,
-                        long pos, int i)
+static void decode_head(const struct attention *a, int span, void *state,
+                        const real *q, real *o, long pos, int i)
 {
     int   e = a->e, kv = i / (a->H / a->Hk);
     long  n = pos + 1 < a->window ? pos + 1 : a->window, from = (pos + 1 - n) % span;
@@ -124,8 +129,8 @@ static void decode_head(const struct attention *a, int span, void *state, const 
         o[j] /= x.sum;
 }
 
-static void decode(const struct attention *a, int span, void *const *state, const long *pos,
-                   real *o)
+static void decode(const struct attention *a, int span, void *const *state,
+                   const long *pos, real *o)
 {
     for (int b = 0; b < a->B; b++)
         store(a, span, state[b], b, pos[b]);
@@ -136,10 +141,10 @@ static void decode(const struct attention *a, int span, void *const *state, cons
                         o + ((size_t)b * a->H + i) * a->e, pos[b], i);
 }
 
-/* ---- many tokens ---------------------------------------------------------------------------- */
+/* ---- many tokens ------------------------------------------------------------------- */
 
-/* What the new tokens of a sequence see, in a row: the last keys and values of its ring, then their
- * own. (span - 1 + T, Hk, e) each. */
+/* What the new tokens of a sequence see, in a row: the last keys and values of its ring,
+ * then their own. (span - 1 + T, Hk, e) each. */
 struct line {
     real *k, *v;
 };
@@ -155,7 +160,8 @@ size_t ring_scratch(const struct attention *a, int span)
 }
 
 /* Returns how many came from the ring. */
-static int line_up(const struct attention *a, int span, void *state, int b, long pos, struct line l)
+static int line_up(const struct attention *a, int span, void *state, int b, long pos,
+                   struct line l)
 {
     size_t e = a->e, ld = a->Hk * e;
     long   have = pos < span - 1 ? pos : span - 1;
@@ -165,7 +171,8 @@ static int line_up(const struct attention *a, int span, void *state, int b, long
             size_t slot = (size_t)((pos - have + u) % span) * e, to = u * ld + kv * e;
 
             memcpy(l.k + to, ring_head(a, span, state, kv) + slot, e * sizeof(real));
-            memcpy(l.v + to, ring_head(a, span, state, a->Hk + kv) + slot, e * sizeof(real));
+            memcpy(l.v + to, ring_head(a, span, state, a->Hk + kv) + slot,
+                   e * sizeof(real));
         }
     for (int t = 0; t < a->T; t++) {
         size_t row = ((size_t)b * a->T + t) * a->ld_kv, to = (have + t) * ld;
@@ -176,8 +183,8 @@ static int line_up(const struct attention *a, int span, void *state, int b, long
     return (int)have;
 }
 
-static void prefill(const struct attention *a, int span, void *state, int b, long pos, real *o,
-                    struct line l)
+static void prefill(const struct attention *a, int span, void *state, int b,
+                    long pos, real *o, struct line l)
 {
     struct attention one = *a;
     size_t           row = (size_t)b * a->T;
@@ -191,8 +198,8 @@ static void prefill(const struct attention *a, int span, void *state, int b, lon
         store(a, span, state, row + t, pos + t);
 }
 
-void ring_extend(const struct attention *a, int span, void *const *state, const long *pos, real *o,
-                 real *scratch)
+void ring_extend(const struct attention *a, int span, void *const *state,
+                 const long *pos, real *o, real *scratch)
 {
     struct attention seen = *a;
 

@@ -1,11 +1,11 @@
 /* The memory of one call of a mixer or of a position encoding.
  *
- * A mixer names its buffers in a struct of its own and lays them out in one walk, carve(). The same
- * walk serves forward, backward and extend, and measures when there is nothing to lay out. How long
- * a buffer must live is said by the function that takes it:
+ * A mixer names its buffers in a struct of its own and lays them out in one walk,
+ * carve(). The same walk serves forward, backward and extend, and measures when there is
+ * nothing to lay out. How long a buffer must live is said by the function that takes it:
  *
  *                   forward     backward    extend
- *     room_keep     kept        kept        scratch      made by forward, used by backward
+ *     room_keep     kept        kept        scratch      made by forward for backward
  *     room_save     kept        kept        none         the same, of no use in extend
  *     room_work     scratch     scratch     scratch      made anew by every call
  *     room_back     none        scratch     none
@@ -81,8 +81,8 @@ static inline real *room_at(real *p, size_t n)
     return p ? p + n : NULL;
 }
 
-/* Where the next part of a sequence's state begins: n reals, in reals from its start; or bytes
- * from a cache line on, in bytes. */
+/* Where the next part of a sequence's state begins: n reals, in reals from its start;
+ * or bytes from a cache line on, in bytes. */
 static inline size_t room_state(struct room *m, size_t n)
 {
     size_t at = m->state;

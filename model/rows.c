@@ -2,7 +2,7 @@
 
 #include "model/linear.h"
 
-/* ---- entering ------------------------------------------------------------------------- */
+/* ---- entering ---------------------------------------------------------------------- */
 
 void rows_rotate(const struct ctx *ctx, const struct rows *o, real *rows)
 {
@@ -10,7 +10,8 @@ void rows_rotate(const struct ctx *ctx, const struct rows *o, real *rows)
     rotate(&ctx->angles, rows + o->k, ctx->B, ctx->T, o->Hk, o->ld);
 }
 
-void rows_rotate_back(const struct ctx *ctx, const struct rows *o, real *drows, const real *rows)
+void rows_rotate_back(const struct ctx *ctx, const struct rows *o, real *drows,
+                      const real *rows)
 {
     const struct angles *a = &ctx->angles;
 
@@ -28,8 +29,8 @@ void rows_backward(const struct ctx *ctx, const struct rows *o, real *dx, real *
                    const real *rows, const real *x)
 {
     rows_rotate_back(ctx, o, drows, rows);
-    linear_backward(dx, 1, ctx->dw[o->w], drows, x, ctx->w[o->w], ctx_rows(ctx), ctx->cfg->C,
-                    (int)o->ld);
+    linear_backward(dx, 1, ctx->dw[o->w], drows, x, ctx->w[o->w], ctx_rows(ctx),
+                    ctx->cfg->C, (int)o->ld);
 }
 
 void rows_angles(const struct mixer_cfg *c, int *heads, int *dk)
@@ -38,7 +39,7 @@ void rows_angles(const struct mixer_cfg *c, int *heads, int *dk)
     *dk = c->C / c->H;
 }
 
-/* ---- leaving -------------------------------------------------------------------------- */
+/* ---- leaving ----------------------------------------------------------------------- */
 
 static int channels(const struct leave *s) { return s->norm.groups * s->norm.e; }
 
@@ -61,7 +62,8 @@ static void normalise(const struct ctx *ctx, const struct leave *s, real *y)
     (s->mean ? ln_forward : rms_forward)(&s->norm, y, e, s->o, e, w, ctx_rows(ctx));
 }
 
-void leave_forward(const struct ctx *ctx, const struct leave *s, real *y, const real *g, size_t ld)
+void leave_forward(const struct ctx *ctx, const struct leave *s, real *y, const real *g,
+                   size_t ld)
 {
     const long n = ctx_rows(ctx);
     const int  e = channels(s);
@@ -71,15 +73,16 @@ void leave_forward(const struct ctx *ctx, const struct leave *s, real *y, const 
     linear_forward(y, s->gated, ctx->w[s->wo], n, e, ctx->cfg->C);
 }
 
-void leave_backward(const struct ctx *ctx, const struct leave *s, real *dg, const real *dy,
-                    const real *g, size_t ld)
+void leave_backward(const struct ctx *ctx, const struct leave *s, real *dg,
+                    const real *dy, const real *g, size_t ld)
 {
     const long  n = ctx_rows(ctx);
     const int   e = channels(s);
     const real *w = s->w < 0 ? NULL : ctx->w[s->w];
     real       *dw = s->w < 0 ? NULL : ctx->dw[s->w];
 
-    linear_backward(s->d_o, 0, ctx->dw[s->wo], dy, s->gated, ctx->w[s->wo], n, e, ctx->cfg->C);
+    linear_backward(s->d_o, 0, ctx->dw[s->wo], dy, s->gated, ctx->w[s->wo], n, e,
+                    ctx->cfg->C);
     normalise(ctx, s, s->normed);
     gate_backward(s->act, s->d_o, dg, ld, s->d_o, e, s->normed, e, g, ld, n, e);
     (s->mean ? ln_backward : rms_backward)

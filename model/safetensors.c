@@ -11,7 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "data is written as it lies in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "data is written as it lies in memory");
 
 static const struct {
     const char *name;
@@ -23,7 +24,7 @@ static const struct {
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
-/* ---- reading ------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------- */
 
 static int map_file(struct safetensors *s, const char *path, struct why *why)
 {
@@ -54,11 +55,12 @@ static int parse_header(const struct safetensors *s, const char *path, json_t **
 
     memcpy(&len, s->map, sizeof len);
     if (len > s->map_len - 8)
-        return fail(why, FAIL_INPUT, "%s: truncated, or not a safetensors file: its header is "
-                    "said to be longer than the file", path);
+        return fail(why, FAIL_INPUT,
+                    "%s: truncated, or not a safetensors file: its header is said to be "
+                    "longer than the file", path);
     if (len > SAFETENSORS_HEADER)
-        return fail(why, FAIL_INPUT, "%s: a header of %llu bytes; at most %d are read", path,
-                    (unsigned long long)len, SAFETENSORS_HEADER);
+        return fail(why, FAIL_INPUT, "%s: a header of %llu bytes; at most %d are read",
+                    path, (unsigned long long)len, SAFETENSORS_HEADER);
     *header = json_loadb((char *)s->map + 8, len, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(*header))
         return fail(why, FAIL_INPUT, "%s: damaged header: %.200s", path,
@@ -96,7 +98,8 @@ static const char *read_type(struct tensor *t, const char *name)
     return "its dtype is none of F32, F64, I64";
 }
 
-static const char *read_range(struct tensor *t, const json_t *range, const char *data, size_t len)
+static const char *read_range(struct tensor *t, const json_t *range, const char *data,
+                              size_t len)
 {
     const json_t *from = json_array_get(range, 0), *to = json_array_get(range, 1);
     json_int_t    a = json_integer_value(from), b = json_integer_value(to);
@@ -106,7 +109,8 @@ static const char *read_range(struct tensor *t, const json_t *range, const char 
         return "its data_offsets are not two numbers";
     if (a < 0 || b < a || (uint64_t)b > len)
         return "its data lies outside the file";
-    if (__builtin_mul_overflow(t->n, types[t->dtype].size, &bytes) || bytes != (size_t)(b - a))
+    if (__builtin_mul_overflow(t->n, types[t->dtype].size, &bytes) ||
+        bytes != (size_t)(b - a))
         return "its shape does not fit its data";
     t->data = data + a;
     return NULL;
@@ -141,7 +145,8 @@ static const char *read_tensor(struct tensor *t, const char *name, const json_t 
     return bad;
 }
 
-static int read_meta(struct safetensors *s, json_t *meta, const char *path, struct why *why)
+static int read_meta(struct safetensors *s, json_t *meta, const char *path,
+                     struct why *why)
 {
     const char *key;
     json_t     *v;
@@ -153,15 +158,16 @@ static int read_meta(struct safetensors *s, json_t *meta, const char *path, stru
         char **pair = s->meta + 2 * s->n_meta++;
 
         if (!json_is_string(v))
-            return fail(why, FAIL_INPUT, "%s: damaged header: __metadata__ holds more than text",
-                        path);
+            return fail(why, FAIL_INPUT,
+                        "%s: damaged header: __metadata__ holds more than text", path);
         pair[0] = strdup(key);
         pair[1] = strdup(json_string_value(v));
         if (!pair[0] || !pair[1])
             return fail(why, FAIL_INPUT, "%s: out of memory", path);
     }
     return json_is_object(meta) ? FAIL_NONE
-           : fail(why, FAIL_INPUT, "%s: damaged header: __metadata__ is not an object", path);
+           : fail(why, FAIL_INPUT, "%s: damaged header: __metadata__ is not an object",
+                  path);
 }
 
 static int by_place(const void *a, const void *b)
@@ -190,7 +196,8 @@ static int check_tiles(const struct safetensors *s, const char *path, const char
     for (int i = 0; i < s->n && !err; i++) {
         if ((const char *)order[i]->data != at)
             err = fail(why, FAIL_INPUT, "%s: damaged: a %s before tensor %s", path,
-                       (const char *)order[i]->data < at ? "overlap" : "gap", order[i]->name);
+                       (const char *)order[i]->data < at ? "overlap" : "gap",
+                       order[i]->name);
         at += order[i]->n * types[order[i]->dtype].size;
     }
     if (!err && at != data + len)
@@ -272,7 +279,7 @@ const char *safetensors_meta(const struct safetensors *s, const char *key)
     return NULL;
 }
 
-/* ---- writing ------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------- */
 
 static json_t *tensor_json(const struct tensor *t, size_t *at)
 {
@@ -282,13 +289,14 @@ static json_t *tensor_json(const struct tensor *t, size_t *at)
     *at += t->n * types[t->dtype].size;
     for (int i = 0; i < t->dims; i++)
         json_array_append_new(shape, json_integer(t->shape[i]));
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t->dtype].name, "shape", shape,
-                     "data_offsets", (json_int_t)from, (json_int_t)*at);
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t->dtype].name,
+                     "shape", shape, "data_offsets", (json_int_t)from, (json_int_t)*at);
 }
 
-/* The JSON header, padded with blanks to a multiple of 8; malloc'ed, NULL when out of memory. */
-static char *make_header(const struct tensor *tensor, int n, const char *const *meta, int n_meta,
-                         uint64_t *len)
+/* The JSON header, padded with blanks to a multiple of 8; malloc'ed, NULL when
+ * out of memory. */
+static char *make_header(const struct tensor *tensor, int n, const char *const *meta,
+                         int n_meta, uint64_t *len)
 {
     json_t *header = json_object(), *texts = json_object();
     size_t  at = 0, used;
@@ -322,11 +330,13 @@ int safetensors_write(const char *path, const struct tensor *tensor, int n,
     uint64_t len = 0;
     char    *header = make_header(tensor, n, meta, n_meta, &len);
     FILE    *f = header ? fopen(path, "wbe") : NULL;
-    bool     good = f && fwrite(&len, sizeof len, 1, f) == 1 && fwrite(header, len, 1, f) == 1;
+    bool     good = f && fwrite(&len, sizeof len, 1, f) == 1 &&
+                    fwrite(header, len, 1, f) == 1;
     int      error;
 
     for (int i = 0; good && i < n; i++)
-        good = fwrite(tensor[i].data, types[tensor[i].dtype].size, tensor[i].n, f) == tensor[i].n;
+        good = fwrite(tensor[i].data, types[tensor[i].dtype].size, tensor[i].n, f) ==
+               tensor[i].n;
     good = good && !fflush(f) && !fsync(fileno(f));
     error = errno;
     if (f && fclose(f) && good)

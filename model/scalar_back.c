@@ -46,8 +46,8 @@ static void back_q(const struct scalar *u, const struct scalar_grad *g,
                    const struct part *p, const real *P)
 {
     if (p->S) {
-        gemm_nt(p->dq, g->ld_dq, p->du, u->ld_o, p->S, u->dv, u->T, u->dk, u->dv, u->scale,
-                0);
+        gemm_nt(p->dq, g->ld_dq, p->du, u->ld_o, p->S, u->dv, u->T, u->dk, u->dv,
+                u->scale, 0);
         for (int x = 0; u->den && x < u->T; x++)
             add_scaled(p->dq + x * g->ld_dq, u->scale * p->dl[x], p->S + n_at(u), u->dk);
         if (!flat(u))
@@ -56,7 +56,8 @@ static void back_q(const struct scalar *u, const struct scalar_grad *g,
     gemm_nn(p->dq, g->ld_dq, P, L, u->k, u->ld_k, u->T, u->dk, u->T, 1, p->S != NULL);
 }
 
-/* dk = e_y (G v_y + Gn) + Pᵀ q,  dv = e_y Gᵀ k_y + Aᵀ du,  e: weights in the leaving state. */
+/* dk = e_y (G v_y + Gn) + Pᵀ q,  dv = e_y Gᵀ k_y + Aᵀ du,  e: weights in the
+ * leaving state. */
 static void back_kv(const struct scalar *u, const struct scalar_grad *g,
                     const struct part *p, const real *A, const real *P)
 {
@@ -111,9 +112,9 @@ static void chunk_back(const struct scalar *u, const struct scalar_grad *g,
         back_state(u, p);
 }
 
-/* di_t = k_t . dk_t,  df_t = sum_{s >= t} (q_s . dq_s - k_s . dk_s). Over the tokens after
- * the chunk the sum is <G, S> of the leaving state, handed in, so that rounding does not
- * gather over the sequence. */
+/* di_t = k_t . dk_t,  df_t = sum_{s >= t} (q_s . dq_s - k_s . dk_s). Over the tokens
+ * after the chunk the sum is <G, S> of the leaving state, handed in, so that rounding
+ * does not gather over the sequence. */
 static void back_gates(const struct scalar *u, const struct scalar_grad *g,
                        const struct part *p, real *df, real *di, double sum)
 {
@@ -165,7 +166,7 @@ void scalar_backward(const struct scalar *c, const struct scalar_grad *g, const 
         for (int h = 0; h < c->H; h++) {
             size_t i = (size_t)b * c->H + h;
 
-            head_back(c, g, o, d_o, kept + i * head_kept(c), scratch + i * head_state(c), b,
-                      h);
+            head_back(c, g, o, d_o, kept + i * head_kept(c),
+                      scratch + i * head_state(c), b, h);
         }
 }

@@ -52,7 +52,8 @@ void scalar_rows(real *y, size_t ld, const real *by, int rows, int n)
 }
 
 void scalar_outer(const struct scalar *u, real *S, real keep, real alpha,
-                      const real *w, const real *a, size_t ld_a, const real *b, size_t ld_b)
+                      const real *w, const real *a, size_t ld_a, const real *b,
+                      size_t ld_b)
 {
     for (int j = 0; j < u->dv; j += COLUMNS) {
         int  n = u->dv - j < COLUMNS ? u->dv - j : COLUMNS;

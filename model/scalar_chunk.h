@@ -1,5 +1,5 @@
-/* One chunk of core_scalar: its layout in memory, the weights of its tokens, and the sums that
- * forward and backward are made of. */
+/* One chunk of core_scalar: its layout in memory, the weights of its tokens, and the sums
+ * that forward and backward are made of. */
 #ifndef WEFT_SCALAR_CHUNK_H
 #define WEFT_SCALAR_CHUNK_H
 
@@ -10,12 +10,20 @@ enum { L = SCALAR_CHUNK };
 
 /* ---- layout ------------------------------------------------------------------------ */
 
-/* The state of a head: S (dk, dv), then, with a denominator, n (dk), m, and 1 once a token
- * was seen: before it, m is -INFINITY. */
+/* The state of a head: S (dk, dv), then, with a denominator, n (dk), m, and 1 once
+ * a token was seen: before it, m is -INFINITY. */
 static inline size_t n_at(const struct scalar *c) { return (size_t)c->dk * c->dv; }
 static inline size_t m_at(const struct scalar *c) { return n_at(c) + c->dk; }
-static inline size_t sums(const struct scalar *c) { return n_at(c) + (c->den ? c->dk : 0); }
-static inline size_t head_state(const struct scalar *c) { return sums(c) + (c->den ? 2 : 0); }
+
+static inline size_t sums(const struct scalar *c)
+{
+    return n_at(c) + (c->den ? c->dk : 0);
+}
+
+static inline size_t head_state(const struct scalar *c)
+{
+    return sums(c) + (c->den ? 2 : 0);
+}
 
 static inline real m_of(const struct scalar *c, const real *S)
 {
@@ -65,15 +73,15 @@ static inline real *rows_of_o(const struct scalar *c, real *o, int b, int h, int
 
 /* ---- weights ----------------------------------------------------------------------- */
 
-/* The exponents of a chunk. With b_x the sum of f up to x, m the scale of the entering state
- * and m_x = max(b_x + m, max_{y <= x} (b_x - b_y + i_y)), 0 without log_i:
+/* The exponents of a chunk. With b_x the sum of f up to x, m the scale of the entering
+ * state and m_x = max(b_x + m, max_{y <= x} (b_x - b_y + i_y)), 0 without log_i:
  *
  *     key_y = i_y - b_y,  top_x = m_x - b_x
  *     E_xy = e^{key_y - top_x}       weight of token y in row x
  *     past_x = e^{m - top_x}         weight of the entering state
  *
- * The leaving state is what the last row sees. Sums are in double: differences of long sums
- * of strong decay keep their digits. */
+ * The leaving state is what the last row sees. Sums are in double: differences of long
+ * sums of strong decay keep their digits. */
 struct weights {
     double key[L], top[L];
     real   past[L], m[L];
@@ -91,7 +99,8 @@ static inline void row_of(real *e, const struct weights *w, int x, int n)
         e[y] = vexp((real)(w->key[y] - top));
 }
 
-/* a <- a E, and p <- (p + shift_x) E where p is given; zero above the diagonal. Rows are L apart. */
+/* a <- a E, and p <- (p + shift_x) E where p is given; zero above the diagonal.
+ * Rows are L apart. */
 void scalar_apply(const struct scalar *u, const struct weights *w, real *a, real *p,
                   const real *shift);
 
@@ -122,6 +131,7 @@ void scalar_outer(const struct scalar *u, real *S, real keep, real alpha, const 
                   const real *a, size_t ld_a, const real *b, size_t ld_b);
 
 /* sum (n) = keep sum + sum_x w_x a_x. */
-void scalar_sum(real *sum, real keep, const real *w, const real *a, size_t ld, int rows, int n);
+void scalar_sum(real *sum, real keep, const real *w, const real *a, size_t ld,
+                int rows, int n);
 
 #endif

@@ -18,7 +18,8 @@ static inline void unit(real *y, const real *x, int n, real eps, real s)
 }
 
 /* dx += s r (dy - v (v . dy)); returns v . dy. */
-static inline real unit_back(real *dx, const real *dy, const real *x, int n, real eps, real s)
+static inline real unit_back(real *dx, const real *dy, const real *x, int n,
+                             real eps, real s)
 {
     real r = 1 / (real)sqrt(vdot(x, x, n) + eps), along = r * vdot(x, dy, n);
 

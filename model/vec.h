@@ -1,5 +1,5 @@
-/* A vector register of reals, as the compiler's own type: arithmetic on it is element by element,
- * with a scalar it is with each element. */
+/* A vector register of reals, as the compiler's own type: arithmetic on it is element by
+ * element, with a scalar it is with each element. */
 #ifndef WEFT_VEC_H
 #define WEFT_VEC_H
 
@@ -16,7 +16,8 @@
 enum { LANES = VEC_BYTES / sizeof(real) };
 
 typedef real vec __attribute__((vector_size(VEC_BYTES), may_alias));
-typedef real loose __attribute__((vector_size(VEC_BYTES), may_alias, aligned(sizeof(real))));
+typedef real loose __attribute__((vector_size(VEC_BYTES), may_alias,
+                                  aligned(sizeof(real))));
 
 static inline real vec_sum(vec x)
 {

@@ -1,7 +1,8 @@
-/* Elementary functions that a compiler can vectorise: no branches, no tables, no calls. In the
- * double build they are libm's, so that the tests compare with the truth.
+/* Elementary functions that a compiler can vectorise: no branches, no tables, no calls.
+ * In the double build they are libm's, so that the tests compare with the truth.
  *
- * Relative error of the float forms is below 3e-7; NaN stays NaN; exp(-INFINITY) is exactly 0.
+ * Relative error of the float forms is below 3e-7; NaN stays NaN; exp(-INFINITY) is
+ * exactly 0.
  */
 #ifndef WEFT_VMATH_H
 #define WEFT_VMATH_H
@@ -27,7 +28,8 @@ static inline void vsincos(double x, real *s, real *c) { *s = sin(x), *c = cos(x
 
 static inline float vsqrt(float x) { return sqrtf(x); }
 
-/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r by its Taylor polynomial of degree 7. */
+/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r by its Taylor polynomial of
+ * degree 7. */
 static inline float vexp(float x)
 {
     float   t = x > -87.0f ? (x < 88.0f ? x : 88.0f) : -87.0f;
@@ -50,8 +52,9 @@ static inline float vexp(float x)
     return x == x ? p : x;
 }
 
-/* 2^x for x < 127: half the work of vexp. x + ROUND leaves round(x) + 127, the exponent of the
- * result, in the low bits; 2^r, |r| <= 1/2, by its minimax polynomial of degree 6. 0 below -126. */
+/* 2^x for x < 127: half the work of vexp. x + ROUND leaves round(x) + 127, the exponent
+ * of the result, in the low bits; 2^r, |r| <= 1/2, by its minimax polynomial of degree 6.
+ * 0 below -126. */
 static inline float vexp2(float x)
 {
     const float ROUND = 12582912.0f + 127.0f;
@@ -84,7 +87,8 @@ static inline float vtanh(float x)
     return fabsf(x) < 0.625f ? p * z * x + x : copysignf(far, x);
 }
 
-/* e^x - 1: by Taylor's polynomial of degree 10 for |x| < 1, where subtracting would lose digits. */
+/* e^x - 1: by Taylor's polynomial of degree 10 for |x| < 1, where subtracting
+ * would lose digits. */
 static inline float vexpm1(float x)
 {
     float p = 2.75573192e-7f;
@@ -114,7 +118,8 @@ static inline float vlog1p(float x)
     return 2 * (p * z * s + s);
 }
 
-/* x times a polynomial in x² near zero, 1 - e^p(|x|) beyond, where p = log erfc; 1 from 4 on. */
+/* x times a polynomial in x² near zero, 1 - e^p(|x|) beyond, where p = log erfc;
+ * 1 from 4 on. */
 static inline float verf(float x)
 {
     float z = x * x, t = fabsf(x) > 4.0f ? 4.0f : fabsf(x);
@@ -136,8 +141,9 @@ static inline float verf(float x)
     return fabsf(x) < 0.9f ? p * x : copysignf(1.0f - vexp(q), x);
 }
 
-/* Sine and cosine of an angle in double, |x| <= 1e8, to 2e-7: x = n pi/2 + r, |r| <= pi/4, by their
- * Taylor polynomials of degree 9 and 8 in r; the quadrant n mod 4 exchanges them and sets signs. */
+/* Sine and cosine of an angle in double, |x| <= 1e8, to 2e-7: x = n pi/2 + r,
+ * |r| <= pi/4, by their Taylor polynomials of degree 9 and 8 in r; the quadrant n mod 4
+ * exchanges them and sets signs. */
 static inline void vsincos(double x, float *s, float *c)
 {
     double  n = rint(x * 0.63661977236758134), turns = n - 4 * rint(n * 0.25);
@@ -161,7 +167,8 @@ static inline void vsincos(double x, float *s, float *c)
 
 #endif
 
-/* The largest of m and x[0 .. n). Sixteen maxima in step: compilers will not reorder one. */
+/* The largest of m and x[0 .. n). Sixteen maxima in step: compilers will
+ * not reorder one. */
 static inline real vmax(const real *x, int n, real m)
 {
     real lane[16];

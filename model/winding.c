@@ -36,15 +36,16 @@ void winding_forward(const struct winding *o, double *const *theta, real *cos, r
             for (int t = 0; t < o->T; t++) {
                 size_t row = ((size_t)b * o->T + t) * o->heads + h, at = row * half;
 
-                wind(theta[b] + h * half, cos + at, sin + at, o->z + at, o->more + h * half,
-                     o->freq, (double)gate_of(o, row), half);
+                wind(theta[b] + h * half, cos + at, sin + at, o->z + at,
+                     o->more + h * half, o->freq, (double)gate_of(o, row), half);
             }
 }
 
-/* One token of one head: sum_t = sum_{t+1} + freq dtheta_t is the gradient of the gated step.
- * Returns the gradient of the gate. */
-static inline double unwind(double *sum, real *dz, double *dmore, const real *dtheta, const real *z,
-                            const double *more, const double *freq, double gate, int n)
+/* One token of one head: sum_t = sum_{t+1} + freq dtheta_t is the gradient of the gated
+ * step. Returns the gradient of the gate. */
+static inline double unwind(double *sum, real *dz, double *dmore, const real *dtheta,
+                            const real *z, const double *more, const double *freq,
+                            double gate, int n)
 {
     double dgate = 0;
 
@@ -60,8 +61,8 @@ static inline double unwind(double *sum, real *dz, double *dmore, const real *dt
     return dgate;
 }
 
-static void unwind_head(const struct winding *o, const struct winding_grads *g, const real *dtheta,
-                        int b, int h)
+static void unwind_head(const struct winding *o, const struct winding_grads *g,
+                        const real *dtheta, int b, int h)
 {
     const int half = o->half;
     size_t    head = (size_t)b * o->heads + h;
@@ -72,15 +73,17 @@ static void unwind_head(const struct winding *o, const struct winding_grads *g, 
     for (int t = o->T - 1; t >= 0; t--) {
         size_t row = ((size_t)b * o->T + t) * o->heads + h, at = row * half;
         double gate = (double)gate_of(o, row);
-        double d = unwind(g->sum + head * half, g->dz + at, g->dmore + head * half, dtheta + at,
-                          o->z + at, o->more + h * half, o->freq, gate, half);
+        double d = unwind(g->sum + head * half, g->dz + at, g->dmore + head * half,
+                          dtheta + at, o->z + at, o->more + h * half, o->freq,
+                          gate, half);
 
         g->dlogit[row] = (real)(d * gate * (1 - gate));
         g->dlogits[head] += d * gate * (1 - gate);
     }
 }
 
-void winding_backward(const struct winding *o, const struct winding_grads *g, const real *dtheta)
+void winding_backward(const struct winding *o, const struct winding_grads *g,
+                      const real *dtheta)
 {
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < o->B; b++)

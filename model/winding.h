@@ -2,8 +2,8 @@
  *
  *     theta_{t,h,j} = theta_{t-1,h,j} + freq_j gate_{t,h} (z_{t,h,j} + more_{h,j})
  *
- * Every step brings theta back to [-pi, pi] in double: its error is that of the steps, at any
- * length. z, cos, sin (B, T, heads, half); gate (B, T, heads), or NULL for 1.
+ * Every step brings theta back to [-pi, pi] in double: its error is that of the steps,
+ * at any length. z, cos, sin (B, T, heads, half); gate (B, T, heads), or NULL for 1.
  */
 #ifndef WEFT_WINDING_H
 #define WEFT_WINDING_H
@@ -30,6 +30,7 @@ struct winding_grads {
 };
 
 /* All overwritten, from dtheta (as z). */
-void winding_backward(const struct winding *o, const struct winding_grads *g, const real *dtheta);
+void winding_backward(const struct winding *o, const struct winding_grads *g,
+                      const real *dtheta);
 
 #endif

@@ -71,8 +71,8 @@ void layer_assert_bits(const struct layer *l, const char *what, const real *a,
 void layer_assert_finite(const struct layer *l, const char *what, const real *a,
                          size_t n);
 
-/* Lay out in m what ctx's encoding alone needs for a call, its w being the encoding's; where kept
- * and scratch are NULL it only measures. Sets ctx->acts. */
+/* Lay out in m what ctx's encoding alone needs for a call, its w being the encoding's;
+ * where kept and scratch are NULL it only measures. Sets ctx->acts. */
 void layer_encoding(struct room *m, struct ctx *ctx, enum call call);
 
 #endif

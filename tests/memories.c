@@ -7,8 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool has(const struct layer *l, const char *text) { return strstr(l->entry, text) != NULL; }
-static bool is(const struct layer *l, const char *name) { return !strcmp(l->cfg.mixer->name, name); }
+static bool has(const struct layer *l, const char *text)
+{
+    return strstr(l->entry, text) != NULL;
+}
+
+static bool is(const struct layer *l, const char *name)
+{
+    return !strcmp(l->cfg.mixer->name, name);
+}
+
 static double silu(double z) { return z * sigmoid(z); }
 
 /* ---- pieces ---- */
@@ -51,7 +59,8 @@ static void rotate_heads(const struct layer *l, double *z, int dk)
 }
 
 /* z (T, e) <- silu of its causal convolution; b may be NULL. */
-static void convolve(const struct layer *l, double *z, const real *k, const real *b, int e)
+static void convolve(const struct layer *l, double *z, const real *k,
+                     const real *b, int e)
 {
     for (int t = l->T - 1; t >= 0; t--)
         for (int c = 0; c < e; c++) {
@@ -79,8 +88,8 @@ static void copy(double *to, const double *from, size_t n, double by)
 /* ---- attention rows ---- */
 
 /* hedgehog: softmax(W z + b) and softmax of its negative. */
-static void hedgehog(const struct layer *l, const char *w, const char *b, int h, const double *z,
-                     double *phi, int dk)
+static void hedgehog(const struct layer *l, const char *w, const char *b, int h,
+                     const double *z, double *phi, int dk)
 {
     double sum[2] = {0, 0};
 
@@ -123,7 +132,8 @@ static void luna_map(const struct layer *l, const double *z, double *phi, int dk
     }
 }
 
-static void feature(const struct layer *l, bool key, int h, const double *z, double *phi, int dk)
+static void feature(const struct layer *l, bool key, int h, const double *z,
+                    double *phi, int dk)
 {
     if (is(l, "luna"))
         luna_map(l, z, phi, dk);
@@ -143,7 +153,8 @@ static int feature_count(const struct layer *l, int dk)
 }
 
 /* log eta of head i (of T H): of what the layer divides by. */
-static double log_eta(const struct layer *l, const struct memory *s, const double *x, int i)
+static double log_eta(const struct layer *l, const struct memory *s,
+                      const double *x, int i)
 {
     int    H = s->H, h = i % H, C = l->cfg.C;
     double sum = is(l, "normattn") ? (double)weights_of(l, "bn")[h] : 1e-6;
@@ -184,12 +195,14 @@ static void attention(struct memory *s, const struct layer *l, const double *x)
 
         set_diagonal(s, i, &ratio, 0);
         copy(s->B + (size_t)i * s->N, s->B + (size_t)i * s->N, s->N, exp(-eta[i]));
-        copy(s->C + (size_t)i * s->N, s->C + (size_t)i * s->N, s->N, scaled ? 1 / sqrt(dk) : 1);
+        copy(s->C + (size_t)i * s->N, s->C + (size_t)i * s->N, s->N,
+             scaled ? 1 / sqrt(dk) : 1);
     }
     free(q), free(k), free(v), free(eta);
 }
 
-/* inline: L = (t-1)/t, B = (k - mean k_t) / t, u = v - mean v_{t-1}, D = mean v_t, t from 1. */
+/* inline: L = (t-1)/t, B = (k - mean k_t) / t, u = v - mean v_{t-1}, D = mean
+ * v_t, t from 1. */
 static void inline_system(struct memory *s, const struct layer *l, const double *x)
 {
     double *q = project(l, "wq", x), *k = project(l, "wk", x), *v = project(l, "wv", x);
@@ -221,7 +234,8 @@ static void inline_system(struct memory *s, const struct layer *l, const double 
 /* q, k and v of retention, gla, mlstm and deltanet; C and B are q / sqrt(dk) and k. */
 static void take_qkv(struct memory *s, const struct layer *l, const double *x)
 {
-    static const char *const names[3] = {"wq", "wk", "wv"}, *const convs[3] = {"cq", "ck", "cv"};
+    static const char *const names[3] = {"wq", "wk", "wv"},
+                      *const convs[3] = {"cq", "ck", "cv"};
     int dk = l->param[layer_param(l, "wq")].rows / l->cfg.H;
 
     allocate(s, l, dk, l->param[layer_param(l, "wv")].rows / l->cfg.H);
@@ -233,7 +247,8 @@ static void take_qkv(struct memory *s, const struct layer *l, const double *x)
             convolve(l, z, weights_of(l, convs[i]), NULL, rows);
         if (i < 2)
             rotate_heads(l, z, dk);
-        copy(i == 0 ? s->C : i == 1 ? s->B : s->u, z, (size_t)l->T * rows, i ? 1 : 1 / sqrt(dk));
+        copy(i == 0 ? s->C : i == 1 ? s->B : s->u, z, (size_t)l->T * rows,
+             i ? 1 : 1 / sqrt(dk));
         free(z);
     }
 }
@@ -268,12 +283,14 @@ static void gla(struct memory *s, const struct layer *l, const double *x)
 static void mlstm(struct memory *s, const struct layer *l, const double *x)
 {
     double *in = system_product(l, "wi", 0, l->cfg.H, l->cfg.C, x, weights_of(l, "bi"));
-    double *f = system_product(l, "wf", 0, l->cfg.H, l->cfg.C, x, weights_of(l, "bf")), *sum;
+    double *f = system_product(l, "wf", 0, l->cfg.H, l->cfg.C, x, weights_of(l, "bf")),
+           *sum;
 
     take_qkv(s, l, x);
     sum = calloc((size_t)s->H * s->N, sizeof *sum);
     for (int i = 0; i < s->T * s->H; i++) {
-        double  a = sigmoid(15 * tanh(f[i] / 15)), dot = 0, *n = sum + (size_t)(i % s->H) * s->N;
+        double  a = sigmoid(15 * tanh(f[i] / 15)), dot = 0,
+                *n = sum + (size_t)(i % s->H) * s->N;
         double *B = s->B + (size_t)i * s->N, *C = s->C + (size_t)i * s->N;
 
         set_diagonal(s, i, &a, 0);
@@ -327,7 +344,8 @@ static void metala(struct memory *s, const struct layer *l, const double *x)
     (void)x;
     convolve(l, u, weights_of(l, "conv"), NULL, l->cfg.C);
     q = project(l, "wq", u), z = project(l, "wa", u), v = project(l, "wv", u);
-    allocate(s, l, (int)weights_count(l, "aug") / l->cfg.H, (int)weights_count(l, "bg") / l->cfg.H);
+    allocate(s, l, (int)weights_count(l, "aug") / l->cfg.H,
+             (int)weights_count(l, "bg") / l->cfg.H);
     copy(s->C, q, (size_t)l->T * s->H * s->N, 1 / sqrt(s->N));
     copy(s->u, v, (size_t)l->T * s->H * s->P, 1);
     for (int i = 0; i < l->T * s->H; i++) {
@@ -338,7 +356,8 @@ static void metala(struct memory *s, const struct layer *l, const double *x)
 
             z[at] = pow(sigmoid(z[at]), 1 / 16.0);
             s->B[at] = 1 - z[at];
-            own += q[at] * (double)weights_of(l, "aug")[at % ((size_t)s->H * s->N)] * s->B[at];
+            own += q[at] * (double)weights_of(l, "aug")[at % ((size_t)s->H * s->N)] *
+                   s->B[at];
         }
         set_diagonal(s, i, z + (size_t)i * s->N, 1);
         for (int j = 0; j < s->P; j++)
@@ -359,7 +378,8 @@ static void ssd(struct memory *s, const struct layer *l, const double *x)
     allocate(s, l, N, e / H);
     for (int i = 0; i < l->T * H; i++) {
         const double *row = z + (size_t)(i / H) * xbc, *u = row + (size_t)(i % H) * s->P;
-        double        step = softplus(d[i]), a = exp(-exp(weights_of(l, "alog")[i % H]) * step);
+        double        step = softplus(d[i]),
+                      a = exp(-exp(weights_of(l, "alog")[i % H]) * step);
 
         set_diagonal(s, i, &a, 0);
         copy(s->B + (size_t)i * N, row + e, N, step);
@@ -376,7 +396,8 @@ static const struct row {
     const char *name;
     void      (*open)(struct memory *s, const struct layer *l, const double *x);
 } rows[] = {
-    {"linear", attention}, {"luna", attention}, {"normattn", attention}, {"inline", inline_system},
+    {"linear", attention}, {"luna", attention}, {"normattn", attention},
+    {"inline", inline_system},
     {"retention", retention}, {"gla", gla}, {"mlstm", mlstm}, {"deltanet", deltanet},
     {"metala", metala}, {"ssd", ssd},
 };
@@ -425,7 +446,8 @@ static double *gates_of(const struct layer *l, int e)
 
 static void finish(const struct memory *s, const struct layer *l, double *o)
 {
-    int     e = s->H * s->P, norm = layer_param(l, "norm"), group = is(l, "ssd") ? e : s->P;
+    int     e = s->H * s->P, norm = layer_param(l, "norm"),
+            group = is(l, "ssd") ? e : s->P;
     double *gate = gates_of(l, e);
     bool    centre = is(l, "metala") || (is(l, "mlstm") && !has(l, "norm=rms"));
 

@@ -27,7 +27,8 @@ static int split(char *line, char **argv)
 {
     int n = 0;
 
-    for (char *word = strtok(line, " "); word && n < WORDS - 1; word = strtok(NULL, " ")) {
+    for (char *word = strtok(line, " "); word && n < WORDS - 1;
+         word = strtok(NULL, " ")) {
         for (char *c = word; *c; c++)
             *c = *c == '~' ? ' ' : *c;
         argv[n++] = strcmp(word, "@") ? word : (char *)spawn_run_dir;
@@ -98,8 +99,8 @@ int spawn_checkpoint(int argc, char **argv)
 
     config_defaults(&c);
     c.layers = 2, c.width = 32, c.context = 32, c.vocab = 257, c.tied = 0;
-    if (argc != 2 || config_set(&c, "mixers", argv[1], &why) || config_resolve(&c, &why) ||
-        model_open(&m, &c, &why))
+    if (argc != 2 || config_set(&c, "mixers", argv[1], &why) ||
+        config_resolve(&c, &why) || model_open(&m, &c, &why))
         return 1;
     model_init(&m, 1);
     set_queries(&m);
@@ -113,9 +114,10 @@ int spawn_checkpoint(int argc, char **argv)
 
 void spawn_refused(const struct ran *r, const char *line, int code, const char *words)
 {
-    ck_assert_msg(r->code == code, "%s: exit %d, not %d: %s", line, r->code, code, r->err);
+    ck_assert_msg(r->code == code, "%s: exit %d, not %d: %s", line, r->code,
+                  code, r->err);
     ck_assert_msg(strstr(r->err, words) != NULL, "%s: '%s'", line, r->err);
-    ck_assert_msg(strchr(r->err, '\n') == r->err + strlen(r->err) - 1, "%s: not one line: '%s'",
-                  line, r->err);
+    ck_assert_msg(strchr(r->err, '\n') == r->err + strlen(r->err) - 1,
+                  "%s: not one line: '%s'", line, r->err);
     ck_assert_msg(!strncmp(r->err, "weft ", 5), "%s: '%s'", line, r->err);
 }

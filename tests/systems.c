@@ -142,7 +142,8 @@ static double *block_product(const struct layer *l, const char *name, const char
 static void rglru_system(const struct layer *l, struct system *s)
 {
     int     C = l->cfg.C, e = (int)weights_count(l, "lam");
-    double *x = system_inputs(l), *p = system_product(l, "wy", 0, e, C, x, weights_of(l, "by"));
+    double *x = system_inputs(l),
+           *p = system_product(l, "wy", 0, e, C, x, weights_of(l, "by"));
     double *w = system_product(l, "wx", 0, e, C, x, weights_of(l, "bx")), *r, *g;
 
     allocate(s, l->T, e, 1);

@@ -16,15 +16,16 @@ struct system {
     double *u, *gate, *L, *B, *C, *D;
 };
 
-/* The system of a qlstm, rglru, mingru or s6 layer with B = 1, from its parameters and x. */
+/* The system of a qlstm, rglru, mingru or s6 layer with B = 1, from its
+ * parameters and x. */
 void system_open(struct system *s, const struct layer *l);
 void system_close(struct system *s);
 
 /* gate_t o_t of the plain recurrence, in a new (T, e). */
 double *system_run(const struct system *s);
 
-/* y (T, out) = x (T, in) wᵀ + b in a new array, w from row `from` of a parameter on; b may be
- * NULL. */
+/* y (T, out) = x (T, in) wᵀ + b in a new array, w from row `from` of a parameter on;
+ * b may be NULL. */
 double *system_product(const struct layer *l, const char *name, int from, int out, int in,
                        const double *x, const real *b);
 

@@ -1,4 +1,5 @@
-/* Checkpoints: what is written is loaded, and whatever does not belong together is refused. */
+/* Checkpoints: what is written is loaded, and whatever does not belong together is
+ * refused. */
 #include "data/file.h"
 #include "model/checkpoint.h"
 #include "model/safetensors.h"
@@ -78,7 +79,8 @@ START_TEST(what_was_saved_is_loaded)
     for (int i = 0; i < 3; i++) {
         const char *path = i == 0 ? run : i == 1 ? dir : with_slash;
 
-        ck_assert_msg(!checkpoint_load(path, &got, &t, found, sizeof found, &why), "%s", why.line);
+        ck_assert_msg(!checkpoint_load(path, &got, &t, found, sizeof found, &why), "%s",
+                      why.line);
         ck_assert_str_eq(found, dir);
         ck_assert_uint_eq(got.n, want.n);
         ck_assert(!memcmp(got.w, want.w, want.n * sizeof *want.w));
@@ -102,7 +104,8 @@ START_TEST(files_hold_float32_whatever_the_build)
 
     new_run(dir);
     new_model(&m);
-    ck_assert(!safetensors_open(&s, path_join(path, sizeof path, dir, "model.safetensors"), &why));
+    ck_assert(!safetensors_open(
+        &s, path_join(path, sizeof path, dir, "model.safetensors"), &why));
     ck_assert_int_eq(s.n, m.n_param);
     for (int i = 0; i < s.n; i++) {
         ck_assert_int_eq(s.tensor[i].dtype, DTYPE_F32);
@@ -115,7 +118,7 @@ START_TEST(files_hold_float32_whatever_the_build)
 }
 END_TEST
 
-/* ---- what is not a checkpoint --------------------------------------------------------------- */
+/* ---- what is not a checkpoint ------------------------------------------------------ */
 
 START_TEST(a_path_that_is_no_checkpoint_says_what_it_is)
 {
@@ -136,9 +139,10 @@ START_TEST(a_path_that_is_no_checkpoint_says_what_it_is)
 }
 END_TEST
 
-/* Replace (or, with NULL bytes, remove) a file of a checkpoint behind its manifest's back, or
- * with a manifest to match. */
-static void replace(const char *dir, const char *name, const char *bytes, size_t len, bool match)
+/* Replace (or, with NULL bytes, remove) a file of a checkpoint behind its manifest's
+ * back, or with a manifest to match. */
+static void replace(const char *dir, const char *name, const char *bytes, size_t len,
+                    bool match)
 {
     char       path[600];
     struct why why;
@@ -164,7 +168,8 @@ START_TEST(a_missing_or_changed_file_is_noticed)
     size_t     len;
 
     new_run(dir);
-    ck_assert(!file_read(path_join(path, sizeof path, dir, files[_i]), 1 << 24, &bytes, &len, &why));
+    ck_assert(!file_read(path_join(path, sizeof path, dir, files[_i]), 1 << 24, &bytes,
+                         &len, &why));
     bytes[len / 2] ^= 1;
     replace(dir, files[_i], bytes, len, false);
     assert_refused(dir, files[_i]);
@@ -229,7 +234,8 @@ START_TEST(files_that_do_not_belong_together_are_refused)
     new_run(dir);
     j = json_load_file(path_join(path, sizeof path, dir, "config.json"), 0, &error);
     if (wrong[_i].json)
-        json_object_set_new(j, wrong[_i].key, json_loads(wrong[_i].json, JSON_DECODE_ANY, &error));
+        json_object_set_new(j, wrong[_i].key,
+                            json_loads(wrong[_i].json, JSON_DECODE_ANY, &error));
     else
         json_object_del(j, wrong[_i].key);
     text = json_dumps(j, 0);
@@ -258,7 +264,7 @@ START_TEST(nonsense_in_place_of_a_file_is_refused)
 }
 END_TEST
 
-/* ---- the trainer's tensors ------------------------------------------------------------------ */
+/* ---- the trainer's tensors --------------------------------------------------------- */
 
 START_TEST(moments_come_back_under_their_kind)
 {
@@ -278,13 +284,17 @@ START_TEST(moments_come_back_under_their_kind)
     path_join(path, sizeof path, rig_tmp(), "trainer.safetensors");
     ck_assert(!checkpoint_write_like(path, &m, kind, (const real *const *)a, 2, &why));
     ck_assert_msg(!checkpoint_read_like(path, &m, kind, b, 2, &why), "%s", why.line);
-    ck_assert(!memcmp(a[0], b[0], m.n * sizeof(real)) && !memcmp(a[1], b[1], m.n * sizeof(real)));
+    ck_assert(!memcmp(a[0], b[0], m.n * sizeof(real)) &&
+              !memcmp(a[1], b[1], m.n * sizeof(real)));
     ck_assert(!checkpoint_read_like(path, &m, swapped, b, 2, &why));
-    ck_assert(!memcmp(a[1], b[0], m.n * sizeof(real)) && !memcmp(a[0], b[1], m.n * sizeof(real)));
+    ck_assert(!memcmp(a[1], b[0], m.n * sizeof(real)) &&
+              !memcmp(a[0], b[1], m.n * sizeof(real)));
     ck_assert_int_eq(checkpoint_read_like(path, &m, kind, b, 1, &why), FAIL_INPUT);
-    ck_assert_int_eq(checkpoint_read_like(path, &m, (const char *[]){"w"}, b, 1, &why), FAIL_INPUT);
+    ck_assert_int_eq(checkpoint_read_like(path, &m, (const char *[]){"w"}, b, 1, &why),
+                     FAIL_INPUT);
     ck_assert_msg(strstr(why.line, "w.embed is missing") != NULL, "%s", why.line);
-    ck_assert_int_eq(checkpoint_write_like("/dev/full", &m, kind, (const real *const *)a, 2, &why),
+    ck_assert_int_eq(checkpoint_write_like("/dev/full", &m, kind,
+                                           (const real *const *)a, 2, &why),
                      FAIL_WRITE);
     for (int k = 0; k < 2; k++)
         free(a[k]), free(b[k]);
@@ -304,7 +314,8 @@ static Suite *suite(void)
     tcase_add_test(c, a_path_that_is_no_checkpoint_says_what_it_is);
     tcase_add_loop_test(c, a_missing_or_changed_file_is_noticed, 0, COUNT(files));
     tcase_add_test(c, a_damaged_latest_names_the_newest_intact_checkpoint);
-    tcase_add_loop_test(c, files_that_do_not_belong_together_are_refused, 0, COUNT(wrong));
+    tcase_add_loop_test(c, files_that_do_not_belong_together_are_refused, 0,
+                        COUNT(wrong));
     tcase_add_test(c, nonsense_in_place_of_a_file_is_refused);
     tcase_add_test(c, moments_come_back_under_their_kind);
     suite_add_tcase(s, c);

@@ -53,7 +53,8 @@ START_TEST(a_result_is_judged_by_the_yardsticks)
     char           line[128];
 
     tell_verdict(&d, verdicts[_i].bits, line, sizeof line);
-    ck_assert_msg(!strncmp(line, verdicts[_i].word, strlen(verdicts[_i].word)), "%s", line);
+    ck_assert_msg(!strncmp(line, verdicts[_i].word, strlen(verdicts[_i].word)),
+                  "%s", line);
     ck_assert_uint_lt(strlen(line), 80);
 }
 END_TEST

@@ -32,7 +32,8 @@ static int show(int argc, char **argv)
                     .settings = strcmp(argv[0], "plain") != 0};
 
     cli_parse(&c, argc, argv);
-    printf("%s %d %ld %llu %g %d", text, number, count, (unsigned long long)seed, real_value, on);
+    printf("%s %d %ld %llu %g %d", text, number, count, (unsigned long long)seed,
+           real_value, on);
     for (int i = 0; i < words.n; i++)
         printf(" stop:%s", words.word[i]);
     for (int i = 0; i < c.n_set; i++)
@@ -68,7 +69,8 @@ static const struct { const char *line, *out; } good[] = {
     {"show lr=0.1 a layers=3", "- 7 8 9 0.5 0 lr:0.1 layers:3 [a]"},
     {"show --lr 0.1 --weight-decay=0", "- 7 8 9 0.5 0 lr:0.1 weight_decay:0"},
     {"show weight-decay=1 --kv_heads 2", "- 7 8 9 0.5 0 weight_decay:1 kv_heads:2"},
-    {"show mixers=softmax(window=8)/softmax", "- 7 8 9 0.5 0 mixers:softmax(window=8)/softmax"},
+    {"show mixers=softmax(window=8)/softmax",
+     "- 7 8 9 0.5 0 mixers:softmax(window=8)/softmax"},
     {"show seed=4 --seed 5", "- 7 8 5 0.5 0 seed:4"},
     {"show ./lr=1 d/lr=1", "- 7 8 9 0.5 0 [./lr=1] [d/lr=1]"},
     {"plain lr=1", "- 7 8 9 0.5 0 [lr=1]"},
@@ -117,9 +119,9 @@ static const struct { const char *line, *err; } bad[] = {
     {"show --temp 0x1", "--temp: '0x1' is not a number"},
     {"show --temp -0.1", "--temp: -0.1 is out of range; it goes from 0 to 10"},
     {"show --temp 1e999", "--temp: '1e999' is not a number"},
-    {"show --stop 1 --stop 2 --stop 3 --stop 4 --stop 5 --stop 6 --stop 7 --stop 8 --stop 9 "
-     "--stop 10 --stop 11 --stop 12 --stop 13 --stop 14 --stop 15 --stop 16 --stop 17",
-     "--stop: given more than 16 times"},
+    {"show --stop 1 --stop 2 --stop 3 --stop 4 --stop 5 --stop 6 --stop 7 --stop 8 "
+     "--stop 9 --stop 10 --stop 11 --stop 12 --stop 13 --stop 14 --stop 15 --stop 16 "
+     "--stop 17", "--stop: given more than 16 times"},
 };
 
 START_TEST(a_mistake_gets_one_line_and_exit_2)
@@ -208,8 +210,10 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_command_line_is_taken_as_written, 0, ROWS(good));
     tcase_add_loop_test(tc, a_mistake_gets_one_line_and_exit_2, 0, ROWS(bad));
     tcase_add_test(tc, help_begins_with_the_verbs_own_words_and_lists_flags_and_settings);
-    tcase_add_loop_test(tc, numbers_are_short_and_never_wider_than_they_should, 0, ROWS(shown));
-    tcase_add_loop_test(tc, times_and_counts_are_read_as_people_write_them, 0, ROWS(read_back));
+    tcase_add_loop_test(tc, numbers_are_short_and_never_wider_than_they_should, 0,
+                        ROWS(shown));
+    tcase_add_loop_test(tc, times_and_counts_are_read_as_people_write_them, 0,
+                        ROWS(read_back));
     suite_add_tcase(s, tc);
     return s;
 }

@@ -1,4 +1,5 @@
-/* Settings and entries of `mixers`: what is taken, what is refused and with which words. */
+/* Settings and entries of `mixers`: what is taken, what is refused and
+ * with which words. */
 #include "data/file.h"
 #include "model/config.h"
 #include "tests/rig.h"
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- one key -------------------------------------------------------------------------------- */
+/* ---- one key ----------------------------------------------------------------------- */
 
 static const struct { const char *key, *value, *words; } refused[] = {
     {"lauers", "4", "did you mean 'layers'"},
@@ -46,7 +47,8 @@ START_TEST(a_wrong_setting_is_refused_and_changes_nothing)
 
     config_defaults(&c);
     before = c;
-    ck_assert_int_eq(config_set(&c, refused[_i].key, refused[_i].value, &why), FAIL_USAGE);
+    ck_assert_int_eq(config_set(&c, refused[_i].key, refused[_i].value, &why),
+                     FAIL_USAGE);
     ck_assert_msg(strstr(why.line, refused[_i].words) != NULL, "%s", why.line);
     ck_assert(!memcmp(&c, &before, sizeof c));
 }
@@ -87,12 +89,13 @@ static void fill_all(struct config *c)
 {
     *c = (struct config){
         .layers = 7, .width = 96, .heads = 6, .kv_heads = 3, .mlp = 192,
-        .mixers = "softmax(window=1/8)+none/softmax", .tied = 0, .context = 100, .vocab = 257,
-        .batch = 3, .accumulate = 5, .lr = 0.1 + 0.2, .schedule = "wsd", .warmup = 1.0 / 3,
-        .weight_decay = 1e-300, .clip = 4.9406564584124654e-324, .beta1 = 0.1, .beta2 = 0.2,
-        .seed = UINT64_MAX, .steps = 123456789012, .eval_every = 1, .checkpoint_every = 2,
-        .sample_every = 3, .keep = 9, .window_short = 8, .window_p = 0.7, .window_anneal = 0.3,
-        .tokenizer = "bytes", .val_fraction = 0.123456789012345678, .threads = 2,
+        .mixers = "softmax(window=1/8)+none/softmax", .tied = 0, .context = 100,
+        .vocab = 257, .batch = 3, .accumulate = 5, .lr = 0.1 + 0.2, .schedule = "wsd",
+        .warmup = 1.0 / 3, .weight_decay = 1e-300, .clip = 4.9406564584124654e-324,
+        .beta1 = 0.1, .beta2 = 0.2, .seed = UINT64_MAX, .steps = 123456789012,
+        .eval_every = 1, .checkpoint_every = 2, .sample_every = 3, .keep = 9,
+        .window_short = 8, .window_p = 0.7, .window_anneal = 0.3, .tokenizer = "bytes",
+        .val_fraction = 0.123456789012345678, .threads = 2,
     };
 }
 
@@ -101,7 +104,8 @@ static void assert_same(const struct config *a, const struct config *b)
     for (const struct key *k = config_keys; k->name; k++) {
         const char *x = (const char *)a + k->at, *y = (const char *)b + k->at;
 
-        ck_assert_msg(k->type == KEY_TEXT ? !strcmp(x, y) : !memcmp(x, y, k->size), "%s", k->name);
+        ck_assert_msg(k->type == KEY_TEXT ? !strcmp(x, y) : !memcmp(x, y, k->size), "%s",
+                      k->name);
     }
 }
 
@@ -148,8 +152,8 @@ START_TEST(every_key_has_its_own_place_and_a_meaning)
     for (const struct key *k = config_keys; k->name; k++) {
         ck_assert_msg(k->about && *k->about, "%s", k->name);
         for (const struct key *o = config_keys; o < k; o++)
-            ck_assert_msg(o->at + o->size <= k->at || k->at + k->size <= o->at, "%s and %s",
-                          o->name, k->name);
+            ck_assert_msg(o->at + o->size <= k->at || k->at + k->size <= o->at,
+                          "%s and %s", o->name, k->name);
     }
 }
 END_TEST
@@ -171,7 +175,7 @@ START_TEST(the_defaults_are_values_that_may_be_set)
 }
 END_TEST
 
-/* ---- JSON ----------------------------------------------------------------------------------- */
+/* ---- JSON -------------------------------------------------------------------------- */
 
 static const struct { const char *key, *json, *words; } bad_json[] = {
     {"layers", "\"4\"", "layers: give a whole number"},
@@ -205,7 +209,7 @@ START_TEST(wrong_json_is_refused)
 }
 END_TEST
 
-/* ---- files ---------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------- */
 
 static const char *preset(const char *name)
 {
@@ -220,7 +224,8 @@ START_TEST(a_file_may_have_comments_blanks_and_includes)
 {
     struct config c;
     struct why    why;
-    const char   *text = "# a comment\n\n  layers=3# so few\r\n\tinclude wide\nheads   =  8\n"
+    const char   *text = "# a comment\n\n  layers=3# so few\r\n\tinclude wide\n"
+                         "heads   =  8\n"
                          "mixers = softmax(window=1/4) / softmax";
 
     config_defaults(&c);
@@ -234,11 +239,13 @@ END_TEST
 
 static const struct { const char *text, *words; int code; } bad_text[] = {
     {"layers = 3\nlayers 4\n", "text:2: 'layers 4': write key = value", FAIL_USAGE},
-    {"\n\nlayer = 3\n", "text:3: unknown setting 'layer'; did you mean 'layers'", FAIL_USAGE},
+    {"\n\nlayer = 3\n", "text:3: unknown setting 'layer'; did you mean 'layers'",
+     FAIL_USAGE},
     {"layers = 3 4\n", "text:1: layers = 3 4: not a whole number", FAIL_USAGE},
     {"= 3\n", "text:1: unknown setting ''", FAIL_USAGE},
     {"include again\n", "more than 8 files inside each other", FAIL_USAGE},
-    {"include broken\n", "text:1: broken:2: width = wide: not a whole number", FAIL_USAGE},
+    {"include broken\n", "text:1: broken:2: width = wide: not a whole number",
+     FAIL_USAGE},
     {"\ninclude no-such-file.cfg\n", "text:2: no-such-file.cfg", FAIL_INPUT},
 };
 
@@ -248,7 +255,8 @@ START_TEST(a_wrong_line_is_named_by_file_and_number)
     struct why    why;
 
     config_defaults(&c);
-    ck_assert_int_eq(config_parse(&c, bad_text[_i].text, "text", preset, &why), bad_text[_i].code);
+    ck_assert_int_eq(config_parse(&c, bad_text[_i].text, "text", preset, &why),
+                     bad_text[_i].code);
     ck_assert_msg(strstr(why.line, bad_text[_i].words) != NULL, "%s", why.line);
 }
 END_TEST
@@ -280,7 +288,7 @@ START_TEST(an_included_file_lies_beside_the_one_that_names_it)
 }
 END_TEST
 
-/* ---- entries -------------------------------------------------------------------------------- */
+/* ---- entries ----------------------------------------------------------------------- */
 
 static struct mixer_cfg model_cfg(void)
 {
@@ -297,7 +305,9 @@ static double option(const struct mixer_cfg *c, const char *name)
     return 0;
 }
 
-static const struct { const char *entry, *position; int H, Hk; double window; } entries[] = {
+static const struct {
+    const char *entry, *position; int H, Hk; double window;
+} entries[] = {
     {"softmax", "rope", 4, 4, 0},
     {"softmax()", "rope", 4, 4, 0},
     {"softmax+none", "none", 4, 4, 0},
@@ -384,7 +394,7 @@ START_TEST(odd_heads_are_fine_without_rotation)
 }
 END_TEST
 
-/* ---- the parts together --------------------------------------------------------------------- */
+/* ---- the parts together ------------------------------------------------------------ */
 
 START_TEST(resolving_fills_what_follows_from_the_rest)
 {
@@ -445,7 +455,8 @@ START_TEST(parts_that_do_not_fit_are_refused)
     struct why    why;
 
     config_defaults(&c);
-    ck_assert_msg(!config_parse(&c, misfits[_i].text, "text", NULL, &why), "%s", why.line);
+    ck_assert_msg(!config_parse(&c, misfits[_i].text, "text", NULL, &why), "%s",
+                  why.line);
     ck_assert_int_eq(config_resolve(&c, &why), FAIL_USAGE);
     ck_assert_msg(strstr(why.line, misfits[_i].words) != NULL, "%s", why.line);
 }
@@ -459,7 +470,8 @@ static Suite *suite(void)
     TCase *keys = tcase_create("keys"), *files = tcase_create("files");
     TCase *entry = tcase_create("entries"), *all = tcase_create("together");
 
-    tcase_add_loop_test(keys, a_wrong_setting_is_refused_and_changes_nothing, 0, COUNT(refused));
+    tcase_add_loop_test(keys, a_wrong_setting_is_refused_and_changes_nothing, 0,
+                        COUNT(refused));
     tcase_add_test(keys, a_text_longer_than_its_field_is_refused);
     tcase_add_test(keys, dashes_in_keys_are_underscores);
     tcase_add_test(keys, settings_survive_text_exactly);
@@ -468,7 +480,8 @@ static Suite *suite(void)
     tcase_add_test(keys, the_defaults_are_values_that_may_be_set);
     tcase_add_loop_test(files, wrong_json_is_refused, 0, COUNT(bad_json));
     tcase_add_test(files, a_file_may_have_comments_blanks_and_includes);
-    tcase_add_loop_test(files, a_wrong_line_is_named_by_file_and_number, 0, COUNT(bad_text));
+    tcase_add_loop_test(files, a_wrong_line_is_named_by_file_and_number, 0,
+                        COUNT(bad_text));
     tcase_add_test(files, an_included_file_lies_beside_the_one_that_names_it);
     tcase_add_loop_test(entry, an_entry_sets_its_layer, 0, COUNT(entries));
     tcase_add_test(entry, an_encoding_has_options_of_its_own);

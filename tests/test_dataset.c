@@ -25,8 +25,9 @@ enum { TEXT = 40000, PATH = 512 };
 static char *make_text(uint64_t seed)
 {
     static const char *const words[] = {
-        "the", "river", "was", "old", "and", "a", "boat", "went", "slowly", "under", "bridge",
-        "while", "children", "watched", "its", "light", "caf\xc3\xa9", "na\xc3\xafve", "stone",
+        "the", "river", "was", "old", "and", "a", "boat", "went", "slowly", "under",
+        "bridge", "while", "children", "watched", "its", "light", "caf\xc3\xa9",
+        "na\xc3\xafve", "stone",
     };
     struct rng r = rng_open(seed, RNG_TEST, 0);
     char      *text = malloc(TEXT + 64);
@@ -60,7 +61,8 @@ static const char *in(const char *dir, const char *name)
     return path_join(path[turn++ % 4], PATH, dir, name);
 }
 
-/* Build in a process of its own: OpenMP must not have run where the tokenizer is trained. */
+/* Build in a process of its own: OpenMP must not have run where the tokenizer is
+ * trained. */
 static int build(const char *dir, const char *input, const char *tokenizer, int vocab,
                  int threads, struct why *why)
 {
@@ -164,8 +166,8 @@ END_TEST
 
 START_TEST(building_again_on_other_threads_gives_the_same_bytes)
 {
-    static const char *const names[] = {"dataset.json", "tokenizer.model", "train.tok.zst",
-                                        "val.tok.zst"};
+    static const char *const names[] = {"dataset.json", "tokenizer.model",
+                                        "train.tok.zst", "val.tok.zst"};
     const char *tmp = rig_tmp();
     char       *text = make_text(2);
     struct why  why;
@@ -332,7 +334,8 @@ static const struct {
     {"some text, and some more text\n", "unigram", 5000, FAIL_USAGE, "too large"},
     {"\n\n\n\n\n\n\n\n\n", "unigram", 0, FAIL_INPUT, "tokenizer=bytes"},
     {"8 letters\x80\xff", "unigram", 0, FAIL_INPUT,
-     "a.txt: looks binary (18 % of its bytes are not text); give text, or take tokenizer=bytes"},
+     "a.txt: looks binary (18 % of its bytes are not text); "
+     "give text, or take tokenizer=bytes"},
 };
 
 static int entries(const char *dir)
@@ -353,8 +356,8 @@ START_TEST(what_cannot_be_built_is_said_and_leaves_nothing)
     int         code;
 
     put(tmp, "a.txt", refused[_i].text, strlen(refused[_i].text));
-    code = build(in(tmp, "set"), in(tmp, "a.txt"), refused[_i].tokenizer, refused[_i].vocab,
-                 1, &why);
+    code = build(in(tmp, "set"), in(tmp, "a.txt"), refused[_i].tokenizer,
+                 refused[_i].vocab, 1, &why);
     ck_assert_msg(code == refused[_i].want, "exit %d: %s", code, why.line);
     ck_assert_msg(strstr(why.line, refused[_i].says) != NULL, "%s", why.line);
     ck_assert_int_eq(entries(tmp), 1);
@@ -630,7 +633,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, every_form_of_input_gives_the_same_documents, 0, ROWS(forms));
     tcase_add_test(tc, many_small_documents_and_a_large_one_keep_their_order);
     tcase_add_loop_test(tc, bytes_that_are_not_utf8_are_kept_and_counted, 0, 2);
-    tcase_add_loop_test(tc, what_cannot_be_built_is_said_and_leaves_nothing, 0, ROWS(refused));
+    tcase_add_loop_test(tc, what_cannot_be_built_is_said_and_leaves_nothing, 0,
+                        ROWS(refused));
     tcase_add_test(tc, an_existing_directory_is_not_touched);
     tcase_add_test(tc, two_bytes_are_a_dataset);
     tcase_add_test(tc, a_stopped_build_leaves_nothing);

@@ -1,4 +1,5 @@
-/* The gated delta rule against its recurrence, forward and backward, step by step in double. */
+/* The gated delta rule against its recurrence, forward and backward, step by
+ * step in double. */
 #include "model/core_delta.h"
 #include "tests/layer.h"
 #include "tests/rig.h"
@@ -11,7 +12,7 @@
 
 struct problem {
     struct delta c;
-    size_t       n_k, n_v, n_g;             // elements of q and k, of v and o, of the gates
+    size_t       n_k, n_v, n_g;     // elements of q and k, of v and o, of the gates
     real        *q, *k, *v, *log_a, *beta, *d_o;
     real        *o, *dq, *dk, *dv, *dlog_a, *dbeta;
 };
@@ -88,7 +89,8 @@ static void run(struct problem *p)
     free(kept), free(scratch), free(back);
 }
 
-/* Outputs of extend in pieces of `piece` tokens, of one sequence; state is left as it ends. */
+/* Outputs of extend in pieces of `piece` tokens, of one sequence; state is
+ * left as it ends. */
 static void run_in_pieces(const struct problem *p, int piece, real *state, real *o)
 {
     void *states[] = {state};
@@ -161,8 +163,8 @@ static void step(struct token *s, double *S, double *o, int dk, int dv, double s
 
 /* R: the gradient of the state after the token, then of the one before it. */
 static void step_back(const struct token *s, const double *S, double *R,
-                      const struct truth *w, size_t row_k, size_t row_v, size_t gate, int dk,
-                      int dv, double scale)
+                      const struct truth *w, size_t row_k, size_t row_v,
+                      size_t gate, int dk, int dv, double scale)
 {
     const double *after = S + dk * dv;
     double        du[WIDEST], dg = 0, dbeta = 0;
@@ -257,8 +259,8 @@ static void assert_solved(const struct problem *p)
 
 /* ---- the chunk form -------------------------------------------------------------- */
 
-/* B, T, H, dk, dv: one token, parts of a block, whole and ragged blocks and chunks, more heads
- * than lanes. */
+/* B, T, H, dk, dv: one token, parts of a block, whole and ragged blocks and chunks,
+ * more heads than lanes. */
 static const int shapes[][5] = {
     {1, 1, 1, 4, 4},   {2, 2, 1, 1, 3},     {1, 15, 2, 8, 5},   {1, 16, 1, 5, 8},
     {2, 17, 3, 8, 8},  {1, 31, 1, 12, 7},   {1, 32, 2, 8, 16},  {2, 33, 2, 7, 12},

@@ -19,8 +19,9 @@ static double loss_at(struct layer *l, real *at, double to)
     return loss;
 }
 
-/* The central difference at *at that comes nearest to `got`, over shrinking steps: a corner
- * of a relu inside the step spoils a wide one only, a wrong gradient all of them. */
+/* The central difference at *at that comes nearest to `got`, over shrinking steps:
+ * a corner of a relu inside the step spoils a wide one only, a wrong gradient all
+ * of them. */
 static double difference(struct layer *l, real *at, double got, double floor)
 {
     double best = NAN;

@@ -1,5 +1,5 @@
-/* Learners of in-context regression, attention over long prompts, and matrix factorisation: each
- * against its formula or differences of its loss. */
+/* Learners of in-context regression, attention over long prompts, and matrix
+ * factorisation: each against its formula or differences of its loss. */
 #include "tests/rig.h"
 
 #include "tools/lab/factor.h"
@@ -10,18 +10,20 @@
 
 static void assert_near(const char *what, double got, double want, double within)
 {
-    ck_assert_msg(fabs(got - want) <= within, "%s is %.7f, not %.7f within %g", what, got, want,
-                  within);
+    ck_assert_msg(fabs(got - want) <= within, "%s is %.7f, not %.7f within %g", what,
+                  got, want, within);
 }
 
-/* ---- regression --------------------------------------------------------------------------- */
+/* ---- regression -------------------------------------------------------------------- */
 
 START_TEST(gradients_of_the_layer_are_differences_of_its_loss)
 {
-    struct icl_task task = {.d = 4, .t = 2, .L = 9, .noise = 0.1, .beta = 1, .groups = true};
+    struct icl_task task = {.d = 4, .t = 2, .L = 9, .noise = 0.1, .beta = 1,
+                            .groups = true};
     struct rng      r = rng_open(2, RNG_TEST, 1);
     struct icl_net  a;
-    double          h = sizeof(real) == 8 ? 1e-5 : 4e-3, within = sizeof(real) == 8 ? 1e-7 : 4e-3;
+    double          h = sizeof(real) == 8 ? 1e-5 : 4e-3,
+                    within = sizeof(real) == 8 ? 1e-7 : 4e-3;
 
     ck_assert(icl_open(&a, &task, 3, 5, _i));
     rig_normal(&r, a.kq, a.n);
@@ -43,7 +45,8 @@ START_TEST(gradients_of_the_layer_are_differences_of_its_loss)
 }
 END_TEST
 
-/* eta / L sum of y_i x_i . x has the excess risk 1 - 2 eta + eta^2 (1 + (d + 1 + s d) / L). */
+/* eta / L sum of y_i x_i . x has the excess risk 1 - 2 eta + eta^2
+ * (1 + (d + 1 + s d) / L). */
 START_TEST(one_step_of_descent_has_its_exact_risk)
 {
     enum { D = 5, L = 40 };
@@ -61,7 +64,8 @@ START_TEST(one_step_of_descent_has_its_exact_risk)
     ck_assert_double_lt(e.se, 0.002);
     a.ov[D] = (real)0.5;
     e = icl_risk(&a, L, 1 << 16, 3);
-    assert_near("risk at half the step", e.mean, 1 - eta + eta * eta / 4 * (1 + noise), 4 * e.se);
+    assert_near("risk at half the step", e.mean, 1 - eta + eta * eta / 4 * (1 + noise),
+                4 * e.se);
     icl_close(&a);
 }
 END_TEST
@@ -82,7 +86,7 @@ START_TEST(held_parameters_stay)
 }
 END_TEST
 
-/* ---- prompts ------------------------------------------------------------------------------ */
+/* ---- prompts ----------------------------------------------------------------------- */
 
 static const struct prompt kinds[] = {
     {.d = 4, .G = {1, 0.5, 2, 1.5}},
@@ -110,7 +114,8 @@ END_TEST
 START_TEST(gradients_of_limits_are_their_differences)
 {
     const struct prompt *p = &kinds[_i];
-    double               up[PROMPT_MAX], down[PROMPT_MAX], da[PROMPT_MAX], none[PROMPT_MAX];
+    double               up[PROMPT_MAX], down[PROMPT_MAX], da[PROMPT_MAX],
+                         none[PROMPT_MAX];
     double               h = 1e-5;
 
     for (int i = 0; i < p->d; i++) {
@@ -134,7 +139,7 @@ START_TEST(the_constant_of_the_central_limit_is_the_published_one)
 }
 END_TEST
 
-/* ---- factorisation ------------------------------------------------------------------------ */
+/* ---- factorisation ----------------------------------------------------------------- */
 
 START_TEST(gradients_of_the_factors_are_differences_of_the_loss)
 {
@@ -149,7 +154,8 @@ START_TEST(gradients_of_the_factors_are_differences_of_the_loss)
         *w = was + h, up = factor_loss(&f, NULL, NULL);
         *w = was - h, down = factor_loss(&f, NULL, NULL);
         *w = was;
-        assert_near("gradient", i < FACTOR2 ? dA[i] : dB[i - FACTOR2], (up - down) / (2 * h), 1e-7);
+        assert_near("gradient", i < FACTOR2 ? dA[i] : dB[i - FACTOR2],
+                    (up - down) / (2 * h), 1e-7);
     }
 }
 END_TEST
@@ -161,7 +167,8 @@ START_TEST(many_samples_start_near_the_optimum_and_every_descent_gets_there)
 
     factor_open(&few, 1, 100, 1);
     factor_open(&many, 1, 10000, 1);
-    ck_assert_double_lt(factor_loss(&many, NULL, NULL), 0.05 * factor_loss(&few, NULL, NULL));
+    ck_assert_double_lt(factor_loss(&many, NULL, NULL),
+                        0.05 * factor_loss(&few, NULL, NULL));
     ck_assert_int_le(factor_run(&few, _i, rate[_i], 1e-6, 20000, NULL, NULL, 0), 20000);
 }
 END_TEST
@@ -178,7 +185,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, gradients_of_limits_are_their_differences, 0, 3);
     tcase_add_test(tc, the_constant_of_the_central_limit_is_the_published_one);
     tcase_add_test(tc, gradients_of_the_factors_are_differences_of_the_loss);
-    tcase_add_loop_test(tc, many_samples_start_near_the_optimum_and_every_descent_gets_there, 0, DESCENTS);
+    tcase_add_loop_test(tc,
+                        many_samples_start_near_the_optimum_and_every_descent_gets_there,
+                        0, DESCENTS);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -19,8 +19,8 @@ static struct sampler_options plain(void)
                                     .repeat_last_n = 4, .seed = 5};
 }
 
-/* Probabilities 1/2, 1/4, 1/8, 1/8 (logits are their logarithms plus shift), and what must come
- * out. recent: the ids 0 .. recent - 1 were seen. */
+/* Probabilities 1/2, 1/4, 1/8, 1/8 (logits are their logarithms plus shift), and what
+ * must come out. recent: the ids 0 .. recent - 1 were seen. */
 static const struct {
     const char *name;
     struct sampler_options o;
@@ -34,21 +34,24 @@ static const struct {
      {8 / 11., 2 / 11., 0.5 / 11, 0.5 / 11}},
     {"top-k", {.temp = 1, .top_k = 2, .top_p = 1, .repeat_penalty = 1}, 0, 0, -1,
      {2 / 3., 1 / 3., 0, 0}},
-    {"top-k prefers the lower id", {.temp = 1, .top_k = 3, .top_p = 1, .repeat_penalty = 1},
-     0, 0, -1, {4 / 7., 2 / 7., 1 / 7., 0}},
+    {"top-k prefers the lower id",
+     {.temp = 1, .top_k = 3, .top_p = 1, .repeat_penalty = 1}, 0, 0, -1,
+     {4 / 7., 2 / 7., 1 / 7., 0}},
     {"top-p", {.temp = 1, .top_p = 0.6, .repeat_penalty = 1}, 0, 0, -1,
      {2 / 3., 1 / 3., 0, 0}},
     {"top-p keeps at least one", {.temp = 1, .top_p = 0, .repeat_penalty = 1}, 0, 0, -1,
      {1, 0, 0, 0}},
-    {"top-p of what top-k left", {.temp = 1, .top_k = 2, .top_p = 0.6, .repeat_penalty = 1},
-     0, 0, -1, {1, 0, 0, 0}},
+    {"top-p of what top-k left",
+     {.temp = 1, .top_k = 2, .top_p = 0.6, .repeat_penalty = 1}, 0, 0, -1, {1, 0, 0, 0}},
     {"top-p before temperature", {.temp = 2, .top_p = 0.7, .repeat_penalty = 1}, 0, 0, -1,
      {0.585786, 0.414214, 0, 0}},
     {"min-p", {.temp = 1, .top_p = 1, .min_p = 0.4, .repeat_penalty = 1}, 0, 0, -1,
      {2 / 3., 1 / 3., 0, 0}},
-    {"min-p before temperature", {.temp = 0.5, .top_p = 1, .min_p = 0.4, .repeat_penalty = 1},
-     0, 0, -1, {0.8, 0.2, 0, 0}},
-    {"min-p and top-p", {.temp = 1, .top_p = 0.8, .min_p = 0.3, .repeat_penalty = 1}, 0, 0, -1,
+    {"min-p before temperature",
+     {.temp = 0.5, .top_p = 1, .min_p = 0.4, .repeat_penalty = 1}, 0, 0, -1,
+     {0.8, 0.2, 0, 0}},
+    {"min-p and top-p",
+     {.temp = 1, .top_p = 0.8, .min_p = 0.3, .repeat_penalty = 1}, 0, 0, -1,
      {2 / 3., 1 / 3., 0, 0}},
     {"a penalty multiplies negative logits",
      {.temp = 1, .top_p = 1, .repeat_penalty = 2, .repeat_last_n = 4}, 0, 1, -1,
@@ -57,9 +60,10 @@ static const struct {
      {.temp = 1, .top_p = 1, .repeat_penalty = 2, .repeat_last_n = 4}, 3, 1, -1,
      {0.239838, 0.380081, 0.1900405, 0.1900405}},
     {"a penalty before top-k",
-     {.temp = 1, .top_k = 1, .top_p = 1, .repeat_penalty = 4, .repeat_last_n = 4}, 0, 1, -1,
-     {0, 1, 0, 0}},
-    {"banned", {.temp = 1, .top_p = 1, .repeat_penalty = 1}, 0, 0, 0, {0, 0.5, 0.25, 0.25}},
+     {.temp = 1, .top_k = 1, .top_p = 1, .repeat_penalty = 4, .repeat_last_n = 4},
+     0, 1, -1, {0, 1, 0, 0}},
+    {"banned", {.temp = 1, .top_p = 1, .repeat_penalty = 1}, 0, 0, 0,
+     {0, 0.5, 0.25, 0.25}},
 };
 
 START_TEST(choices_follow_the_hand_computed_distribution)
@@ -83,7 +87,8 @@ START_TEST(choices_follow_the_hand_computed_distribution)
         double want = choices[_i].want[i], got = (double)seen[i] / DRAWS;
 
         ck_assert_msg(fabs(got - want) <= 4 * sqrt(want * (1 - want) / DRAWS),
-                      "%s: id %d comes %.4f of the time, not %.4f", choices[_i].name, i, got, want);
+                      "%s: id %d comes %.4f of the time, not %.4f", choices[_i].name, i,
+                      got, want);
     }
 }
 END_TEST
@@ -128,8 +133,8 @@ START_TEST(top_k_keeps_exactly_the_k_best_of_a_large_vocabulary)
         rank = 0;
         for (int j = 0; j < V; j++)
             rank += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
-        ck_assert_msg((seen[i] > 0) == (rank < K), "id %d has rank %d, drawn %d times", i, rank,
-                      seen[i]);
+        ck_assert_msg((seen[i] > 0) == (rank < K),
+                      "id %d has rank %d, drawn %d times", i, rank, seen[i]);
     }
     sampler_close(s);
 }
@@ -158,7 +163,7 @@ START_TEST(only_the_last_n_tokens_are_penalised)
     o.temp = 0, o.repeat_penalty = 100, o.repeat_last_n = 2;
     struct sampler *s = sampler_open(&o, IDS, 0);
 
-    for (int i = 0; i < 5; i++)         // 2, then 1, then 0 is all that is left; then 2 again
+    for (int i = 0; i < 5; i++)     // 2, then 1, then 0 is all that is left; then 2 again
         ck_assert_int_eq(sampler_pick(s, logits), 2 - i % 3);
     sampler_close(s);
 }
@@ -268,16 +273,17 @@ static const struct { const char *first, *second, *pipe, *terminal; } bytes[] = 
     {"plain\n\ttext", "", "plain\n\ttext", "plain\n\ttext"},
     {"\x1b[31mred", "\x1b]0;t\a", "\x1b[31mred\x1b]0;t\a", "\\x1b[31mred\\x1b]0;t\\x07"},
     {"a\x7f\b\r", "b", "a\x7f\b\rb", "a\\x7f\\x08\\x0db"},
-    {"\xc2", "\x9b" "2J", "\xc2\x9b" "2J", "\\x9b2J"},                  // C1: CSI
-    {"\xc2\xa0", "", "\xc2\xa0", "\xc2\xa0"},                           // not C1
-    {"\x9b", "2J", "\x9b" "2J", "\xef\xbf\xbd" "2J"},                   // bare CSI byte
+    {"\xc2", "\x9b" "2J", "\xc2\x9b" "2J", "\\x9b2J"},              // C1: CSI
+    {"\xc2\xa0", "", "\xc2\xa0", "\xc2\xa0"},                       // not C1
+    {"\x9b", "2J", "\x9b" "2J", "\xef\xbf\xbd" "2J"},               // bare CSI byte
     {"\xff", "x", "\xffx", "\xef\xbf\xbdx"},
-    {"\xe2\x82", "x", "\xe2\x82x", "\xef\xbf\xbd\xef\xbf\xbdx"},        // broken off
-    {"\xe2", "\x82", "\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"},           // at the end
-    {"\xed\xa0\x80", "", "\xed\xa0\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},  // surrogate
-    {"\xc0\x8a", "", "\xc0\x8a", "\xef\xbf\xbd\xef\xbf\xbd"},           // overlong newline
+    {"\xe2\x82", "x", "\xe2\x82x", "\xef\xbf\xbd\xef\xbf\xbdx"},    // broken off
+    {"\xe2", "\x82", "\xe2\x82", "\xef\xbf\xbd\xef\xbf\xbd"},       // at the end
+    {"\xed\xa0\x80", "", "\xed\xa0\x80",
+     "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},                       // surrogate
+    {"\xc0\x8a", "", "\xc0\x8a", "\xef\xbf\xbd\xef\xbf\xbd"},       // overlong newline
     {"\xf4\x90\x80\x80", "", "\xf4\x90\x80\x80",
-     "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},               // above U+10FFFF
+     "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"},           // above U+10FFFF
     {"\xc3\xc3", "\xa9", "\xc3\xc3\xa9", "\xef\xbf\xbd\xc3\xa9"},
 };
 
@@ -382,7 +388,8 @@ static Suite *suite(void)
     Suite *s = suite_create("infer");
     TCase *tc = tcase_create("sampler");
 
-    tcase_add_loop_test(tc, choices_follow_the_hand_computed_distribution, 0, ROWS(choices));
+    tcase_add_loop_test(tc, choices_follow_the_hand_computed_distribution, 0,
+                        ROWS(choices));
     tcase_add_test(tc, one_sampler_draws_independently_each_time);
     tcase_add_test(tc, top_k_keeps_exactly_the_k_best_of_a_large_vocabulary);
     tcase_add_test(tc, temperature_zero_takes_the_best_and_the_lower_of_equals);
@@ -393,8 +400,10 @@ static Suite *suite(void)
 
     tc = tcase_create("stream");
     tcase_add_loop_test(tc, characters_are_never_split, 0, 2);
-    tcase_add_loop_test(tc, a_pipe_gets_the_bytes_and_a_terminal_harmless_ones, 0, ROWS(bytes));
-    tcase_add_loop_test(tc, a_stop_string_ends_the_text_wherever_tokens_part, 0, ROWS(stops));
+    tcase_add_loop_test(tc, a_pipe_gets_the_bytes_and_a_terminal_harmless_ones, 0,
+                        ROWS(bytes));
+    tcase_add_loop_test(tc, a_stop_string_ends_the_text_wherever_tokens_part, 0,
+                        ROWS(stops));
     tcase_add_test(tc, what_may_begin_a_stop_string_is_held_back_and_nothing_else);
     tcase_add_test(tc, the_prompt_may_hold_a_stop_string_and_half_a_character);
     suite_add_tcase(s, tc);

@@ -19,9 +19,10 @@ START_TEST(every_mixer_says_what_it_is)
     const char         *note = arch_note(m);
 
     ck_assert_msg(*m->about && *m->system && *m->position, "%s", m->name);
-    ck_assert_msg(strstr(note, "arXiv:2") || strstr(note, "arXiv:1"), "%s: no paper", m->name);
-    ck_assert_msg(strstr(note, "\n    y = Wo") || strstr(note, ";   y = Wo"), "%s: no formula",
+    ck_assert_msg(strstr(note, "arXiv:2") || strstr(note, "arXiv:1"), "%s: no paper",
                   m->name);
+    ck_assert_msg(strstr(note, "\n    y = Wo") || strstr(note, ";   y = Wo"),
+                  "%s: no formula", m->name);
     for (const char *p = note; *p; p++)
         ck_assert_msg((unsigned char)*p < 0x80, "%s: not ASCII: %.20s", m->name, p);
     for (const struct opt *o = m->opts; o && o->name; o++)
@@ -43,7 +44,8 @@ START_TEST(the_table_has_a_row_for_every_mixer_in_a_hundred_columns)
                       mixers[i]->name);
     }
     for (const char *line = r->out; *line; line += strcspn(line, "\n") + 1)
-        ck_assert_msg(strcspn(line, "\n") <= 100, "wide: %.*s", (int)strcspn(line, "\n"), line);
+        ck_assert_msg(strcspn(line, "\n") <= 100, "wide: %.*s",
+                      (int)strcspn(line, "\n"), line);
 }
 END_TEST
 
@@ -57,7 +59,8 @@ START_TEST(the_figures_are_those_of_the_formulas)
     ck_assert_msg(r->code == 0, "%s", r->err);
     snprintf(want, sizeof want, "%.2fM", params / 1e6);
     ck_assert_ptr_nonnull(strstr(r->out, want));
-    ck_assert_ptr_nonnull(strstr(r->out, "3.00 MiB     192 MiB"));   // 2 * 384 floats a token
+    // 2 * 384 floats a token
+    ck_assert_ptr_nonnull(strstr(r->out, "3.00 MiB     192 MiB"));
     ck_assert_ptr_nonnull(strstr(r->out, "https://arxiv.org/abs/1706.03762"));
     r = spawn_verb(info_main, "info --arch mlstm", "");
     ck_assert_ptr_nonnull(strstr(r->out, "norm=ln "));
@@ -112,28 +115,31 @@ START_TEST(a_run_says_how_fast_its_layers_forget)
     snprintf(path, sizeof path, "%s/text.txt", tmp());
     docs_put(path, text, sizeof text);
     checkpoint("fixed", "retention(heads=2)/softmax");
-    ck_assert_ptr_nonnull(strstr(spawn_verb(info_main, "info @", "")->out, "|L|            not known"));
+    ck_assert_ptr_nonnull(strstr(spawn_verb(info_main, "info @", "")->out,
+                                 "|L|            not known"));
     spawn_run_dir = path;
     ck_assert_int_eq(spawn_verb(build_data, "@", "")->code, 0);
     checkpoint("again", "retention(heads=2)/softmax");
     const struct ran *r = spawn_verb(info_main, "info @", "");
 
     ck_assert_msg(r->code == 0, "%s", r->err);
-    ck_assert_msg(strstr(r->out, "layer 0        retention  0.9688 to 0.9688, 0.9844 to 0.9844\n") !=
-                  NULL, "%s", r->out);          // 1 - 2^-5, 1 - 2^-6
+    // 1 - 2^-5, 1 - 2^-6
+    ck_assert_msg(strstr(r->out, "layer 0        retention  0.9688 to 0.9688, "
+                                 "0.9844 to 0.9844\n") != NULL, "%s", r->out);
     checkpoint("plain", "softmax");
     ck_assert_ptr_null(strstr(spawn_verb(info_main, "info @", "")->out, "|L|"));
 }
 END_TEST
 
-/* Half the layers have no query and so no weight at all; the queries of the others equal their
- * keys, so that a token always sees itself. */
+/* Half the layers have no query and so no weight at all; the queries of the others equal
+ * their keys, so that a token always sees itself. */
 START_TEST(score_tells_the_zeros_of_rela)
 {
     json_t *j;
 
     checkpoint("rela", "rela");
-    const struct ran *r = spawn_verb(score_main, "score @ - --json", "To be, or not to be, that");
+    const struct ran *r = spawn_verb(score_main, "score @ - --json",
+                                     "To be, or not to be, that");
 
     ck_assert_msg(r->code == 0, "%s", r->err);
     j = json_loads(r->out, 0, NULL);

@@ -331,7 +331,8 @@ static const struct {
     {"", NULL, "stdin: no text in it", false, true},
     {"", NULL, "stdin: no text in it", true, true},
     {"a\n", "body", "stdin:1: column 1: expected an object", false, true},
-    {"{\"text\": \"a\"}\nb\n", NULL, "stdin:2: column 1: expected an object", false, true},
+    {"{\"text\": \"a\"}\nb\n", NULL, "stdin:2: column 1: expected an object",
+     false, true},
 };
 
 START_TEST(a_dash_reads_stdin_as_what_it_holds)

@@ -1,5 +1,6 @@
-/* What linear, luna, normattn and inline must satisfy beyond what every mixer does: identities of
- * their weights, and the same numbers as a recurrence in double over long and extreme sequences. */
+/* What linear, luna, normattn and inline must satisfy beyond what every mixer does:
+ * identities of their weights, and the same numbers as a recurrence in double over
+ * long and extreme sequences. */
 #include "tests/layer.h"
 #include "tests/rig.h"
 
@@ -12,7 +13,8 @@
 
 enum { C = 16, HEADS = 2, E = C / HEADS };
 
-/* A layer whose output is o itself: wo is the identity. Channel 0 of every token is `level`. */
+/* A layer whose output is o itself: wo is the identity. Channel 0 of every token is
+ * `level`. */
 static void open_plain(struct layer *l, const char *entry, int T, double level)
 {
     struct mixer_cfg c = layer_cfg(entry, C, HEADS, T);
@@ -97,7 +99,8 @@ END_TEST
 
 START_TEST(only_subtraction_notices_the_length_of_a_query)
 {
-    static const char *const entries[] = {"linear(heads=1,feature=relu)", "inline(local=0)"};
+    static const char *const entries[] = {"linear(heads=1,feature=relu)",
+                                          "inline(local=0)"};
 
     for (int i = 0; i < 2; i++) {
         struct layer l;
@@ -108,8 +111,8 @@ START_TEST(only_subtraction_notices_the_length_of_a_query)
 
         scale(&l, "wq", 3);
         layer_forward(&l);
-        ck_assert_msg(i ? change(&l, y) > 1e-2 : change(&l, y) < 1e-4, "%s: changed by %g",
-                      l.entry, change(&l, y));
+        ck_assert_msg(i ? change(&l, y) > 1e-2 : change(&l, y) < 1e-4,
+                      "%s: changed by %g", l.entry, change(&l, y));
         free(y);
         layer_close(&l);
     }
@@ -233,7 +236,8 @@ START_TEST(random_features_approach_the_exponential_kernel)
 {
     enum { N = 6, DK = 8, WIDE = 8000 };
     struct rng     r = rng_open(2, RNG_TEST, 0);
-    real          *w = rig_reals(WIDE * DK), *phi = rig_reals(2 * N * WIDE), *other = phi + N * WIDE;
+    real          *w = rig_reals(WIDE * DK), *phi = rig_reals(2 * N * WIDE),
+                  *other = phi + N * WIDE;
     real           z[N * DK], top[N];
     struct feature f = {FEATURE_FAVOR, 1, N, 1, DK, WIDE, w, NULL, NULL, 0};
 
@@ -250,7 +254,8 @@ START_TEST(random_features_approach_the_exponential_kernel)
             double same = inner(other + i * WIDE, other + j * WIDE, WIDE);
 
             ck_assert_double_lt(fabs(got / want - 1), 0.1);
-            ck_assert_double_lt(fabs(same * exp((double)top[i] + (double)top[j]) / got - 1), 1e-4);
+            ck_assert_double_lt(
+                fabs(same * exp((double)top[i] + (double)top[j]) / got - 1), 1e-4);
         }
     free(w), free(phi);
 }
@@ -269,13 +274,14 @@ START_TEST(rows_of_a_projection_are_orthogonal_in_blocks_of_the_head_width)
 }
 END_TEST
 
-/* psi and its gradients by the formula of the network, against the table of its pieces. Two units do
- * not depend on u, two share a knot. */
+/* psi and its gradients by the formula of the network, against the table of its pieces.
+ * Two units do not depend on u, two share a knot. */
 START_TEST(pieces_are_the_network)
 {
     enum { L = 3, HID = 11, N = 500 };
     struct rng        r = rng_open(4, RNG_TEST, 0);
-    real              w[4][L * HID], d[4][L * HID] = {{0}}, u[N], psi[N * L], du[N], dpsi[N * L];
+    real              w[4][L * HID], d[4][L * HID] = {{0}}, u[N], psi[N * L], du[N],
+                      dpsi[N * L];
     struct pieces_net net = {w[0], w[1], w[2], w[3]}, dnet = {d[0], d[1], d[2], d[3]};
 
     for (int groups = 1; groups <= L; groups += L - 1) {
@@ -337,7 +343,8 @@ static double *product(const struct layer *l, const char *name)
     for (int t = 0; t < l->T; t++)
         for (int r = 0; r < rows; r++)
             for (int j = 0; j < C; j++)
-                y[(size_t)t * rows + r] += (double)l->wp[i][r * C + j] * (double)l->x[t * C + j];
+                y[(size_t)t * rows + r] += (double)l->wp[i][r * C + j] *
+                                           (double)l->x[t * C + j];
     return y;
 }
 
@@ -361,7 +368,8 @@ static const struct {
 
 enum { N_LONG = sizeof long_runs / sizeof *long_runs, MOST = 24 };
 
-/* phi of one head's q or k, (m). Returns m. favor is scaled by 2^100 against underflow. */
+/* phi of one head's q or k, (m). Returns m. favor is scaled by 2^100 against
+ * underflow. */
 static int map_one(enum kind kind, double *phi, const double *z, const real *proj)
 {
     double half = 0;
@@ -380,8 +388,8 @@ static int map_one(enum kind kind, double *phi, const double *z, const real *pro
 }
 
 /* One head's o (T, E) by the recurrence; for inline by that of means and covariance. */
-static void recur(enum kind kind, const struct layer *l, double *o, const double *q, const double *k,
-                  const double *v, int h)
+static void recur(enum kind kind, const struct layer *l, double *o, const double *q,
+                  const double *k, const double *v, int h)
 {
     const real *proj = kind == FAVOR ? weights(l, "proj") : NULL;
     double      S[MOST][E] = {{0}}, n[MOST] = {0}, km[E] = {0}, vm[E] = {0};
@@ -399,7 +407,8 @@ static void recur(enum kind kind, const struct layer *l, double *o, const double
             den += fq[i] * n[i];
             for (int j = 0; j < E; j++) {
                 if (kind == INLINE)
-                    S[i][j] = t / (t + 1.0) * (S[i][j] + (fk[i] - km[i]) * (vt[j] - vm[j]) / (t + 1));
+                    S[i][j] = t / (t + 1.0) *
+                              (S[i][j] + (fk[i] - km[i]) * (vt[j] - vm[j]) / (t + 1));
                 else
                     S[i][j] += fk[i] * vt[j];
                 to[j] += fq[i] * S[i][j];
@@ -534,7 +543,8 @@ START_TEST(slopes_of_cornered_maps_match_short_differences)
         double norm = sqrt(inner(l.dx, l.dx, (int)l.n_x) + inner(l.dw, l.dw, (int)l.n_w));
 
         ck_assert_msg(fabs(got - want) <= 2e-6 * norm,
-                      "%s: slope %.9g by the gradient, %.9g by differences", l.entry, got, want);
+                      "%s: slope %.9g by the gradient, %.9g by differences", l.entry,
+                      got, want);
     }
     free(u);
     layer_close(&l);
@@ -560,7 +570,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, long_and_extreme_sequences_follow_the_recurrence, 0, N_LONG);
     tcase_add_loop_test(tc, cornered_maps_stream_as_they_train, 0, N_CORNERED);
     if (sizeof(real) == sizeof(double))
-        tcase_add_loop_test(tc, slopes_of_cornered_maps_match_short_differences, 0, N_CORNERED);
+        tcase_add_loop_test(tc, slopes_of_cornered_maps_match_short_differences, 0,
+                            N_CORNERED);
     suite_add_tcase(s, tc);
     return s;
 }

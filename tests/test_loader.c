@@ -139,8 +139,8 @@ START_TEST(an_id_outside_the_vocabulary_is_refused)
 }
 END_TEST
 
-/* Open these bytes as a shard and read every frame: 0 when that works and gives n ids as they
- * were written, else the error. Wrong ids fail the test. */
+/* Open these bytes as a shard and read every frame: 0 when that works and gives n ids as
+ * they were written, else the error. Wrong ids fail the test. */
 static int read_bytes(const char *dir, const char *bytes, size_t len, struct why *why)
 {
     static uint32_t ids[SHARD_FRAME];
@@ -162,8 +162,8 @@ static int read_bytes(const char *dir, const char *bytes, size_t len, struct why
     return code;
 }
 
-/* Bytes counted from the start of a shard of SHARD_FRAME + 5 ids, or (negative) from its end,
- * which is:  head 4+4 | entry 4+4 | entry 4+4 | count 4, flags 1, magic 4. */
+/* Bytes counted from the start of a shard of SHARD_FRAME + 5 ids, or (negative) from its
+ * end, which is:  head 4+4 | entry 4+4 | entry 4+4 | count 4, flags 1, magic 4. */
 static const struct { long at; unsigned char byte; const char *says; } broken[] = {
     {0, 'X', "frame 0"},            // a frame's magic
     {4, 0x00, "frame 0"},           // no checksum, other sizes
@@ -196,7 +196,8 @@ START_TEST(a_broken_shard_is_refused)
     struct why  why;
     int         code;
 
-    ck_assert(!file_read(write_shard(dir, SHARD_FRAME + 5, 2, 0), 1 << 20, &bytes, &len, &why));
+    ck_assert(!file_read(write_shard(dir, SHARD_FRAME + 5, 2, 0), 1 << 20, &bytes,
+                         &len, &why));
     at = (size_t)(broken[_i].at < 0 ? (long)len + broken[_i].at : broken[_i].at);
     ck_assert_int_ne(bytes[at], (char)broken[_i].byte);
     bytes[at] = (char)broken[_i].byte;
@@ -224,7 +225,8 @@ START_TEST(no_flipped_bit_gives_wrong_ids)
     }
     ck_assert_uint_le(accepted, 1);         // zstd's frame header has one unused bit
     for (size_t n = 0; n < len; n++)
-        ck_assert_msg(read_bytes(dir, bytes, n, &why) == FAIL_INPUT, "%zu of %zu bytes", n, len);
+        ck_assert_msg(read_bytes(dir, bytes, n, &why) == FAIL_INPUT,
+                      "%zu of %zu bytes", n, len);
     free(bytes);
 }
 END_TEST
@@ -345,7 +347,8 @@ START_TEST(the_shortest_text_is_one_window)
 
     open_ok(&s, write_shard(dir, T, 2, 1), 2);
     ck_assert_int_eq(loader_open(&l, &s, 1, B, T, &why), FAIL_INPUT);
-    ck_assert_msg(strstr(why.line, "64 tokens") && strstr(why.line, "needs 65"), "%s", why.line);
+    ck_assert_msg(strstr(why.line, "64 tokens") && strstr(why.line, "needs 65"), "%s",
+                  why.line);
     shard_close(&s);
     for (uint64_t n = T + 1; n < 3 * T; n += 9) {
         open_ok(&s, write_shard(dir, n, 2, 1), 2);
@@ -354,7 +357,8 @@ START_TEST(the_shortest_text_is_one_window)
         for (uint64_t k = 0; k < 20; k++) {
             batch_ok(l, k, &tokens, &targets);
             for (int i = 0; i < B * T; i++)
-                ck_assert(tokens[i] == tokens[i / T * T] + i % T && targets[i] == tokens[i] + 1);
+                ck_assert(tokens[i] == tokens[i / T * T] + i % T &&
+                          targets[i] == tokens[i] + 1);
             ck_assert_uint_lt((uint64_t)targets[B * T - 1], n);
         }
         loader_close(l);
@@ -448,7 +452,8 @@ static Suite *suite(void)
     tcase_add_test(tc, zstd_gives_the_bare_ids);
     tcase_add_test(tc, an_id_that_does_not_fit_is_refused);
     tcase_add_test(tc, an_id_outside_the_vocabulary_is_refused);
-    tcase_add_loop_test(tc, a_broken_shard_is_refused, 0, (int)(sizeof broken / sizeof *broken));
+    tcase_add_loop_test(tc, a_broken_shard_is_refused, 0,
+                        (int)(sizeof broken / sizeof *broken));
     tcase_add_test(tc, no_flipped_bit_gives_wrong_ids);
     tcase_add_test(tc, each_epoch_visits_every_window_once);
     tcase_add_test(tc, a_batch_does_not_depend_on_what_was_asked_before);

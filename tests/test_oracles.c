@@ -10,8 +10,8 @@
 
 static void assert_near(const char *what, double got, double want, double within)
 {
-    ck_assert_msg(fabs(got - want) <= within, "%s is %.7f, not %.7f within %g", what, got, want,
-                  within);
+    ck_assert_msg(fabs(got - want) <= within, "%s is %.7f, not %.7f within %g", what,
+                  got, want, within);
 }
 
 static struct slr spiked(double nu, int L)
@@ -24,22 +24,26 @@ static struct slr largest(int L)
     return (struct slr){SLR_MAX, INFINITY, L, L};
 }
 
-/* ---- closed forms ------------------------------------------------------------------------- */
+/* ---- closed forms ------------------------------------------------------------------ */
 
 static const double nus[] = {1, 2, 5, 10, 20};
 
-/* L, then the risks at each nu: Bayes (beyond L = 2 published with a standard error of 0.0005),
- * linear, best element-wise (0: not given). */
+/* L, then the risks at each nu: Bayes (beyond L = 2 published with a standard error of
+ * 0.0005), linear, best element-wise (0: not given). */
 static const struct {
     int    L;
     double within, bayes[5], linear[5], element[5];
 } table[] = {
-    {2, 6e-6, {.32494, .22480, .08440, .01923, .00121}, {.4, .33333, .22222, .14286, .08333},
+    {2, 6e-6, {.32494, .22480, .08440, .01923, .00121},
+     {.4, .33333, .22222, .14286, .08333},
      {.39797, .32494, .18908, .08440, .01923}},
-    {3, 1.5e-3, {.4808, .3528, .1458, .0353, .0024}, {.54545, .46154, .31579, .20690, .12245},
+    {3, 1.5e-3, {.4808, .3528, .1458, .0353, .0024},
+     {.54545, .46154, .31579, .20690, .12245},
      {.5398, .4445, .2617, .1177, .0270}},
-    {8, 1.5e-3, {.7490, .6174, .3170, .0938, .0075}, {.78873, .71795, .56566, .41791, .27451}, {0}},
-    {16, 1.5e-3, {.8586, .7547, .4483, .1547, .0139}, {.88561, .83916, .72508, .59113, .43165}, {0}},
+    {8, 1.5e-3, {.7490, .6174, .3170, .0938, .0075},
+     {.78873, .71795, .56566, .41791, .27451}, {0}},
+    {16, 1.5e-3, {.8586, .7547, .4483, .1547, .0139},
+     {.88561, .83916, .72508, .59113, .43165}, {0}},
 };
 
 START_TEST(spiked_risks_are_the_published_ones)
@@ -65,7 +69,8 @@ START_TEST(risks_of_the_largest_are_the_published_ones)
         struct slr s = largest(L[i]);
 
         assert_near("linear", slr_linear(&s), linear[i], 6e-6);
-        assert_near("element-wise", slr_elementwise(&s), (L[i] - 1.0) / (2 * L[i] - 1), 1e-9);
+        assert_near("element-wise", slr_elementwise(&s),
+                    (L[i] - 1.0) / (2 * L[i] - 1), 1e-9);
         ck_assert_double_eq(slr_bayes(&s), 0);
     }
 }
@@ -80,7 +85,8 @@ START_TEST(the_largest_of_normals_lies_where_it_should)
 }
 END_TEST
 
-/* Nishimori: E[p_e] = E[sum p_l^2] under the posterior, so softmax there has the Bayes risk. */
+/* Nishimori: E[p_e] = E[sum p_l^2] under the posterior, so softmax there has
+ * the Bayes risk. */
 START_TEST(softmax_at_the_posterior_has_the_bayes_risk)
 {
     static const int L[] = {2, 3, 8, 16};
@@ -103,7 +109,8 @@ START_TEST(two_spiked_tokens_need_one_integral)
         double     sum = 0, h = 0.01;
 
         for (double g = -12; g <= 12; g += h)
-            sum += h * exp(-g * g / 2) / sqrt(2 * M_PI) / (1 + exp(s.nu + sqrt(2 * s.nu) * g));
+            sum += h * exp(-g * g / 2) / sqrt(2 * M_PI) /
+                   (1 + exp(s.nu + sqrt(2 * s.nu) * g));
         assert_near("Bayes", slr_bayes(&s), sum, 1e-8);
         assert_near("element-wise", slr_elementwise(&s), slr_bayes(&half), 1e-8);
     }
@@ -134,7 +141,8 @@ START_TEST(activations_stay_above_the_best_and_the_sigmoid_reaches_it)
     assert_near("sigmoid", slr_family(&s, slr_activation(SLR_SIGMOID)), best, 2e-6);
     assert_near("erf", slr_family(&s, slr_activation(SLR_ERF)), .18915, 1e-5);
     assert_near("relu", slr_family(&s, slr_activation(SLR_RELU)), .21336, 2e-5);
-    assert_near("linear", slr_family(&s, slr_activation(SLR_LINEAR)), slr_linear(&s), 1e-6);
+    assert_near("linear", slr_family(&s, slr_activation(SLR_LINEAR)),
+                slr_linear(&s), 1e-6);
 }
 END_TEST
 
@@ -151,11 +159,12 @@ START_TEST(lengths_that_vary_cost_linear_but_not_softmax)
     assert_near("Bayes", slr_bayes(&mixed), bayes, 1e-12);
     assert_near("softmax", slr_softmax(&mixed, sqrt(5), 1), bayes, 1e-7);
     ck_assert_double_gt(slr_linear(&mixed), linear + 0.01);
-    assert_near("linear", slr_family(&mixed, slr_activation(SLR_LINEAR)), slr_linear(&mixed), 1e-6);
+    assert_near("linear", slr_family(&mixed, slr_activation(SLR_LINEAR)),
+                slr_linear(&mixed), 1e-6);
 }
 END_TEST
 
-/* ---- the learner -------------------------------------------------------------------------- */
+/* ---- the learner ------------------------------------------------------------------- */
 
 enum { D = 16, N = 6, LONG = 4 };
 
@@ -178,7 +187,8 @@ static void batch_free(struct slr_batch *b)
 
 START_TEST(gradients_of_every_predictor_are_differences_of_its_loss)
 {
-    double           h = sizeof(real) == 8 ? 1e-5 : 2e-3, within = sizeof(real) == 8 ? 1e-7 : 4e-3;
+    double           h = sizeof(real) == 8 ? 1e-5 : 2e-3,
+                     within = sizeof(real) == 8 ? 1e-7 : 4e-3;
     struct rng       r = rng_open(5, RNG_TEST, 1);
     struct slr_batch b = batch_of(N, LONG);
     real             k[D], v[D], w[2 * D + 1], g[2 * D + 1] = {0}, none[2 * D + 1] = {0};
@@ -238,7 +248,7 @@ START_TEST(the_risk_at_the_optimum_is_the_oracle)
 }
 END_TEST
 
-/* ---- samples ------------------------------------------------------------------------------ */
+/* ---- samples ----------------------------------------------------------------------- */
 
 START_TEST(normals_are_normal)
 {
@@ -278,8 +288,10 @@ static Suite *suite(void)
     tcase_add_test(tc, the_chosen_score_follows_from_the_bayes_risk);
     tcase_add_test(tc, activations_stay_above_the_best_and_the_sigmoid_reaches_it);
     tcase_add_test(tc, lengths_that_vary_cost_linear_but_not_softmax);
-    tcase_add_loop_test(tc, gradients_of_every_predictor_are_differences_of_its_loss, 0, combinations);
-    tcase_add_loop_test(tc, the_risk_of_order_parameters_is_that_of_samples, 0, combinations);
+    tcase_add_loop_test(tc, gradients_of_every_predictor_are_differences_of_its_loss, 0,
+                        combinations);
+    tcase_add_loop_test(tc, the_risk_of_order_parameters_is_that_of_samples, 0,
+                        combinations);
     tcase_add_test(tc, the_risk_at_the_optimum_is_the_oracle);
     tcase_add_test(tc, normals_are_normal);
     suite_add_tcase(s, tc);

@@ -86,8 +86,9 @@ static void rotate_all(double *z, int T, int heads, int e)
 static struct naive naive_open(const struct layer *l, int b)
 {
     const struct mixer_cfg *c = &l->cfg;
-    struct naive            n = {c->H, c->Hk, c->C / c->H, c->C, l->T, project(l, "wq", b),
-                                 project(l, "wk", b), project(l, "wv", b)};
+    struct naive            n = {c->H, c->Hk, c->C / c->H, c->C, l->T,
+                                 project(l, "wq", b), project(l, "wk", b),
+                                 project(l, "wv", b)};
 
     if (!strcmp(c->position->name, "rope")) {
         rotate_all(n.q, n.T, n.H, n.e);

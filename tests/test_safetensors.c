@@ -12,8 +12,8 @@ static const char *new_path(char *buf, size_t cap)
     return path_join(buf, cap, rig_tmp(), "x.safetensors");
 }
 
-/* A file of this header and len bytes of data, each its own index. claim: the header's length
- * as written; -1: the true one. */
+/* A file of this header and len bytes of data, each its own index. claim: the header's
+ * length as written; -1: the true one. */
 static void put(const char *path, const char *header, long long claim, size_t len)
 {
     uint64_t n = claim < 0 ? strlen(header) : (uint64_t)claim;
@@ -96,23 +96,28 @@ START_TEST(tensors_may_lie_in_another_order_than_listed)
 }
 END_TEST
 
-#define T(name, type, shape, from, to)                                                            \
-    "\"" name "\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":[" from "," to "]}"
+#define T(name, type, shape, from, to)                                           \
+    "\"" name "\":{\"dtype\":\"" type "\",\"shape\":" shape                      \
+    ",\"data_offsets\":[" from "," to "]}"
 #define X16 "xxxxxxxxxxxxxxxx"
 
-/* Header, the length it claims (-1: the true one), bytes of data after it, words of the error. */
-static const struct { const char *header; long long claim; size_t len; const char *words; }
-broken[] = {
+/* Header, the length it claims (-1: the true one), bytes of data after it,
+ * words of the error. */
+static const struct {
+    const char *header; long long claim; size_t len; const char *words;
+} broken[] = {
     {"{}", 3, 0, "longer than the file"},
     {"{}", INT64_MAX, 0, "longer than the file"},
     {"{}", 1, 0, "damaged header"},
     {"{} x", -1, 0, "damaged header"},
     {"[]", -1, 0, "not an object"},
     {"{\"a\":1}", -1, 0, "not exactly"},
-    {"{" T("a", "F32", "[1]", "0", "4") "," T("a", "F32", "[1]", "4", "8") "}", -1, 8, "duplicate"},
+    {"{" T("a", "F32", "[1]", "0", "4") "," T("a", "F32", "[1]", "4", "8") "}", -1, 8,
+     "duplicate"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", -1, 4,
      "not exactly"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", -1, 4, "data_offsets"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"offsets\":[0,4]}}", -1, 4,
+     "data_offsets"},
     {"{" T("a", "F16", "[1]", "0", "2") "}", -1, 2, "dtype"},
     {"{\"a\":{\"dtype\":32,\"shape\":[1],\"data_offsets\":[0,4]}}", -1, 4, "dtype"},
     {"{" T("a", "F32", "[-1]", "0", "4") "}", -1, 4, "not a size"},
@@ -134,11 +139,13 @@ broken[] = {
      "gap before tensor b"},
     {"{" T("a", "F32", "[2]", "0", "8") "," T("b", "F32", "[2]", "4", "12") "}", -1, 12,
      "overlap before tensor b"},
-    {"{" T("a", "F32", "[1]", "0", "4") "," T("b", "F32", "[1]", "0", "4") "}", -1, 4, "overlap"},
+    {"{" T("a", "F32", "[1]", "0", "4") "," T("b", "F32", "[1]", "0", "4") "}", -1, 4,
+     "overlap"},
     {"{" T("a", "F32", "[1]", "0", "4") "}", -1, 5, "1 bytes after the last tensor"},
     {"{}", -1, 1, "1 bytes after"},
     {"{" T("a\\u001b", "F32", "[1]", "0", "4") "}", -1, 4, "control characters"},
-    {"{" T(X16 X16 X16 X16 X16 X16 X16 X16, "F32", "[1]", "0", "4") "}", -1, 4, "too long"},
+    {"{" T(X16 X16 X16 X16 X16 X16 X16 X16, "F32", "[1]", "0", "4") "}", -1, 4,
+     "too long"},
     {"{\"__metadata__\":{\"a\":1}}", -1, 0, "more than text"},
     {"{\"__metadata__\":[]}", -1, 0, "not an object"},
 };
@@ -172,7 +179,8 @@ START_TEST(a_file_cut_short_anywhere_is_refused)
     ck_assert(!file_read(path, 1 << 20, &bytes, &len, &why));
     for (size_t n = 0; n < len; n++) {
         ck_assert(!file_write(path, bytes, n, &why));
-        ck_assert_msg(safetensors_open(&s, path, &why) == FAIL_INPUT, "%zu of %zu", n, len);
+        ck_assert_msg(safetensors_open(&s, path, &why) == FAIL_INPUT,
+                      "%zu of %zu", n, len);
     }
     free(bytes);
 }
@@ -215,7 +223,8 @@ START_TEST(a_full_disk_is_noticed)
 
     ck_assert_int_eq(safetensors_write("/dev/full", &t, 1, NULL, 0, &why), FAIL_WRITE);
     ck_assert_int_eq(safetensors_write("/dev/full", NULL, 0, NULL, 0, &why), FAIL_WRITE);
-    ck_assert_int_eq(safetensors_write("no/such/dir/x", &t, 1, NULL, 0, &why), FAIL_WRITE);
+    ck_assert_int_eq(safetensors_write("no/such/dir/x", &t, 1, NULL, 0, &why),
+                     FAIL_WRITE);
 }
 END_TEST
 

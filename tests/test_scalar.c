@@ -342,7 +342,8 @@ static struct slopes backward(const struct problem *p, const real *d_o)
 {
     size_t n = rows(p) * p->c.ld_o;
     real  *o = rig_reals(n), *du = layer_copy(d_o, n);
-    real  *kept = rig_reals(scalar_kept(&p->c)), *scratch = rig_reals(scalar_scratch(&p->c));
+    real  *kept = rig_reals(scalar_kept(&p->c)),
+          *scratch = rig_reals(scalar_scratch(&p->c));
     struct slopes s;
 
     for (int i = 0; i < N_INPUTS; i++) {
@@ -403,8 +404,8 @@ static void check_slope(struct problem *p, const struct slopes *s, int i, const 
     double  want = (loss_along(p, i, u, h, d_o) - loss_along(p, i, u, -h, d_o)) / (2 * h);
 
     ck_assert_msg(fabs(got - want) <= limit * norm,
-                  "%s: slope along %s is %.9g, differences %.9g", p->mode->name, inputs[i],
-                  got, want);
+                  "%s: slope along %s is %.9g, differences %.9g", p->mode->name,
+                  inputs[i], got, want);
     free(u);
 }
 
@@ -575,7 +576,8 @@ static void project(const struct layer *l, const char *name, int first, int n, i
     }
 }
 
-/* Head h of retention at token t: sum_s a^(t-s) (q_t . k_s) v_s / sqrt(e), normed, gated. */
+/* Head h of retention at token t: sum_s a^(t-s) (q_t . k_s) v_s / sqrt(e),
+ * normed, gated. */
 static void retain(const struct layer *l, int h, int t, double *z)
 {
     enum { E = 12 };

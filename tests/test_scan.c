@@ -1,4 +1,5 @@
-/* What must hold for the elementwise recurrences alone: scan, qlstm, rglru, mingru, s6. */
+/* What must hold for the elementwise recurrences alone: scan, qlstm, rglru,
+ * mingru, s6. */
 #include "tests/layer.h"
 #include "tests/rig.h"
 #include "tests/systems.h"
@@ -239,7 +240,8 @@ START_TEST(a_negative_power_forgets_nothing_and_has_no_gradient)
 END_TEST
 
 /* Ten tokens fill the state. Then f = 1 and i = 0, and one token repeated: once the
- * convolution holds nothing else, outputs are constant, and not those of an empty state. */
+ * convolution holds nothing else, outputs are constant, and not those of
+ * an empty state. */
 START_TEST(a_qlstm_that_neither_forgets_nor_writes_is_frozen)
 {
     static const int seq[] = {0};

@@ -88,8 +88,8 @@ START_TEST(a_prompt_in_one_piece_is_its_tokens_one_by_one)
         ck_assert_int_eq(whole.pos[0], single.pos[0]);
         double error = rig_error_real(whole.logits, single.logits, VOCAB);
 
-        ck_assert_msg(error <= rig_tolerance(), "%s: %g after %ld tokens", stack_name(_i), error,
-                      n + 1);
+        ck_assert_msg(error <= rig_tolerance(), "%s: %g after %ld tokens",
+                      stack_name(_i), error, n + 1);
     }
     session_close(&whole);
     session_close(&single);
@@ -149,8 +149,9 @@ static void compare_sequences(const struct model *m, int more, const char *name)
             session_extend(&one, tokens + PROMPT + t * S + i);
         double error = rig_error_real(all.logits + i * VOCAB, one.logits, VOCAB);
 
-        ck_assert_msg(error <= rig_tolerance(), "%s: sequence %d is off by %g after %d tokens",
-                      name, i, error, more);
+        ck_assert_msg(error <= rig_tolerance(),
+                      "%s: sequence %d is off by %g after %d tokens", name, i,
+                      error, more);
     }
     session_close(&all);
     session_close(&one);
@@ -259,8 +260,8 @@ START_TEST(scores_add_up_for_any_batch)
         uint64_t        counted = 0;
 
         ck_assert_int_eq(pass_open(&p, &m, B, CONTEXT, false, &why), 0);
-        ck_assert_int_eq(score_run(&m, &p, B, EOS, next_portion, &from, 0, tell, &told, &s,
-                                   &why), 0);
+        ck_assert_int_eq(score_run(&m, &p, B, EOS, next_portion, &from, 0, tell,
+                                   &told, &s, &why), 0);
         for (int i = 0; i < SCORE_BUCKETS; i++)
             buckets += s.bucket_nats[i], counted += s.bucket_tokens[i];
         ck_assert_uint_eq(s.tokens, TEXT);
@@ -271,10 +272,10 @@ START_TEST(scores_add_up_for_any_batch)
         ck_assert_double_eq_tol(s.nats, want, 1e-4 * want);
         ck_assert_double_eq_tol(told.nats, s.nats, 1e-9 * want);
         ck_assert_double_eq_tol(buckets, s.nats, 1e-9 * want);
-        ck_assert_uint_eq(s.bucket_tokens[0], 6);           // position 0 of every window
-        ck_assert_uint_eq(s.bucket_tokens[1], 12);          // 1 and 2
-        ck_assert_uint_eq(s.bucket_tokens[2], 24);          // 3 .. 6
-        ck_assert_uint_eq(s.bucket_tokens[3], 40);          // 7 .. 14, not in the last window
+        ck_assert_uint_eq(s.bucket_tokens[0], 6);   // position 0 of every window
+        ck_assert_uint_eq(s.bucket_tokens[1], 12);  // 1 and 2
+        ck_assert_uint_eq(s.bucket_tokens[2], 24);  // 3 .. 6
+        ck_assert_uint_eq(s.bucket_tokens[3], 40);  // 7 .. 14, not in the last window
         pass_close(&p);
     }
     model_close(&m);
@@ -293,23 +294,27 @@ START_TEST(scoring_stops_at_max_tokens_and_at_what_fails)
     small_model(&m, "softmax");
     random_tokens(tokens, TEXT);
     ck_assert_int_eq(pass_open(&p, &m, 2, CONTEXT, false, &why), 0);
-    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 60, NULL, NULL, &s, &why), 0);
+    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 60, NULL, NULL, &s,
+                               &why), 0);
     ck_assert_uint_eq(s.tokens, 60);
     ck_assert_int_eq(from.at, 60);
 
     from.fails_at = 70;
-    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 0, NULL, NULL, &s, &why),
+    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 0, NULL, NULL,
+                               &s, &why),
                      FAIL_INPUT);
     ck_assert_str_eq(why.line, "no more");
 
     from = (struct portions){.tokens = tokens, .n = TEXT, .fails_at = -1};
     tokens[50] = VOCAB;
-    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 0, NULL, NULL, &s, &why),
+    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 0, NULL, NULL,
+                               &s, &why),
                      FAIL_INPUT);
     ck_assert_ptr_nonnull(strstr(why.line, "token 61"));
 
     from = (struct portions){.tokens = tokens, .n = 0, .fails_at = -1};
-    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 0, NULL, NULL, &s, &why), 0);
+    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 0, NULL, NULL, &s,
+                               &why), 0);
     ck_assert_uint_eq(s.tokens, 0);
     pass_close(&p);
     model_close(&m);
@@ -336,7 +341,8 @@ START_TEST(a_cursor_reads_a_shard_from_end_to_end)
     ck_assert_msg(shard_finish(w, &n, &why) == 0, "%s", why.line);
     ck_assert_msg(shard_open(&s, path, 2, &why) == 0, "%s", why.line);
     c = (struct shard_cursor){.shard = &s};
-    while ((more = shard_cursor_next(&c, got + at, N - at < 5000 ? N - at : 5000, &why)) > 0)
+    while ((more = shard_cursor_next(&c, got + at, N - at < 5000 ? N - at : 5000,
+                                     &why)) > 0)
         at += more;
     ck_assert_int_eq(more, 0);
     ck_assert_int_eq(at, N);

@@ -314,7 +314,8 @@ START_TEST(half_turns_compute_parity_at_any_length)
     real               *x = tokens(bit, T);
     int                 ones = 0;
 
-    encoding_open(&e, "srope(base=1,act=none,gate=0)", FORWARD, T, (double[]){pi, pi, pi, pi});
+    encoding_open(&e, "srope(base=1,act=none,gate=0)", FORWARD, T,
+                  (double[]){pi, pi, pi, pi});
     e.cfg.position->forward(&e.ctx, x);
     for (int t = 0; t < T; t++) {
         ones += bit[t];

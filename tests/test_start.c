@@ -36,7 +36,8 @@ static void must(const char *line, const char *words)
 {
     const struct ran *r = train(line);
 
-    ck_assert_msg(r->code == 0 && strstr(r->err, words), "%s: exit %d: %s", line, r->code, r->err);
+    ck_assert_msg(r->code == 0 && strstr(r->err, words), "%s: exit %d: %s", line,
+                  r->code, r->err);
 }
 
 /* A text, and the run that the others begin with. */
@@ -51,8 +52,8 @@ static void need_run(void)
     for (unsigned i = 0, x = 7, n = 0; n < sizeof text - 10; i++, x = x * 1103 + 12345)
         n += (unsigned)sprintf(text + n, "%s", words[i % 7 == 6 ? 5 : x / 64 % 5]);
     docs_put_text(at("text.txt"), text);
-    must("train %text.txt --out %first layers=2 width=16 heads=2 context=32 batch=2 threads=1 "
-         "vocab=270 steps=3", "first: 3 steps");
+    must("train %text.txt --out %first layers=2 width=16 heads=2 context=32 batch=2 "
+         "threads=1 vocab=270 steps=3", "first: 3 steps");
 }
 
 static void load(struct model *m, const char *run)
@@ -70,20 +71,22 @@ START_TEST(parameters_of_the_same_name_and_shape_are_kept)
     int          kept = 0;
 
     need_run();
-    must("train %text.txt --from %first --arch gla(dk=8)/mlstm --out %kept threads=1 steps=1 "
-         "lr=1e-9 warmup=0", "kept 18 of 31 tensors");
+    must("train %text.txt --from %first --arch gla(dk=8)/mlstm --out %kept "
+         "threads=1 steps=1 lr=1e-9 warmup=0", "kept 18 of 31 tensors");
     load(&a, "first");
     load(&b, "kept");
     ck_assert(b.cfg.width == 16 && b.cfg.vocab == a.cfg.vocab && b.cfg.context == 32);
     for (int i = 0, found; i < b.n_param; i++) {
-        for (found = 0; found < a.n_param && strcmp(a.param[found].name, b.param[i].name); found++)
+        for (found = 0; found < a.n_param && strcmp(a.param[found].name, b.param[i].name);
+             found++)
             ;
         size_t n = param_size(&b.param[i].is);
 
         if (found == a.n_param || n != param_size(&a.param[found].is))
             continue;                       // mlstm's q and k have half the rows
         for (size_t j = 0; j < n; j++)
-            if (fabs((double)(b.w[b.param[i].at + j] - a.w[a.param[found].at + j])) > 1e-6)
+            if (fabs((double)(b.w[b.param[i].at + j] -
+                              a.w[a.param[found].at + j])) > 1e-6)
                 ck_abort_msg("%s was not kept", b.param[i].name);
         kept++;
     }
@@ -95,14 +98,15 @@ END_TEST
 START_TEST(what_is_kept_and_what_is_new_is_told_once_each)
 {
     need_run();
-    const struct ran *r = train("train %text.txt --from %first --arch luna --out %told threads=1 "
-                                "steps=1");
+    const struct ran *r = train("train %text.txt --from %first --arch luna --out %told "
+                                "threads=1 steps=1");
 
     ck_assert_msg(r->code == 0, "%s", r->err);
-    ck_assert_msg(strstr(r->err, ": embed norm1 mixer.wq mixer.wk mixer.wv mixer.wo norm2 mlp.wg "
-                         "mlp.wu mlp.wd norm\n") != NULL, "%s", r->err);
-    ck_assert_msg(strstr(r->err, "initialised anew: mixer.fw mixer.fb mixer.f1 mixer.f1b mixer.f2 "
-                         "mixer.f2b\n") != NULL, "%s", r->err);
+    ck_assert_msg(strstr(r->err, ": embed norm1 mixer.wq mixer.wk mixer.wv mixer.wo "
+                                 "norm2 mlp.wg mlp.wu mlp.wd norm\n") != NULL,
+                  "%s", r->err);
+    ck_assert_msg(strstr(r->err, "initialised anew: mixer.fw mixer.fb mixer.f1 "
+                                 "mixer.f1b mixer.f2 mixer.f2b\n") != NULL, "%s", r->err);
 }
 END_TEST
 
@@ -133,7 +137,8 @@ END_TEST
 START_TEST(without_an_arch_a_run_goes_on_with_other_text)
 {
     need_run();
-    must("train %first/data --from %first --out %more threads=1 steps=1", "kept 20 of 20 tensors");
+    must("train %first/data --from %first --out %more threads=1 steps=1",
+         "kept 20 of 20 tensors");
     must("train --resume %more --steps 2", "more: 2 steps");
 }
 END_TEST

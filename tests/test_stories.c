@@ -1,5 +1,5 @@
-/* The story grammar: what it writes it reads, with the same bits; what it did not write it
- * refuses, and says where and why. */
+/* The story grammar: what it writes it reads, with the same bits; what it did not write
+ * it refuses, and says where and why. */
 #include "data/stories.h"
 #include "data/story_grammar.h"
 #include "tests/rig.h"
@@ -15,18 +15,20 @@ int stories_main(int argc, char **argv);
 
 /* A story of the grammar, with a fact of each sort. */
 static const char kite[] =
-    "A long time ago, there lived an elephant called Ned, who lived all alone at the end of the "
-    "lane. He was quite playful and adored dumplings. His oldest friend was Leo, a gentle fox "
-    "who liked nothing better than raisins.\n"
-    "Ned owned an enormous kite, and nobody else had one like it. One foggy afternoon, Ned and "
-    "Leo made their way to the willow to have a picnic. Ned laid the enormous kite in a flower "
-    "bed so that it would stay dry. When they had had enough, they marched to the orchard. They "
-    "ate boiled eggs, though Ned would rather have had dumplings.\n"
-    "When it grew dark, Ned looked for the enormous kite, but it was gone. \"Oh dear, my kite is "
-    "gone!\" groaned Ned. So they looked in the orchard, but it was not there. All at once Leo "
-    "remembered. \"You left it under the willow, in a flower bed!\" he murmured. They trotted "
-    "back to the willow, looked in a flower bed, and there was the enormous kite. Ned was so "
-    "happy that he made Leo a whole basket of raisins.\n"
+    "A long time ago, there lived an elephant called Ned, who lived all alone at the "
+    "end of the lane. He was quite playful and adored dumplings. His oldest friend was "
+    "Leo, a gentle fox who liked nothing better than raisins.\n"
+    "Ned owned an enormous kite, and nobody else had one like it. "
+    "One foggy afternoon, Ned and Leo made their way to the willow to have a picnic. "
+    "Ned laid the enormous kite in a flower bed so that it would stay dry. When they had "
+    "had enough, they marched to the orchard. They ate boiled eggs, though Ned would "
+    "rather have had dumplings.\n"
+    "When it grew dark, Ned looked for the enormous kite, but it was gone. \"Oh dear, "
+    "my kite is gone!\" groaned Ned. So they looked in the orchard, "
+    "but it was not there. All at once Leo remembered. \"You left it under the willow, "
+    "in a flower bed!\" he murmured. They trotted back to the willow, looked in a flower "
+    "bed, and there was the enormous kite. Ned was so happy that he made Leo a whole "
+    "basket of raisins.\n"
     "Who had the enormous kite now? Ned had it. The end.";
 
 /* The story with the first `old` replaced. */
@@ -73,7 +75,8 @@ START_TEST(every_choice_always_has_an_alternative)
             ck_assert_int_gt(p[i + a].n, 0);
             open += p[p[i + a].to].op != NEED;
         }
-        ck_assert_msg(p[i].op != CHOICE || open, "the choice at node %d may be closed", i);
+        ck_assert_msg(p[i].op != CHOICE || open,
+                      "the choice at node %d may be closed", i);
     }
     ck_assert_int_gt(choices, 300);
     ck_assert_int_gt(ends, 60);
@@ -109,8 +112,8 @@ START_TEST(reading_gives_the_bits_of_writing)
     for (uint64_t n = 0; n < 2500; n++) {
         size_t len = nth((uint64_t)_i * 1000003, n, text, &wrote);
 
-        ck_assert_msg(story_check(text, len, &read, &fault), "story %d, byte %zu: %s", (int)n,
-                      fault.at, fault.what);
+        ck_assert_msg(story_check(text, len, &read, &fault),
+                      "story %d, byte %zu: %s", (int)n, fault.at, fault.what);
         ck_assert_double_eq(read, wrote);
         text[len] = '\n';
         ck_assert(stories_floor(text, len + 1, &read));
@@ -177,9 +180,10 @@ END_TEST
 
 START_TEST(stories_are_tidy_english)
 {
-    static const char *const wrong[] = {"  ", " \n", " .", " ,", "..", "{", "}", "[", "]", "(",
-        ")", "<", ">", "|", "`", " a a", " a e", " a i", " a o", " a u", " an b", " an s",
-        "\n\n", ".\"\"", " the the "};
+    static const char *const wrong[] = {
+        "  ", " \n", " .", " ,", "..", "{", "}", "[", "]", "(", ")", "<", ">", "|", "`",
+        " a a", " a e", " a i", " a o", " a u", " an b", " an s", "\n\n", ".\"\"",
+        " the the "};
     char   text[STORY_MAX + 1];
     double bits, sum = 0, sum_bits = 0;
 
@@ -246,7 +250,8 @@ START_TEST(frequencies_are_as_the_bits_say)
     double share = 1 / (1 + exp2(bits[1] - bits[0])), all = count[0] + count[1];
 
     ck_assert_double_gt(all, 300);
-    ck_assert_double_lt(fabs(count[1] - share * all), 4 * sqrt(all * share * (1 - share)));
+    ck_assert_double_lt(fabs(count[1] - share * all),
+                        4 * sqrt(all * share * (1 - share)));
     free(other);
 }
 END_TEST
@@ -294,8 +299,8 @@ START_TEST(a_broken_story_is_refused_with_its_reason)
     ck_assert(!story_check(text, strlen(text), &bits, &fault));
     ck_assert(!stories_floor(text, strlen(text), &bits));
     ck_assert_msg(fault.fact == broken[_i].fact && strstr(fault.what, broken[_i].what),
-                  "'%s' for '%s': byte %zu, %s: %s", broken[_i].new, broken[_i].old, fault.at,
-                  fault.fact ? "fact" : "form", fault.what);
+                  "'%s' for '%s': byte %zu, %s: %s", broken[_i].new, broken[_i].old,
+                  fault.at, fault.fact ? "fact" : "form", fault.what);
     ck_assert_msg(fault.at >= edit && fault.at < edit + strlen(broken[_i].new) + 40,
                   "'%s' at %zu, said to be at %zu", broken[_i].new, edit, fault.at);
     free(text);
@@ -308,7 +313,8 @@ START_TEST(a_story_cut_anywhere_is_refused)
     double             bits;
 
     for (size_t len = 0; len < strlen(kite); len++) {
-        ck_assert_msg(!story_check(kite, len, &bits, &fault), "accepted: %.*s", (int)len, kite);
+        ck_assert_msg(!story_check(kite, len, &bits, &fault), "accepted: %.*s",
+                      (int)len, kite);
         ck_assert(!fault.fact);
     }
     ck_assert(story_check(kite, strlen(kite), &bits, &fault));
@@ -336,8 +342,8 @@ END_TEST
 
 /* ---- the verb ---- */
 
-/* Run it with these words (a file name F below dir where they say F); returns the exit code,
- * and what it printed on stdout and stderr in dir/out. */
+/* Run it with these words (a file name F below dir where they say F); returns the exit
+ * code, and what it printed on stdout and stderr in dir/out. */
 static int run(const char *dir, const char *words)
 {
     char  copy[256], path[512], *argv[12] = {"stories"};
@@ -402,7 +408,8 @@ START_TEST(the_verb_says_which_texts_break)
     const char *dir = rig_tmp();
     char        all[4 * sizeof kite], *lie = edited("of raisins", "of plums");
 
-    snprintf(all, sizeof all, "%s\n<|endoftext|>\n%s\n<|endoftext|>\nNonsense.\n", kite, lie);
+    snprintf(all, sizeof all, "%s\n<|endoftext|>\n%s\n<|endoftext|>\nNonsense.\n",
+             kite, lie);
     put(dir, "a.txt", all);
     ck_assert_int_eq(run(dir, "--check a.txt"), 0);
     ck_assert_msg(strstr(printed(dir), "a.txt: text 2 breaks at byte") &&
@@ -434,7 +441,8 @@ START_TEST(a_wrong_turn_gets_a_clear_line)
     put(dir, "empty.txt", "");
     int code = run(dir, wrong_turns[_i].words);
 
-    ck_assert_msg(code == wrong_turns[_i].code && strstr(printed(dir), wrong_turns[_i].says),
+    ck_assert_msg(code == wrong_turns[_i].code &&
+                  strstr(printed(dir), wrong_turns[_i].says),
                   "%s: exit %d, %s", wrong_turns[_i].words, code, printed(dir));
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* Every mixer with a finite state is the dynamical system it says, and tells its |L| truly. The
- * outputs of the elementwise ones are held to theirs in test_scan. */
+/* Every mixer with a finite state is the dynamical system it says, and tells its |L|
+ * truly. The outputs of the elementwise ones are held to theirs in test_scan. */
 #include "tests/memories.h"
 #include "tests/rig.h"
 #include "tests/systems.h"
@@ -11,11 +11,12 @@
 enum { HEADS = 2 };
 
 static const char *const entries[] = {
-    "linear", "linear(feature=relu)", "linear(feature=hedgehog)", "linear(feature=id,normalise=0)",
-    "luna(m=5,channels=3,hidden=9)", "luna(m=3,channels=2,hidden=7,shared=0)", "normattn",
-    "normattn(eta=exp)+none", "inline(local=0)", "inline(local=0,feature=elu1)", "retention",
-    "retention+none", "gla", "gla(conv=4)", "metala", "mlstm", "mlstm(norm=rms)",
-    "ssd", "ssd(expand=1,state=5)", "deltanet", "deltanet(neg_eig=1)",
+    "linear", "linear(feature=relu)", "linear(feature=hedgehog)",
+    "linear(feature=id,normalise=0)", "luna(m=5,channels=3,hidden=9)",
+    "luna(m=3,channels=2,hidden=7,shared=0)", "normattn",
+    "normattn(eta=exp)+none", "inline(local=0)", "inline(local=0,feature=elu1)",
+    "retention", "retention+none", "gla", "gla(conv=4)", "metala", "mlstm",
+    "mlstm(norm=rms)", "ssd", "ssd(expand=1,state=5)", "deltanet", "deltanet(neg_eig=1)",
 };
 enum { N_ENTRIES = sizeof entries / sizeof *entries };
 
@@ -41,8 +42,8 @@ static void assert_range(struct layer *l, const struct range *want, int heads)
     for (int h = 0; h < heads; h++)
         ck_assert_msg(fabs(got[h].lo - want[h].lo) <= rig_tolerance() * want[h].hi &&
                       fabs(got[h].hi - want[h].hi) <= rig_tolerance() * want[h].hi,
-                      "%s, head %d: %g to %g, not %g to %g", l->entry, h, got[h].lo, got[h].hi,
-                      want[h].lo, want[h].hi);
+                      "%s, head %d: %g to %g, not %g to %g", l->entry, h, got[h].lo,
+                      got[h].hi, want[h].lo, want[h].hi);
 }
 
 /* Normalisation alone may grow a state; nothing else does. */
@@ -54,8 +55,8 @@ static void assert_bounded(const struct layer *l, const struct range *r, int hea
     for (int i = 0; i < 3; i++)
         bounded &= strcmp(l->cfg.mixer->name, free_rows[i]) != 0;
     for (int h = 0; h < heads; h++)
-        ck_assert_msg(r[h].lo >= 0 && (!bounded || r[h].hi <= 1), "%s: %g to %g", l->entry,
-                      r[h].lo, r[h].hi);
+        ck_assert_msg(r[h].lo >= 0 && (!bounded || r[h].hi <= 1), "%s: %g to %g",
+                      l->entry, r[h].lo, r[h].hi);
 }
 
 START_TEST(a_memory_is_the_dynamical_system_it_says)
@@ -71,8 +72,8 @@ START_TEST(a_memory_is_the_dynamical_system_it_says)
         double *v = memory_run(&s, &l);
         double *y = system_product(&l, "wo", 0, l.cfg.C, s.H * s.P, v, NULL);
 
-        ck_assert_msg(rig_error(l.y, y, l.n_x) <= rig_tolerance(), "%s, T = %d: error %.3g",
-                      l.entry, l.T, rig_error(l.y, y, l.n_x));
+        ck_assert_msg(rig_error(l.y, y, l.n_x) <= rig_tolerance(),
+                      "%s, T = %d: error %.3g", l.entry, l.T, rig_error(l.y, y, l.n_x));
         free(v), free(y);
         memory_close(&s);
         layer_close(&l);
@@ -115,8 +116,8 @@ START_TEST(a_scan_tells_how_fast_it_forgets)
 }
 END_TEST
 
-/* favor's features are held in another scale, which must cancel: with all tokens alike, the sum of
- * t weights grows to t + 1. */
+/* favor's features are held in another scale, which must cancel: with all tokens alike,
+ * the sum of t weights grows to t + 1. */
 START_TEST(the_scale_of_favor_cancels_in_its_ratios)
 {
     struct range want[HEADS] = {{1 / 2.0, 49 / 50.0}, {1 / 2.0, 49 / 50.0}};

@@ -1,4 +1,5 @@
-/* What must hold for linear attention with a decay per channel, and for gla and metala on it. */
+/* What must hold for linear attention with a decay per channel, and for gla
+ * and metala on it. */
 #include "tests/layer.h"
 #include "tests/rig.h"
 
@@ -11,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the core beside its definition in double ------------------------------------------- */
+/* ---- the core beside its definition in double -------------------------------------- */
 
-/* Inputs, results and gradients of the core, and the same by the recurrence. One row a token, heads
- * next to each other, no gaps. */
+/* Inputs, results and gradients of the core, and the same by the recurrence. One row
+ * a token, heads next to each other, no gaps. */
 struct core {
     struct vector c;
     size_t  nk, nv;                     // elements of q, k, g and of v, o
@@ -28,15 +29,17 @@ static void core_open(struct core *t, int T, int H, int dk, int dv)
     size_t     nk = (size_t)2 * T * H * dk, nv = (size_t)2 * T * H * dv;
 
     *t = (struct core){.nk = nk, .nv = nv};
-    t->q = rig_reals(nk), t->k = rig_reals(nk), t->g = rig_reals(nk), t->v = rig_reals(nv);
-    t->dq = rig_reals(nk), t->dk = rig_reals(nk), t->dg = rig_reals(nk), t->dv = rig_reals(nv);
+    t->q = rig_reals(nk), t->k = rig_reals(nk), t->g = rig_reals(nk),
+        t->v = rig_reals(nv);
+    t->dq = rig_reals(nk), t->dk = rig_reals(nk), t->dg = rig_reals(nk),
+        t->dv = rig_reals(nv);
     t->o = rig_reals(nv), t->d_o = rig_reals(nv);
     rig_normal(&r, t->q, nk);
     rig_normal(&r, t->k, nk);
     rig_normal(&r, t->v, nv);
     rig_normal(&r, t->d_o, nv);
-    t->c = (struct vector){.B = 2, .T = T, .H = H, .dk = dk, .dv = dv, .q = t->q, .k = t->k,
-                           .v = t->v, .g = t->g, .scale = 1 / (real)sqrt(dk)};
+    t->c = (struct vector){.B = 2, .T = T, .H = H, .dk = dk, .dv = dv, .q = t->q,
+                           .k = t->k, .v = t->v, .g = t->g, .scale = 1 / (real)sqrt(dk)};
     t->c.ld_q = t->c.ld_k = t->c.ld_g = (size_t)H * dk;
     t->c.ld_v = t->c.ld_o = (size_t)H * dv;
     t->kept = rig_reals(vector_kept(&t->c));
@@ -50,7 +53,8 @@ static void core_close(struct core *t)
 {
     free(t->q), free(t->k), free(t->g), free(t->v), free(t->o), free(t->d_o);
     free(t->dq), free(t->dk), free(t->dg), free(t->dv), free(t->kept), free(t->scratch);
-    free(t->want_o), free(t->want_dq), free(t->want_dk), free(t->want_dg), free(t->want_dv);
+    free(t->want_o), free(t->want_dq), free(t->want_dk), free(t->want_dg),
+        free(t->want_dv);
 }
 
 static void core_run(struct core *t)
@@ -74,7 +78,8 @@ static void define_head(struct core *t, size_t row, int h, double *S, double *G)
         size_t K = ((row + x) * t->c.H + h) * dk, V = ((row + x) * t->c.H + h) * dv;
 
         for (int i = 0; i < n; i++) {
-            S[n + i] = exp(t->g[K + i / dv]) * S[i] + (double)t->k[K + i / dv] * t->v[V + i % dv];
+            S[n + i] = exp(t->g[K + i / dv]) * S[i] +
+                       (double)t->k[K + i / dv] * t->v[V + i % dv];
             t->want_o[V + i % dv] += scale * t->q[K + i / dv] * S[n + i];
         }
     }
@@ -107,12 +112,14 @@ static void core_define(struct core *t)
 }
 
 /* Closer than golden vectors must be: digits that a form loses show here. */
-static void assert_digits(const char *what, const char *of, const real *a, const double *b,
-                          size_t n)
+static void assert_digits(const char *what, const char *of, const real *a,
+                          const double *b, size_t n)
 {
-    double limit = sizeof(real) == sizeof(double) ? 1e-12 : 5e-6, error = rig_error(a, b, n);
+    double limit = sizeof(real) == sizeof(double) ? 1e-12 : 5e-6,
+           error = rig_error(a, b, n);
 
-    ck_assert_msg(error <= limit, "%s: %s: error %.3g, limit %.1g", what, of, error, limit);
+    ck_assert_msg(error <= limit, "%s: %s: error %.3g, limit %.1g", what, of,
+                  error, limit);
 }
 
 static void core_assert(struct core *t, const char *what)
@@ -126,8 +133,8 @@ static void core_assert(struct core *t, const char *what)
     assert_digits(what, "dg", t->dg, t->want_dg, t->nk);
 }
 
-/* Decays as they can occur. Each draws from `level`, for a token and channel, or, with `run`, for
- * that many tokens of a channel. */
+/* Decays as they can occur. Each draws from `level`, for a token and channel, or, with
+ * `run`, for that many tokens of a channel. */
 static const struct {
     const char *what;
     double      level[8];
@@ -152,13 +159,15 @@ static void draw_decays(struct core *t, int kind)
     for (size_t i = 0; i < t->nk; i++) {
         bool again = kinds[kind].run && i / ld % kinds[kind].run;
 
-        t->g[i] = again ? t->g[i - ld] : (real)kinds[kind].level[rng_below(&r, kinds[kind].n)];
+        t->g[i] = again ? t->g[i - ld]
+                        : (real)kinds[kind].level[rng_below(&r, kinds[kind].n)];
     }
 }
 
 START_TEST(chunks_compute_the_recurrence)
 {
-    static const int shape[][4] = {{2, 2, 6, 5}, {16, 1, 4, 4}, {17, 2, 3, 7}, {150, 3, 8, 12},
+    static const int shape[][4] = {{2, 2, 6, 5}, {16, 1, 4, 4}, {17, 2, 3, 7},
+                                   {150, 3, 8, 12},
                                    {200, 1, 70, 9}, {129, 1, 130, 3}};
 
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
@@ -195,7 +204,7 @@ START_TEST(one_channel_may_forget_at_once)
 }
 END_TEST
 
-/* ---- special cases of the core -------------------------------------------------------------- */
+/* ---- special cases of the core ----------------------------------------------------- */
 
 START_TEST(without_decay_it_is_plain_linear_attention)
 {
@@ -241,13 +250,14 @@ START_TEST(a_decay_shared_by_all_channels_is_a_scalar_decay)
     core_run(&t);
     sum_channels(&t, sum);
 
-    struct scalar s = {.B = 2, .T = 150, .H = 2, .dk = 6, .dv = 5, .q = t.q, .k = t.k, .v = t.v,
-                       .ld_q = 12, .ld_k = 12, .ld_v = 10, .ld_o = 10, .log_f = f, .ld_f = 2,
-                       .scale = t.c.scale};
-    real *o = rig_reals(t.nv), *dq = rig_reals(t.nk), *dk = rig_reals(t.nk), *dv = rig_reals(t.nv);
+    struct scalar s = {.B = 2, .T = 150, .H = 2, .dk = 6, .dv = 5, .q = t.q, .k = t.k,
+                       .v = t.v, .ld_q = 12, .ld_k = 12, .ld_v = 10, .ld_o = 10,
+                       .log_f = f, .ld_f = 2, .scale = t.c.scale};
+    real *o = rig_reals(t.nv), *dq = rig_reals(t.nk), *dk = rig_reals(t.nk),
+         *dv = rig_reals(t.nv);
     real *kept = rig_reals(scalar_kept(&s)), *scratch = rig_reals(scalar_scratch(&s));
-    struct scalar_grad d = {.dq = dq, .dk = dk, .dv = dv, .ld_dq = 12, .ld_dk = 12, .ld_dv = 10,
-                            .dlog_f = df, .ld_df = 2};
+    struct scalar_grad d = {.dq = dq, .dk = dk, .dv = dv, .ld_dq = 12, .ld_dk = 12,
+                            .ld_dv = 10, .dlog_f = df, .ld_df = 2};
 
     scalar_forward(&s, o, kept);
     scalar_backward(&s, &d, NULL, t.d_o, kept, scratch);
@@ -256,7 +266,8 @@ START_TEST(a_decay_shared_by_all_channels_is_a_scalar_decay)
     ck_assert_double_le(rig_error_real(t.dk, dk, t.nk), rig_tolerance());
     ck_assert_double_le(rig_error_real(t.dv, dv, t.nv), rig_tolerance());
     rig_assert_error("sum of dg", df, sum, n);
-    free(f), free(df), free(sum), free(o), free(dq), free(dk), free(dv), free(kept), free(scratch);
+    free(f), free(df), free(sum), free(o), free(dq), free(dk), free(dv), free(kept),
+        free(scratch);
     core_close(&t);
 }
 END_TEST
@@ -275,7 +286,7 @@ START_TEST(e_to_the_x_minus_one_keeps_its_digits)
 }
 END_TEST
 
-/* ---- gla ------------------------------------------------------------------------------------ */
+/* ---- gla --------------------------------------------------------------------------- */
 
 static void set(struct layer *l, const char *name, double to)
 {
@@ -319,15 +330,15 @@ START_TEST(a_constant_decay_makes_gla_retention)
     layer_assert_near(&a, "y", a.y, b.y, a.n_x);
     layer_assert_near(&a, "dx", a.dx, b.dx, a.n_x);
     for (int i = 0; i < b.n_param; i++)
-        layer_assert_near(&a, b.param[i].name, a.dwp[layer_param(&a, b.param[i].name)], b.dwp[i],
-                          param_size(&b.param[i]));
+        layer_assert_near(&a, b.param[i].name, a.dwp[layer_param(&a, b.param[i].name)],
+                          b.dwp[i], param_size(&b.param[i]));
     layer_close(&a);
     layer_close(&b);
 }
 END_TEST
 
-/* The same tokens from an empty state, started at position 0 and at position 140: rotations cancel
- * only if they commute with the decay. */
+/* The same tokens from an empty state, started at position 0 and at position 140:
+ * rotations cancel only if they commute with the decay. */
 START_TEST(rotated_gla_does_not_see_where_it_starts)
 {
     enum { N = 100, FROM = 140 };
@@ -364,7 +375,7 @@ START_TEST(extreme_logits_of_gla_stay_finite)
 }
 END_TEST
 
-/* ---- metala ------------------------------------------------------------------------------- */
+/* ---- metala ------------------------------------------------------------------------ */
 
 enum { C = 24, HEADS = 2, NK = 12, DK = 6, DV = 12 };
 
@@ -395,8 +406,8 @@ static double row_of(const struct layer *l, const char *name, int i, int t)
     return sum;
 }
 
-/* With v = 1 the state holds the sum of the weights of all tokens. The second time z is about 8: a
- * is so near 1 that k = 1 - a must not be computed as it stands. */
+/* With v = 1 the state holds the sum of the weights of all tokens. The second time z is
+ * about 8: a is so near 1 that k = 1 - a must not be computed as it stands. */
 START_TEST(the_weights_of_metala_sum_to_what_was_forgotten)
 {
     enum { T = 100 };
@@ -425,7 +436,8 @@ START_TEST(the_weights_of_metala_sum_to_what_was_forgotten)
 }
 END_TEST
 
-/* Channel 0 of x steers every decay: 0 leaves z = 0, above it z is huge, below it far negative. */
+/* Channel 0 of x steers every decay: 0 leaves z = 0, above it z is huge, below
+ * it far negative. */
 static void steer(struct layer *l, int from, int to, double x)
 {
     int p = layer_param(l, "wa");

@@ -71,7 +71,8 @@ START_TEST(samples_come_in_order_and_the_first_is_the_single_one)
     need_run();
     const struct ran *r = infer("infer @ -p Hi -n 9 --temp 0.1 --seed 5", "");
 
-    snprintf(want, sizeof want, "--- sample 1 of 3 ---\n%.4000s--- sample 2 of 3 ---\nHi", r->out);
+    snprintf(want, sizeof want,
+             "--- sample 1 of 3 ---\n%.4000s--- sample 2 of 3 ---\nHi", r->out);
     r = infer("infer @ -p Hi -n 9 --temp 0.1 --seed 5 --samples 3", "");
 
     ck_assert_int_eq(r->code, 0);
@@ -98,10 +99,10 @@ START_TEST(interactive_answers_every_line)
     const struct ran *r = infer("infer @ -i -n 0", "one\ntwo\n");
 
     ck_assert_int_eq(r->code, 0);
-    ck_assert_ptr_nonnull(strstr(r->err, "tokens: prompt 9,"));      // EOS and eight bytes
+    ck_assert_ptr_nonnull(strstr(r->err, "tokens: prompt 9,"));   // EOS and eight bytes
     r = infer("infer @ -i -n 3 --ignore-eos --temp 0", "one\ntwo\n");
     ck_assert_ptr_nonnull(strstr(r->err, "text 6,"));
-    ck_assert_ptr_nonnull(strstr(r->err, "tokens: prompt 10,"));     // and the one left over
+    ck_assert_ptr_nonnull(strstr(r->err, "tokens: prompt 10,"));  // and the one left over
 }
 END_TEST
 
@@ -119,7 +120,8 @@ static int into_closed_pipe(int argc, char **argv)
 START_TEST(a_reader_that_leaves_ends_it_quietly)
 {
     need_run();
-    const struct ran *r = spawn_verb(into_closed_pipe, "infer @ -p Hi -n -1 --ignore-eos", "");
+    const struct ran *r = spawn_verb(into_closed_pipe,
+                                     "infer @ -p Hi -n -1 --ignore-eos", "");
 
     ck_assert_int_eq(r->code, 0);
     ck_assert_ptr_null(strstr(r->err, "weft infer:"));
@@ -142,7 +144,8 @@ static int interrupted_soon(int argc, char **argv)
 START_TEST(an_interrupt_ends_the_line_and_exits_130)
 {
     need_run();
-    const struct ran *r = spawn_verb(interrupted_soon, "infer @ -p Hi -n -1 --ignore-eos", "");
+    const struct ran *r = spawn_verb(interrupted_soon,
+                                     "infer @ -p Hi -n -1 --ignore-eos", "");
 
     ck_assert_int_eq(r->code, 130);
     ck_assert_ptr_nonnull(strstr(r->err, "tokens: prompt"));
@@ -150,7 +153,9 @@ START_TEST(an_interrupt_ends_the_line_and_exits_130)
 END_TEST
 
 /* What infer and score refuse, the code, and words of the line. */
-static const struct { bool score; const char *line; int code; const char *err; } refused[] = {
+static const struct {
+    bool score; const char *line; int code; const char *err;
+} refused[] = {
     {false, "infer", 2, "which run?"},
     {false, "infer @ Once", 2, "'Once' is one argument too many"},
     {false, "infer @ -i --samples 2", 2, "leave out --samples"},
@@ -193,8 +198,8 @@ START_TEST(score_counts_every_byte_and_the_end_of_the_document)
     ck_assert_double_gt(nats, 0);
     ck_assert_double_eq_tol(json_number_value(json_object_get(j, "bpb")),
                             nats * 32 / log(2) / 31, 1e-6);
-    ck_assert_double_eq_tol(json_number_value(json_object_get(j, "perplexity")), exp(nats),
-                            1e-5 * exp(nats));
+    ck_assert_double_eq_tol(json_number_value(json_object_get(j, "perplexity")),
+                            exp(nats), 1e-5 * exp(nats));
     json_decref(j);
 }
 END_TEST

@@ -28,14 +28,16 @@ const char *arch_note(const struct mixer *m)
 
 /* ---- figures ---- */
 
-/* Of a block in a model of size small with VOCAB tokens; training is that of the whole model. */
+/* Of a block in a model of size small with VOCAB tokens; training is that of
+ * the whole model. */
 struct figures {
     struct config cfg;
-    double params, flops, training;     // parameters, FLOPs of a token at its context, bytes
-    double state[2];                    // bytes, for contexts SHORT and LONG
+    double params, flops, training;  // parameters, FLOPs of a token at its context, bytes
+    double state[2];                 // bytes, for contexts SHORT and LONG
 };
 
-static int state_bytes(const struct config *c, int context, double *bytes, struct why *why)
+static int state_bytes(const struct config *c, int context, double *bytes,
+                       struct why *why)
 {
     struct config    at = *c;
     struct mixer_cfg m;
@@ -58,7 +60,8 @@ static void weigh(struct figures *f, const struct model *m)
     size_t end = m->param[m->first[1]].at, begin = m->param[m->first[0]].at;
 
     f->params = (double)(end - begin);
-    f->flops = mixer_flops(&m->layer[0], c->context, 0) / c->context + 6.0 * c->width * c->mlp;
+    f->flops = mixer_flops(&m->layer[0], c->context, 0) / c->context +
+               6.0 * c->width * c->mlp;
     f->training = plan_memory(m, c);
 }
 
@@ -86,8 +89,8 @@ static int measure(struct figures *f, const char *entry, struct why *why)
 
 static void print_head(void)
 {
-    printf("%-10s %-8s %8s %11s %10s %11s %10s\n", "mixer", "position", "params", "FLOPs/token",
-           "state 1k", "state 64k", "training");
+    printf("%-10s %-8s %8s %11s %10s %11s %10s\n", "mixer", "position", "params",
+           "FLOPs/token", "state 1k", "state 64k", "training");
 }
 
 static void print_row(const struct mixer *m, const struct figures *f)
@@ -99,15 +102,18 @@ static void print_row(const struct mixer *m, const struct figures *f)
     format_bytes(state[0], sizeof state[0], f->state[0]);
     format_bytes(state[1], sizeof state[1], f->state[1]);
     format_bytes(training, sizeof training, f->training);
-    printf("%-10s %-8s %8s %11s %10s %11s %10s\n", m->name, m->position, params, flops, state[0],
-           state[1], training);
+    printf("%-10s %-8s %8s %11s %10s %11s %10s\n", m->name, m->position, params, flops,
+           state[0], state[1], training);
 }
 
 static void print_legend(const struct config *c)
 {
-    printf("\nAt size small: width %d, %d heads, context %d. params and FLOPs/token: of a block\n"
-           "with its MLP, forward. state: a block's while decoding, after 1k and 64k tokens of\n"
-           "a model trained on as many. training: memory for all %d layers, vocabulary %d,\n"
+    printf("\nAt size small: width %d, %d heads, context %d. "
+           "params and FLOPs/token: of a block\n"
+           "with its MLP, forward. state: a block's while decoding, "
+           "after 1k and 64k tokens of\n"
+           "a model trained on as many. training: memory for all %d layers, "
+           "vocabulary %d,\n"
            "batch %d.\n", c->width, c->heads, c->context, c->layers, c->vocab, c->batch);
 }
 
@@ -125,9 +131,12 @@ int arch_table(struct why *why)
         printf("  %s\n", mixers[i]->system);
     }
     print_legend(&f.cfg);
-    puts("The line below each is its h_t = L h_{t-1} + B u_t, o_t = C h_t, where x is Kronecker's\n"
-         "product and n a normaliser. weft info --arch NAME has formulas, options and the paper.\n"
-         "Entries joined by / alternate over the layers, as in softmax(window=128)/mlstm.");
+    puts("The line below each is its h_t = L h_{t-1} + B u_t, o_t = C h_t, "
+         "where x is Kronecker's\n"
+         "product and n a normaliser. weft info --arch NAME has formulas, "
+         "options and the paper.\n"
+         "Entries joined by / alternate over the layers, "
+         "as in softmax(window=128)/mlstm.");
     return 0;
 }
 
@@ -151,8 +160,8 @@ static void format_values(const struct opt *o, char *buf, size_t cap)
     else if (o->type == OPT_FLAG)
         snprintf(buf, cap, "0|1");
     else
-        snprintf(buf, cap, "%s%.9g to %.9g", o->type == OPT_SPAN ? "1/8 of the context, or " : "",
-                 o->min, o->max);
+        snprintf(buf, cap, "%s%.9g to %.9g",
+                 o->type == OPT_SPAN ? "1/8 of the context, or " : "", o->min, o->max);
 }
 
 static void print_opts(const struct opt *o)
@@ -205,10 +214,11 @@ int arch_describe(const char *entry, struct why *why)
     print_head();
     print_row(c.mixer, &f);
     print_legend(&f.cfg);
-    printf("\nOptions, their defaults and what they may be, as in %s(heads=2):\n", c.mixer->name);
+    printf("\nOptions, their defaults and what they may be, as in %s(heads=2):\n",
+           c.mixer->name);
     print_opts(c.mixer->opts);
-    printf("  %-16s %s\n  %-16s %s\n", "heads", "this layer's, instead of the model's", "kv_heads",
-           "likewise");
+    printf("  %-16s %s\n  %-16s %s\n", "heads", "this layer's, instead of the model's",
+           "kv_heads", "likewise");
     print_positions(c.mixer);
     print_papers(arch_note(c.mixer));
     return 0;

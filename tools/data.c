@@ -130,9 +130,9 @@ static void print_split(const char *name, const struct split *s, const char *aft
 {
     char bytes[32], documents[32], tokens[32];
 
-    printf("  %-12s %s bytes in %s document%s, %s tokens%s\n", name, grouped(bytes, s->bytes),
-           grouped(documents, s->documents), s->documents == 1 ? "" : "s",
-           grouped(tokens, s->tokens), after);
+    printf("  %-12s %s bytes in %s document%s, %s tokens%s\n", name,
+           grouped(bytes, s->bytes), grouped(documents, s->documents),
+           s->documents == 1 ? "" : "s", grouped(tokens, s->tokens), after);
 }
 
 static void print_summary(const struct dataset *d, double seconds)
@@ -146,8 +146,10 @@ static void print_summary(const struct dataset *d, double seconds)
     print_split("train", &d->train, "");
     print_split("validation", &d->val, share);
     printf("  vocabulary   %d (%s), %.2f bytes per token\n", d->vocab,
-           tokenizer_kind(d->tokenizer), bytes / (double)(d->train.tokens + d->val.tokens));
-    printf("  yardsticks   zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb, d->order2_bpb);
+           tokenizer_kind(d->tokenizer),
+           bytes / (double)(d->train.tokens + d->val.tokens));
+    printf("  yardsticks   zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
+           d->order2_bpb);
     if (d->floor_bpb > 0)
         printf(", exact floor %.3f", d->floor_bpb);
     printf(" bits per byte\n");
@@ -189,10 +191,12 @@ static int build_main(int argc, char **argv)
                           {"threads", NULL}, {NULL, NULL}};
 
     const struct flag flags[] = {
-        {"out", 'o', "DIR", "where to write the dataset; it must not exist yet", .text = &out},
+        {"out", 'o', "DIR", "where to write the dataset; it must not exist yet",
+         .text = &out},
         {"vocab", 0, "N", "number of tokens; 0 (default): what suits the text",
          .text = &s[VOCAB].value},
-        {"tokenizer", 0, "KIND", "unigram (default), bpe or bytes", .text = &s[TOKENIZER].value},
+        {"tokenizer", 0, "KIND", "unigram (default), bpe or bytes",
+         .text = &s[TOKENIZER].value},
         {"field", 0, "NAME", "of .jsonl lines, what holds the text (default: text)",
          .text = &field},
         {"val-fraction", 0, "X", "share of the text kept for validation (default: 0.05)",
@@ -212,11 +216,13 @@ static int build_main(int argc, char **argv)
         cli_die(&c, FAIL_USAGE, "no INPUT; for example: weft data build book.txt "
                 "--out data/book");
     if (!out || !*out)
-        cli_die(&c, FAIL_USAGE, "no --out DIR; for example: weft data build %s --out data/name",
+        cli_die(&c, FAIL_USAGE,
+                "no --out DIR; for example: weft data build %s --out data/name",
                 c.args[0]);
     return build(&c, out, &(struct dataset_options){
-        .inputs = c.args, .n_inputs = c.n_args, .field = field, .tokenizer = config.tokenizer,
-        .vocab = config.vocab, .val_fraction = config.val_fraction, .lock_fd = -1,
+        .inputs = c.args, .n_inputs = c.n_args, .field = field,
+        .tokenizer = config.tokenizer, .vocab = config.vocab,
+        .val_fraction = config.val_fraction, .lock_fd = -1,
     });
 }
 
@@ -227,7 +233,8 @@ static const struct sub {
     int       (*main)(int argc, char **argv);
 } subs[] = {
     {"build", "tokenize text into a dataset directory", build_main},
-    {"stories", "write the built-in corpus, or check a text against its grammar", stories_main},
+    {"stories", "write the built-in corpus, or check a text against its grammar",
+     stories_main},
 };
 enum { N_SUBS = sizeof subs / sizeof *subs };
 

@@ -27,7 +27,7 @@ static const char help_text[] =
 
 enum { JSON_MAX = 1 << 20 };
 
-/* ---- lines of a description ----------------------------------------------------------------- */
+/* ---- lines of a description -------------------------------------------------------- */
 
 static void line(const char *label, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -74,7 +74,7 @@ static void list_files(const char *dir)
         free(entry);
 }
 
-/* ---- a dataset ------------------------------------------------------------------------------ */
+/* ---- a dataset --------------------------------------------------------------------- */
 
 static void describe_split(const char *label, const struct split *s)
 {
@@ -83,7 +83,8 @@ static void describe_split(const char *label, const struct split *s)
     format_bytes(bytes, sizeof bytes, (double)s->bytes);
     line(label, "%llu tokens of %s in %llu document%s, %.2f bytes per token",
          (unsigned long long)s->tokens, bytes, (unsigned long long)s->documents,
-         s->documents == 1 ? "" : "s", s->tokens ? (double)s->bytes / (double)s->tokens : 0);
+         s->documents == 1 ? "" : "s",
+         s->tokens ? (double)s->bytes / (double)s->tokens : 0);
 }
 
 static void describe_dataset(const struct cli *c, const char *path)
@@ -108,7 +109,7 @@ static void describe_dataset(const struct cli *c, const char *path)
     dataset_close(&d);
 }
 
-/* ---- a checkpoint --------------------------------------------------------------------------- */
+/* ---- a checkpoint ------------------------------------------------------------------ */
 
 static json_t *read_json(const char *dir, const char *name)
 {
@@ -117,7 +118,8 @@ static json_t *read_json(const char *dir, const char *name)
     json_t    *j;
     struct why ignored;
 
-    if (file_read(path_join(path, sizeof path, dir, name), JSON_MAX, &text, &len, &ignored))
+    if (file_read(path_join(path, sizeof path, dir, name), JSON_MAX, &text, &len,
+                  &ignored))
         return NULL;
     j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
     free(text);
@@ -155,7 +157,8 @@ static void describe_training(const char *dir)
     char          tokens[32], time[32];
 
     if (j) {
-        format_count(tokens, sizeof tokens, json_number_value(json_object_get(j, "tokens")));
+        format_count(tokens, sizeof tokens,
+                     json_number_value(json_object_get(j, "tokens")));
         format_time(time, sizeof time, json_number_value(json_object_get(j, "seconds")));
         line("trained", "%lld steps, %s tokens, %s",
              (long long)json_integer_value(json_object_get(j, "step")), tokens, time);
@@ -172,8 +175,8 @@ static void describe_training(const char *dir)
 
 static bool same_layer(const struct mixer_cfg *a, const struct mixer_cfg *b)
 {
-    return a->mixer == b->mixer && a->position == b->position && a->H == b->H && a->Hk == b->Hk &&
-           !memcmp(a->opt, b->opt, sizeof a->opt) &&
+    return a->mixer == b->mixer && a->position == b->position && a->H == b->H &&
+           a->Hk == b->Hk && !memcmp(a->opt, b->opt, sizeof a->opt) &&
            !memcmp(a->position_opt, b->position_opt, sizeof a->position_opt);
 }
 
@@ -183,7 +186,8 @@ static void describe_layers(const struct model *m)
         const struct mixer_cfg *c = &m->layer[i];
         char                    range[40];
 
-        for (last = i; last + 1 < m->cfg.layers && same_layer(c, &m->layer[last + 1]); last++)
+        for (last = i; last + 1 < m->cfg.layers && same_layer(c, &m->layer[last + 1]);
+             last++)
             ;
         snprintf(range, sizeof range, last > i ? "layers %d-%d" : "layer %d", i, last);
         line(range, "%s+%s: %s; %d heads, %d for keys", c->mixer->name, c->position->name,
@@ -211,11 +215,12 @@ static void describe_cost(const struct model *m)
     format_count(count, sizeof count, (double)model_count(m));
     format_count(flops, sizeof flops, each);
     line("parameters", "%zu (%s)", model_count(m), count);
-    line("FLOPs", "%s per token forward at full context; training costs three times that", flops);
+    line("FLOPs", "%s per token forward at full context; training costs three times that",
+         flops);
     line_bytes("decode state", (double)model_state_bytes(m), "per sequence");
 }
 
-/* ---- how fast its layers forget ------------------------------------------------------------- */
+/* ---- how fast its layers forget ---------------------------------------------------- */
 
 enum { WATCHED_TOKENS = 4096, RANGES = 4 };     // run through the model; in a line
 
@@ -271,7 +276,8 @@ static int run_watched(const struct model *m, const struct dataset *d, struct wa
 
 static void print_watched(const struct model *m, const struct watched *w, uint64_t tokens)
 {
-    line("|L|", "by layer and head over %llu tokens of validation; 0 forgets all, 1 nothing",
+    line("|L|",
+         "by layer and head over %llu tokens of validation; 0 forgets all, 1 nothing",
          (unsigned long long)tokens);
     for (int i = 0; i < m->cfg.layers; i++) {
         char label[40];
@@ -318,8 +324,8 @@ static bool any_finite(const struct model *m)
     return false;
 }
 
-static void describe_decay(const struct cli *c, const struct model *m, const struct tokenizer *t,
-                           const char *dir)
+static void describe_decay(const struct cli *c, const struct model *m,
+                           const struct tokenizer *t, const char *dir)
 {
     struct dataset d = {0};
     struct why     why;
@@ -364,7 +370,7 @@ static void describe_checkpoint(const struct cli *c, const char *path)
     tokenizer_free(t);
 }
 
-/* ---- the verb ------------------------------------------------------------------------------- */
+/* ---- the verb ---------------------------------------------------------------------- */
 
 int info_main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* weft VERB ...: one program with a table of verbs. Called as weft-train or weft-infer it is
- * that verb. */
+/* weft VERB ...: one program with a table of verbs. Called as weft-train or weft-infer
+ * it is that verb. */
 #include "data/fail.h"
 #include "infer/verbs.h"
 #include "model/linear.h"
@@ -30,7 +30,8 @@ enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 static void print_help(FILE *f)
 {
-    fputs("weft trains small language models from plain text and streams text from them.\n"
+    fputs("weft trains small language models from plain text and streams text "
+          "from them.\n"
           "\n"
           "  weft train book.txt --for 3m                   train for three minutes\n"
           "  weft infer runs/book -p \"Once upon a time\"     and let it write\n"

@@ -62,14 +62,15 @@ static bool write_stories(FILE *f, uint64_t seed, uint64_t bytes, struct totals 
 }
 
 /* To a temporary name beside path, which then becomes path. */
-static void write_file(const struct cli *c, const char *path, uint64_t seed, uint64_t bytes,
-                       struct totals *t)
+static void write_file(const struct cli *c, const char *path, uint64_t seed,
+                       uint64_t bytes, struct totals *t)
 {
     char  tmp[4096];
     FILE *f;
 
     if (path_exists(path))
-        cli_die(c, FAIL_WRITE, "%s: exists already; remove it or give another name", path);
+        cli_die(c, FAIL_WRITE, "%s: exists already; remove it or give another name",
+                path);
     if ((size_t)snprintf(tmp, sizeof tmp, "%s.tmp-%d", path, (int)getpid()) >= sizeof tmp)
         cli_die(c, FAIL_USAGE, "--out: the name is too long");
     f = fopen(tmp, "wx");
@@ -89,7 +90,8 @@ static void write_file(const struct cli *c, const char *path, uint64_t seed, uin
     cli_die(c, FAIL_WRITE, "%s: writing failed: %s", path, strerror(error));
 }
 
-static int write_corpus(const struct cli *c, const char *out, uint64_t seed, uint64_t bytes)
+static int write_corpus(const struct cli *c, const char *out, uint64_t seed,
+                        uint64_t bytes)
 {
     struct totals t = {0};
 
@@ -97,8 +99,10 @@ static int write_corpus(const struct cli *c, const char *out, uint64_t seed, uin
         write_file(c, out, seed, bytes, &t);
     else if (!write_stories(stdout, seed, bytes, &t))
         cli_die(c, FAIL_WRITE, "writing to stdout failed: %s", strerror(errno));
-    fprintf(stderr, "%llu stories, %llu bytes, %.4f bits per byte, which no model beats\n",
-            (unsigned long long)t.stories, (unsigned long long)t.bytes, bits_per_byte(&t));
+    fprintf(stderr,
+            "%llu stories, %llu bytes, %.4f bits per byte, which no model beats\n",
+            (unsigned long long)t.stories, (unsigned long long)t.bytes,
+            bits_per_byte(&t));
     return 0;
 }
 
@@ -164,11 +168,11 @@ static int check_file(const struct cli *c, const char *path)
         cli_fail(c, code, &why);
     uint64_t form = t.texts - t.stories - t.facts;
 
-    printf("%llu of %llu texts are stories; %llu %s the form, %llu %s a fact; %.4f bits per "
-           "byte\n", (unsigned long long)t.stories, (unsigned long long)t.texts,
-           (unsigned long long)form, form == 1 ? "breaks" : "break",
-           (unsigned long long)t.facts, t.facts == 1 ? "contradicts" : "contradict",
-           bits_per_byte(&t));
+    printf("%llu of %llu texts are stories; %llu %s the form, %llu %s a fact; "
+           "%.4f bits per byte\n", (unsigned long long)t.stories,
+           (unsigned long long)t.texts, (unsigned long long)form,
+           form == 1 ? "breaks" : "break", (unsigned long long)t.facts,
+           t.facts == 1 ? "contradicts" : "contradict", bits_per_byte(&t));
     return fflush(stdout) ? FAIL_WRITE : 0;
 }
 

@@ -1,9 +1,10 @@
 /* OpenMP's threads: how many, and each on a core of its own.
  *
- * The number is --threads N (or threads=N), else OMP_NUM_THREADS, else one per core that the
- * process may use. libgomp reads OMP_PROC_BIND only when it is loaded, so weft sets it and
- * executes itself again. It binds only when it has all the cores: two programs with one thread
- * each would otherwise share core 0. Whoever sets OMP_PROC_BIND is left alone.
+ * The number is --threads N (or threads=N), else OMP_NUM_THREADS, else one per core
+ * that the process may use. libgomp reads OMP_PROC_BIND only when it is loaded, so
+ * weft sets it and executes itself again. It binds only when it has all the cores: two
+ * programs with one thread each would otherwise share core 0. Whoever sets OMP_PROC_BIND
+ * is left alone.
  */
 #include "tools/verbs.h"
 
@@ -16,13 +17,13 @@
 
 #define BOUND "WEFT_BOUND"              // set across the re-execution
 
-/* Rounds an idle thread spins before it sleeps: some 0.2 ms, a few times what waking it costs.
- * With libgomp's own 300000 a small model trains several times slower when other programs share
- * the cores, because they wait for threads that only spin. */
+/* Rounds an idle thread spins before it sleeps: some 0.2 ms, a few times what waking it
+ * costs. With libgomp's own 300000 a small model trains several times slower when other
+ * programs share the cores, because they wait for threads that only spin. */
 #define SPIN "4000"
 
-/* The number after --threads, --threads= or threads=; 0 when there is none. Values that make no
- * sense are left for the verb to refuse. */
+/* The number after --threads, --threads= or threads=; 0 when there is none. Values that
+ * make no sense are left for the verb to refuse. */
 static int threads_asked(int argc, char **argv)
 {
     long n = 0;
@@ -51,7 +52,8 @@ static int first_sibling(int cpu)
     int   first = cpu;
     FILE *f;
 
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
+    snprintf(path, sizeof path,
+             "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
     f = fopen(path, "re");
     if (f) {
         if (fscanf(f, "%d", &first) != 1)
@@ -74,12 +76,14 @@ static int count_cores(int *cpus)
         if (CPU_ISSET(i, &mask)) {
             int first = first_sibling(i);
 
-            cores += first == i || first < 0 || first >= CPU_SETSIZE || !CPU_ISSET(first, &mask);
+            cores += first == i || first < 0 || first >= CPU_SETSIZE ||
+                     !CPU_ISSET(first, &mask);
         }
     return cores;
 }
 
-/* Processors' worth of time that the container grants, rounded up; a large number: no limit. */
+/* Processors' worth of time that the container grants, rounded up; a large number:
+ * no limit. */
 static int cpu_quota(void)
 {
     FILE *f = fopen("/sys/fs/cgroup/cpu.max", "re");
@@ -93,8 +97,9 @@ static int cpu_quota(void)
     return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : CPU_SETSIZE;
 }
 
-/* Let this thread run anywhere again: the threads and processes that it starts (the loader, the
- * tokenizer's trainer) inherit its cores. OpenMP's other threads stay bound. */
+/* Let this thread run anywhere again: the threads and processes that it
+ * starts (the loader, the tokenizer's trainer) inherit its cores. OpenMP's other
+ * threads stay bound. */
 static void loosen_first(void)
 {
     cpu_set_t all;

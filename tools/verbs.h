@@ -1,4 +1,5 @@
-/* The verbs of weft that live in tools/; main.c has the table of all. argv[0] is the verb's name. */
+/* The verbs of weft that live in tools/; main.c has the table of all. argv[0] is
+ * the verb's name. */
 #ifndef WEFT_VERBS_H
 #define WEFT_VERBS_H
 
@@ -9,7 +10,8 @@ int compare_main(int argc, char **argv);    // weft compare INPUT --arch A,B,...
 int bench_main(int argc, char **argv);      // weft bench
 int lab_main(int argc, char **argv);        // weft lab [NAME | all]
 
-/* Choose and bind OpenMP's threads; may re-execute the program with these arguments, once. */
+/* Choose and bind OpenMP's threads; may re-execute the program with these
+ * arguments, once. */
 void threads_start(int argc, char **argv);
 
 #endif

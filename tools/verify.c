@@ -1,4 +1,5 @@
-/* weft verify: check every hash of a dataset, a checkpoint, or a run with all it holds. */
+/* weft verify: check every hash of a dataset, a checkpoint, or a run with all
+ * it holds. */
 #include "data/dataset.h"
 #include "data/file.h"
 #include "infer/cli.h"
@@ -79,7 +80,8 @@ int verify_main(int argc, char **argv)
     n = checkpoint_list(c.args[0], &step);
     if (dataset_is(c.args[0]))
         verify_dataset(&worst, c.args[0]);
-    else if (n > 0 || path_exists(path_join(config, sizeof config, c.args[0], "config.cfg")))
+    else if (n > 0 ||
+             path_exists(path_join(config, sizeof config, c.args[0], "config.cfg")))
         verify_run(&worst, c.args[0], step, n);
     else
         verify_checkpoint(&worst, c.args[0]);

@@ -9,7 +9,8 @@ const char *preset_find(const char *name);
 
 /* Where a run's settings come from. Later ones win: defaults, size, arch, file, set. */
 struct sources {
-    const struct config *from;  // another run's, in place of defaults and size; NULL: none
+    const struct config *from;  // another run's, in place of defaults and size;
+                                // NULL: none
     const char  *size;          // nano, mini, small, base; NULL: nano
     const char  *arch;          // a preset's name, else taken as `mixers`; NULL: softmax
     const char  *file;          // NULL: none

@@ -207,7 +207,8 @@ int save_write(const char *run, const struct trainer *t, const struct tokenizer 
         dir_abandon(tmp);
         return code;
     }
-    code = link_replace(run, "latest", checkpoint_name(name, sizeof name, t->tally.step), why);
+    code = link_replace(run, "latest", checkpoint_name(name, sizeof name, t->tally.step),
+                        why);
     if (!code)
         prune(run, t->cfg.keep);
     return code;
@@ -282,7 +283,8 @@ int save_newest(const char *run, char *dir, size_t cap, struct why *note, struct
     if (n < 0)
         return fail(why, FAIL_INPUT, "%s: cannot be listed: %s", run, strerror(errno));
     for (; i < n && !dir[0] && !code; i++) {
-        code = check_damage(checkpoint_path(dir, cap, run, step[i]), &damaged, &damage, why);
+        code = check_damage(checkpoint_path(dir, cap, run, step[i]), &damaged,
+                            &damage, why);
         if (damaged)
             dir[0] = 0;
         if (damaged && !code)
@@ -294,8 +296,8 @@ int save_newest(const char *run, char *dir, size_t cap, struct why *note, struct
                     "with another --out",
                     run);
     if (dir[0])
-        code = link_replace(run, "latest", checkpoint_name(name, sizeof name, step[i - 1]),
-                            why);
+        code = link_replace(run, "latest",
+                            checkpoint_name(name, sizeof name, step[i - 1]), why);
     free(step);
     return code;
 }

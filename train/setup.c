@@ -60,7 +60,8 @@ static int build_data(struct setup *s, const char *dir, struct why *why)
     struct dataset_options o = {
         .inputs = (const char *const *)r->input, .n_inputs = r->n_input,
         .field = *r->field ? r->field : NULL, .tokenizer = r->cfg.tokenizer,
-        .vocab = s->tokenizer ? 0 : r->cfg.vocab, .given = s->tokenizer, .val_fraction = r->cfg.val_fraction, .lock_fd = r->lock,
+        .vocab = s->tokenizer ? 0 : r->cfg.vocab, .given = s->tokenizer,
+        .val_fraction = r->cfg.val_fraction, .lock_fd = r->lock,
         .progress = progress_phase, .user = &s->progress, .stop = &interrupted,
     };
     int code;

@@ -40,7 +40,8 @@ int start_open(struct setup *s, const char *path, struct config *cfg, struct why
     if (code)
         return code;
     if (!realpath(dir, full) || strlen(full) >= sizeof s->run.from)
-        return fail(why, FAIL_INPUT, "%s: %s", dir, strerror(errno ? errno : ENAMETOOLONG));
+        return fail(why, FAIL_INPUT, "%s: %s", dir,
+                    strerror(errno ? errno : ENAMETOOLONG));
     memcpy(s->run.from, full, strlen(full) + 1);
     code = load(s, why);
     if (!code)
@@ -64,8 +65,8 @@ int start_check(const struct setup *s, struct why *why)
         tokenizer_fingerprint(s->tokenizer) == tokenizer_fingerprint(s->data.tokenizer))
         return 0;
     return fail(why, FAIL_INPUT,
-                "%s: tokenized for another model than %s; give the text it was built from "
-                "instead",
+                "%s: tokenized for another model than %s; "
+                "give the text it was built from instead",
                 s->data.dir, s->run.from);
 }
 

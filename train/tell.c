@@ -91,7 +91,8 @@ static void list_names(const struct trainer *t, bool taken, char *line, size_t c
     *line = 0;
     for (int i = 0, known; i < t->model.n_param; i++) {
         for (known = 0; known < i && (t->taken[known] != taken ||
-                                      strcmp(short_name(p + known), short_name(p + i))); known++)
+                                      strcmp(short_name(p + known), short_name(p + i)));
+             known++)
             ;
         if (known == i && t->taken[i] == taken)
             snprintf(line + strlen(line), cap - strlen(line), " %s", short_name(p + i));
@@ -130,8 +131,9 @@ void tell_model(struct setup *s)
     format_bytes(memory, sizeof memory, plan_memory(m, c));
     format_count(flops, sizeof flops, 3 * model_flops(m, c->context, 0) / c->context);
     progress_say(&s->progress,
-                 "model: %s, %d layer%s of width %d, context %d: %s parameters", c->mixers,
-                 c->layers, c->layers == 1 ? "" : "s", c->width, c->context, count);
+                 "model: %s, %d layer%s of width %d, context %d: %s parameters",
+                 c->mixers, c->layers, c->layers == 1 ? "" : "s", c->width,
+                 c->context, count);
     progress_say(&s->progress,
                  "memory %s; %s FLOPs a token; products at %.0f GFLOP/s, %d thread%s", memory,
                  flops, s->peak / 1e9, c->threads, c->threads == 1 ? "" : "s");
@@ -217,8 +219,9 @@ static void tell_validation(const struct dataset *d, double nats, double bits)
     if ((double)d->val.bytes >= telling)
         fprintf(stderr, "%s\n", verdict);
     else
-        fprintf(stderr, "the validation text is too small to tell (%llu bytes): give more "
-                "text\n", (unsigned long long)d->val.bytes);
+        fprintf(stderr,
+                "the validation text is too small to tell (%llu bytes): give more text\n",
+                (unsigned long long)d->val.bytes);
 }
 
 /* It was better once. */

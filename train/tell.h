@@ -14,8 +14,8 @@ void tell_result(const struct setup *s, double nats, double bits);
 void tell_finished(const struct setup *s);          // there was nothing left to train
 void tell_interrupted(const struct setup *s);
 
-/* Whether a model's bits per byte are good for this text, in a line: good below both yardsticks,
- * fair between them, poor above. */
+/* Whether a model's bits per byte are good for this text, in a line: good below both
+ * yardsticks, fair between them, poor above. */
 void tell_verdict(const struct dataset *d, double bits, char *line, size_t cap);
 
 #endif

@@ -26,12 +26,12 @@ struct trainer {
     struct config  cfg;
     struct model   model;
     struct pass    pass;
-    real          *m, *v;           // moments, in the model's layout
+    real          *m, *v;       // moments, in the model's layout
     struct loader *loader;
     struct adamw   adamw;
     struct tally   tally;
-    const struct model *start;      // (optional) not owned: weights to begin with, where its
-    bool          *taken;           // parameters agree; (n_param) which did
+    const struct model *start;  // (optional) not owned: weights to begin with, where its
+    bool          *taken;       // parameters agree; (n_param) which did
 };
 
 /* What one step did. */

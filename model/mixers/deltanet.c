@@ -1,6 +1,6 @@
 /* Gated DeltaNet: a decaying memory whose entries are replaced (arXiv:2412.06464).
  *
- *     q, k, v = silu(conv(W x))                each (H, e), e = C / H; W and conv of its own
+ *     q, k, v = silu(conv(W x))                each (H, e), e = C / H, by its own W, conv
  *     q, k <- rotated, then each head scaled to length 1
  *     beta = sigmoid(Wb x)  (H), times 2 with neg_eig
  *     g = -e^alog softplus(Wa x + dtb)  (H)
@@ -8,8 +8,8 @@
  *     o_t = S_tᵀ q_t / sqrt(e)
  *     y = Wo( rms(o) norm silu(Wg x) )         rms over each head, norm shared by heads
  *
- * With beta up to 2, I - beta k kᵀ has an eigenvalue down to -1: a state can change its sign.
- * Decode state: the last inputs of the convolution, then S.
+ * With beta up to 2, I - beta k kᵀ has an eigenvalue down to -1: a state can change its
+ * sign. Decode state: the last inputs of the convolution, then S.
  */
 #include "model/conv.h"
 #include "model/core_delta.h"
@@ -25,7 +25,8 @@ enum { WQ, WK, WV, WG, WB, WA, CQ, CK, CV, DTB, ALOG, NORM, WO, N_PARAMS };
 enum { NEG_EIG };
 
 static const struct opt opts[] = {
-    [NEG_EIG] = {"neg_eig", "beta up to 2: a state may change its sign", OPT_FLAG, NULL, 0, 0, 1},
+    [NEG_EIG] = {"neg_eig", "beta up to 2: a state may change its sign",
+                 OPT_FLAG, NULL, 0, 0, 1},
     {0},
 };
 
@@ -72,7 +73,8 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 struct acts {
     real *row, *drow;           // (B, T, row)
     real *qkv, *dqkv;           // (B, T, 3, H, e) as the core takes them
-    real *shrink;               // (B, T, 2, H) what q and k were multiplied by to have length 1
+    real *shrink;               // (B, T, 2, H) what q and k were multiplied by to have
+                                // length 1
     real *beta, *log_a;         // (B, T, H)
     real *dbeta, *dlog_a;
     real *sums;                 // (B, H, 2) of dtb, alog
@@ -102,9 +104,10 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->dbeta = room_back(m, n * c->H);
     a->dlog_a = room_back(m, n * c->H);
     a->sums = room_back(m, (size_t)m->B * c->H * 2);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = qkv(c), .ld_x = row(c), .ld_y = qkv(c),
-                            .w = room_param(m, CQ), .silu = true};
-    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM, .wo = WO};
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = qkv(c), .ld_x = row(c),
+                            .ld_y = qkv(c), .w = room_param(m, CQ), .silu = true};
+    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
+                            .wo = WO};
     leave_carve(&a->out, m);
     a->core = (struct delta){
         .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
@@ -176,8 +179,8 @@ static inline void tangent(real *d, const real *z, int e)
         d[j] -= along * z[j];
 }
 
-/* Back through length and rotation:  d <- s R^-1 (d - z (z . d)), s of shrink. The angles take
- * their gradient from z of length 1 and its d: s comes last. */
+/* Back through length and rotation:  d <- s R^-1 (d - z (z . d)), s of shrink. The angles
+ * take their gradient from z of length 1 and its d: s comes last. */
 static void length_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -196,8 +199,8 @@ static void length_back(const struct ctx *ctx, const struct acts *a)
             scale(a->dqkv + i * ld + (size_t)j * e, a->shrink[i * 2 * H + j], e);
 }
 
-/* db = dbeta beta sigmoid(-b),  da = -e^alog dg sigmoid(a + dtb)  of head h of sequence b, and
- * the sums over its tokens. */
+/* db = dbeta beta sigmoid(-b),  da = -e^alog dg sigmoid(a + dtb)  of head h of
+ * sequence b, and the sums over its tokens. */
 static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -244,7 +247,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     gates_back(ctx, a);
     length_back(ctx, a);
     conv_backward(&a->conv, a->drow, ctx->dw[CQ], NULL, a->dqkv, a->row);
-    linear_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
+    linear_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx),
+                    c->C, row(c));
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
@@ -286,7 +290,8 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_deltanet = {
     .name     = "deltanet",
     .about    = "a decaying memory whose entries are replaced (Gated DeltaNet)",
-    .system   = "L = e^g_t I x (I - beta_t k_t k_t'), B = beta_t I x k_t, C = I x q_t / sqrt(dk)",
+    .system   = "L = e^g_t I x (I - beta_t k_t k_t'), B = beta_t I x k_t, "
+                "C = I x q_t / sqrt(dk)",
     .position = "none",
     .opts     = opts,
     .check    = check,

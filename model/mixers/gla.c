@@ -1,14 +1,15 @@
-/* Gated linear attention: a decay for every key channel and token (GLA, arXiv:2312.06635).
+/* Gated linear attention: a decay for every key channel and token (GLA,
+ * arXiv:2312.06635).
  *
  *     q, k = Wq x, Wk x (H, dk),   v, r = Wv x, Wg x (H, dv)
- *     q, k, v <- silu(conv(.))                         with conv; then q and k are rotated
- *     g = log sigmoid(Wa2 Wa1 x + ba) / 16             (H, dk)
+ *     q, k, v <- silu(conv(.))                  with conv; then q and k are rotated
+ *     g = log sigmoid(Wa2 Wa1 x + ba) / 16      (H, dk)
  *     S_t = diag(e^{g_t}) S_{t-1} + k_t v_tᵀ
  *     o_t = S_tᵀ q_t / sqrt(dk)
- *     y = Wo( rms(o) norm silu(r) )                    rms over each head, norm shared by heads
+ *     y = Wo( rms(o) norm silu(r) )             rms over each head, norm shared by heads
  *
- * A rotation commutes with the decay only if the channels of a pair (j, j + dk/2) share it. With a
- * position encoding there are therefore half as many decays.
+ * A rotation commutes with the decay only if the channels of a pair (j, j + dk/2) share
+ * it. With a position encoding there are therefore half as many decays.
  */
 #include "model/conv.h"
 #include "model/core_vector.h"
@@ -25,10 +26,12 @@ enum { DK, DV, RANK, CONV };
 enum { TAU = 16 };
 
 static const struct opt opts[] = {
-    [DK]   = {"dk", "width of a head's q and k; 0: width / heads / 2", OPT_INT, NULL, 0, 0, 4096},
+    [DK]   = {"dk", "width of a head's q and k; 0: width / heads / 2",
+              OPT_INT, NULL, 0, 0, 4096},
     [DV]   = {"dv", "width of a head's v; 0: width / heads", OPT_INT, NULL, 0, 0, 4096},
     [RANK] = {"rank", "rank of the decay's projection", OPT_INT, NULL, 16, 1, 4096},
-    [CONV] = {"conv", "taps of a convolution of q, k and v; 0: none", OPT_CHOICE, "0|4", 0, 0, 0},
+    [CONV] = {"conv", "taps of a convolution of q, k and v; 0: none",
+              OPT_CHOICE, "0|4", 0, 0, 0},
     {0},
 };
 
@@ -38,7 +41,8 @@ static int dv_of(const struct mixer_cfg *c) { return opt_or(c, DV, c->C / c->H);
 static bool has_conv(const struct mixer_cfg *c) { return c->opt[CONV] > 0; }
 static bool tied(const struct mixer_cfg *c) { return c->position != &position_none; }
 
-/* Channels of q, k or g, of v, r or o, of [q, k, v], of a row [q, k, v, r], and of the decays. */
+/* Channels of q, k or g, of v, r or o, of [q, k, v], of a row [q, k, v, r], and
+ * of the decays. */
 static int n_k(const struct mixer_cfg *c) { return c->H * dk_of(c); }
 static int n_v(const struct mixer_cfg *c) { return c->H * dv_of(c); }
 static int n_qkv(const struct mixer_cfg *c) { return 2 * n_k(c) + n_v(c); }
@@ -50,8 +54,9 @@ static const char *check(const struct mixer_cfg *c)
 {
     if (c->C % (2 * c->H) && !(c->opt[DK] > 0))
         return "width must be a multiple of 2 heads, or dk be set";
-    return c->C % c->H && !(c->opt[DV] > 0) ? "width must be a multiple of heads, or dv be set"
-                                            : NULL;
+    return c->C % c->H && !(c->opt[DV] > 0)
+               ? "width must be a multiple of heads, or dv be set"
+               : NULL;
 }
 
 static int params(const struct mixer_cfg *c, struct param *p)
@@ -80,19 +85,19 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, row)
-    real *qkv, *dqkv;           // (B, T, qkv) after convolution; without one it is the row
-    real *low, *dlow;           // (B, T, rank) Wa1 x
-    real *z, *dz;               // (B, T, z) logits; without tied decays z is g
-    real *g, *dg;               // (B, T, H, dk)
-    real *dba;                  // (B, z)
-    struct rows rows;           // of qkv
+    real *row, *drow;       // (B, T, row)
+    real *qkv, *dqkv;       // (B, T, qkv) after convolution; without one it is the row
+    real *low, *dlow;       // (B, T, rank) Wa1 x
+    real *z, *dz;           // (B, T, z) logits; without tied decays z is g
+    real *g, *dg;           // (B, T, H, dk)
+    real *dba;              // (B, z)
+    struct rows rows;       // of qkv
     struct conv conv;
     struct leave out;
     struct vector core;
     struct vector_grad dcore;
-    real *saved, *scratch;      // of the core
-    size_t past, S;             // where the states of conv and core are
+    real *saved, *scratch;  // of the core
+    size_t past, S;         // where the states of conv and core are
 };
 
 static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
@@ -124,18 +129,20 @@ static void carve(struct room *m, const struct mixer_cfg *c)
                             .ld_y = n_qkv(c), .silu = true};
     if (has_conv(c))
         a->conv.w = room_param(m, CQ);
-    a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
-                            .wo = WO};
+    a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .act = GATE_SILU,
+                            .w = NORM, .wo = WO};
     leave_carve(&a->out, m);
     a->core = (struct vector){
         .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
         .scale = 1 / (real)sqrt(dk_of(c)),
         .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, 2 * k), .g = a->g,
-        .ld_q = a->rows.ld, .ld_k = a->rows.ld, .ld_v = a->rows.ld, .ld_g = k, .ld_o = n_v(c),
+        .ld_q = a->rows.ld, .ld_k = a->rows.ld, .ld_v = a->rows.ld, .ld_g = k,
+        .ld_o = n_v(c),
     };
     a->dcore = (struct vector_grad){
-        .dq = a->dqkv, .dk = room_at(a->dqkv, k), .dv = room_at(a->dqkv, 2 * k), .dg = a->dg,
-        .ld_dq = a->rows.ld, .ld_dk = a->rows.ld, .ld_dv = a->rows.ld, .ld_dg = k,
+        .dq = a->dqkv, .dk = room_at(a->dqkv, k), .dv = room_at(a->dqkv, 2 * k),
+        .dg = a->dg, .ld_dq = a->rows.ld, .ld_dk = a->rows.ld, .ld_dv = a->rows.ld,
+        .ld_dg = k,
     };
     a->saved = room_save(m, vector_kept(&a->core));
     a->scratch = room_back(m, vector_scratch(&a->core));
@@ -143,7 +150,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->S = room_state(m, vector_state(&a->core));
 }
 
-/* g from the logits of n rows; those of a head, of width e, serve dk / e channels each. */
+/* g from the logits of n rows; those of a head, of width e, serve dk / e channels
+ * each. */
 static void decays(const struct ctx *ctx, real *g, const real *z, long n)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -152,7 +160,8 @@ static void decays(const struct ctx *ctx, real *g, const real *z, long n)
     #pragma omp parallel for schedule(static) if (n > 32)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
-            const real *zi = z + i * n_z(c) + (size_t)h * e, *ba = ctx->w[BA] + (size_t)h * e;
+            const real *zi = z + i * n_z(c) + (size_t)h * e,
+                       *ba = ctx->w[BA] + (size_t)h * e;
             real       *gi = g + i * n_k(c) + (size_t)h * dk;
 
             for (int j = 0; j < e; j++)
@@ -187,7 +196,8 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     leave_forward(ctx, &a->out, y, a->row + n_qkv(c), n_row(c));
 }
 
-/* Of head h of sequence b:  dz = dg (1 - e^{16 g}) / 16, over both channels where they are tied. */
+/* Of head h of sequence b:  dz = dg (1 - e^{16 g}) / 16, over both channels where
+ * they are tied. */
 static void decay_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -208,7 +218,8 @@ static void decay_back(const struct ctx *ctx, const struct acts *a, int b, int h
     }
 }
 
-static void decays_back(const struct ctx *ctx, const real *x, const struct acts *a, real *dx)
+static void decays_back(const struct ctx *ctx, const real *x, const struct acts *a,
+                        real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
@@ -219,7 +230,8 @@ static void decays_back(const struct ctx *ctx, const real *x, const struct acts 
             decay_back(ctx, a, b, h);
     for (int i = 0; i < ctx->B * n_z(c); i++)
         ctx->dw[BA][i % n_z(c)] += a->dba[i];
-    linear_backward(a->dlow, 0, ctx->dw[WA2], a->dz, a->low, ctx->w[WA2], n, rank(c), n_z(c));
+    linear_backward(a->dlow, 0, ctx->dw[WA2], a->dz, a->low, ctx->w[WA2], n,
+                    rank(c), n_z(c));
     linear_backward(dx, 1, ctx->dw[WA1], a->dlow, x, ctx->w[WA1], n, c->C, rank(c));
 }
 
@@ -235,7 +247,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     if (has_conv(c))
         conv_backward(&a->conv, a->drow, ctx->dw[CQ], NULL, a->dqkv, a->row);
     decays_back(ctx, x, a, dx);
-    linear_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C, n_row(c));
+    linear_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C,
+                    n_row(c));
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)

@@ -1,19 +1,23 @@
-/* InLine attention (arXiv:2412.06590), causal: linear attention normalised by subtraction.
+/* InLine attention (arXiv:2412.06590), causal: linear attention normalised
+ * by subtraction.
  *
- *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the position encoding rotates q, k, then
- *                                      the feature map is taken of both
- *     token s has the weight (1 + q_t . (k_s - km_t) / sqrt(e)) / t in token t, counted from 1;
- *     km, vm, xm are means over the tokens so far. Weights sum to one and may be negative.
- *     r_t = W2 gelu(W1 xm_t + b1) + b2 (C, local), W1, W2 by heads:   l_t = sum_i r_t[:, i] v_{t-i}
+ *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the position encoding rotates
+ *                                      q, k, then the feature map is taken of both
+ *     token s has the weight (1 + q_t . (k_s - km_t) / sqrt(e)) / t in token t, counted
+ *     from 1; km, vm, xm are means over the tokens so far. Weights sum to one and may be
+ *     negative.
+ *     r_t = W2 gelu(W1 xm_t + b1) + b2 (C, local), W1, W2 by heads
+ *     l_t = sum_i r_t[:, i] v_{t-i}
  *     y = Wo (o + l)
  *
- * By Welford's recurrence the covariance C_t of keys and values has t C_t = sum_{s <= t} dk_s dv_sᵀ:
+ * By Welford's recurrence the covariance C_t of keys and values has
+ * t C_t = sum_{s <= t} dk_s dv_sᵀ:
  *
  *     dk_s = k_s - km_{s-1},   dv_s = v_s - vm_s
  *     o_t = vm_t + (1 / (t sqrt(e))) sum_{s <= t} (q_t . dk_s) dv_s
  *
- * Plain linear attention of deviations (model/means.h): nothing large is ever subtracted. The local
- * term is model/local.h.
+ * Plain linear attention of deviations (model/means.h): nothing large is ever subtracted.
+ * The local term is model/local.h.
  */
 #include "model/core_scalar.h"
 #include "model/feature.h"
@@ -29,7 +33,8 @@ enum { WQ, WK, WV, WO, W1, B1, W2, B2 };
 enum { MAP, LOCAL };
 
 static const struct opt opts[] = {
-    [MAP]   = {"feature", "feature map of queries and keys", OPT_CHOICE, "id|elu1", 0, 0, 0},
+    [MAP]   = {"feature", "feature map of queries and keys",
+               OPT_CHOICE, "id|elu1", 0, 0, 0},
     [LOCAL] = {"local", "tokens of the local term; 0: without", OPT_INT, NULL, 3, 0, 64},
     {0},
 };
@@ -56,14 +61,15 @@ static int params(const struct mixer_cfg *c, struct param *p)
     return B2 + 1;
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 struct acts {
     real *qkv, *dqkv;           // (B, T, 3 C), rotated
     real *o, *d_o;              // (B, T, C) o + l
     real *q, *k, *dq;           // (B, T, C) features; with a map
     real *dk, *dv;              // (B, T, C) deviations
-    real *du, *ddk, *ddv;       // (B, T, C) gradients of the core's output and of the deviations
+    real *du, *ddk, *ddv;       // (B, T, C) gradients of the core's output and of the
+                                // deviations
     real *xm, *dxm, *dhid;      // (B, T, C) with the local term
     struct local_kept kept;     // of it
     struct rows rows;
@@ -78,7 +84,8 @@ struct acts {
 
 static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m) * c->C, map = mapped(c) ? n : 0, local = taps(c) ? n : 0;
+    const size_t n = room_rows(m) * c->C, map = mapped(c) ? n : 0,
+                 local = taps(c) ? n : 0;
 
     a->qkv = room_keep(m, 3 * n);
     a->dqkv = room_back(m, 3 * n);
@@ -119,8 +126,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
 
     carve_rows(a, m, c);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
-    a->map = (struct feature){.map = FEATURE_ELU1, .B = m->B, .T = m->T, .H = c->H, .dk = e,
-                              .m = e};
+    a->map = (struct feature){.map = FEATURE_ELU1, .B = m->B, .T = m->T,
+                              .H = c->H, .dk = e, .m = e};
     if (taps(c))
         a->local = (struct local){
             .B = m->B, .T = m->T, .C = c->C, .H = c->H, .taps = taps(c), .ld = ld,
@@ -142,10 +149,11 @@ static struct means means_of(const struct ctx *ctx)
     return (struct means){ctx->B, ctx->T, ctx->cfg->C, ctx->pos};
 }
 
-/* ---- forward and backward --------------------------------------------------------------------- */
+/* ---- forward and backward ---------------------------------------------------------- */
 
 /* Everything between the projections and the core, and the taps of the local term. */
-static void prepare(const struct ctx *ctx, const real *x, struct acts *a, void *const *state)
+static void prepare(const struct ctx *ctx, const real *x, struct acts *a,
+                    void *const *state)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const size_t C = c->C, ld = row(c);
@@ -165,7 +173,8 @@ static void prepare(const struct ctx *ctx, const real *x, struct acts *a, void *
 }
 
 /* o = vm + u / t + l, where o holds u and vm = v - dv;  y = Wo o. */
-static void finish(const struct ctx *ctx, const struct acts *a, void *const *state, real *y)
+static void finish(const struct ctx *ctx, const struct acts *a,
+                   void *const *state, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const size_t C = c->C;
@@ -204,8 +213,8 @@ static void local_back(const struct ctx *ctx, struct acts *a, real *dx)
     struct means      m = means_of(ctx);
     struct local_grad to = {.w1 = dw[W1], .b1 = dw[B1], .w2 = dw[W2], .b2 = dw[B2]};
 
-    local_backward(&a->local, &to, &a->kept, a->dqkv + 2 * C, a->dxm, a->dhid, a->d_o, a->xm,
-                   a->qkv + 2 * C);
+    local_backward(&a->local, &to, &a->kept, a->dqkv + 2 * C, a->dxm, a->dhid,
+                   a->d_o, a->xm, a->qkv + 2 * C);
     means_backward(&m, MEANS_OF, dx, C, true, a->dxm, NULL);
 }
 
@@ -214,8 +223,8 @@ static void attend_back(const struct ctx *ctx, const struct acts *a)
 {
     const long   n = ctx_rows(ctx);
     const size_t C = ctx->cfg->C;
-    struct scalar_grad to = {.dq = mapped(ctx->cfg) ? a->dq : a->dqkv, .dk = a->ddk, .dv = a->ddv,
-                             .ld_dq = a->core.ld_q, .ld_dk = C, .ld_dv = C};
+    struct scalar_grad to = {.dq = mapped(ctx->cfg) ? a->dq : a->dqkv, .dk = a->ddk,
+                             .dv = a->ddv, .ld_dq = a->core.ld_q, .ld_dk = C, .ld_dv = C};
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++) {
@@ -236,8 +245,8 @@ static void prepare_back(const struct ctx *ctx, const struct acts *a)
     struct means m = means_of(ctx);
 
     means_backward(&m, MEANS_LESS, a->dqkv + 2 * C, ld, taps(c) > 0, a->ddv, a->d_o);
-    means_backward(&m, MEANS_BEFORE, mapped(c) ? a->ddk : a->dqkv + C, mapped(c) ? C : ld, false,
-                   a->ddk, NULL);
+    means_backward(&m, MEANS_BEFORE, mapped(c) ? a->ddk : a->dqkv + C,
+                   mapped(c) ? C : ld, false, a->ddk, NULL);
     if (!mapped(c))
         return;
     feature_backward(&a->map, a->dqkv, ld, NULL, NULL, a->dq, a->q, a->qkv, ld);
@@ -289,7 +298,8 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_inline = {
     .name     = "inline",
     .about    = "linear attention normalised by subtraction, with a local term",
-    .system   = "L = ((t-1)/t) I, B = (k_t - mean k) (v_t - mean v) / t, C = q/sqrt(dk), D = mean v",
+    .system   = "L = ((t-1)/t) I, B = (k_t - mean k) (v_t - mean v) / t, C = q/sqrt(dk), "
+                "D = mean v",
     .position = "none",
     .opts     = opts,
     .params   = params,

@@ -1,14 +1,15 @@
 /* Linear attention with a feature map (arXiv:2006.16236; the maps: model/feature.h).
  *
- *     q, k, v = Wq x, Wk x, Wv x       q, k (H, dk), v (H, dv); the position encoding rotates q, k
+ *     q, k, v = Wq x, Wk x, Wv x       q, k (H, dk), v (H, dv); the encoding rotates q, k
  *     s_tu = phi(q_t) . phi(k_u),      u <= t
  *     o_t = sum_u s_tu v_u / (sum_u s_tu + eps)            normalise = 1
  *     o_t = rms(sum_u s_tu v_u / sqrt(dk)) norm            normalise = 0
  *     y = Wo o
  *
- * favor divides phi(q) by its largest entry, which cancels, and phi(k_u) by e^{top_u}. The core puts
- * e^{top_u - top_0} back as the weight of token u and keeps it in range by a running maximum, which
- * starts with the first token and sees no later one. Features are computed anew for backward.
+ * favor divides phi(q) by its largest entry, which cancels, and phi(k_u) by e^{top_u}.
+ * The core puts e^{top_u - top_0} back as the weight of token u and keeps it in range
+ * by a running maximum, which starts with the first token and sees no later one.
+ * Features are computed anew for backward.
  */
 #include "model/core_scalar.h"
 #include "model/feature.h"
@@ -27,12 +28,17 @@ enum { FEATURE, NORMALISE, DK, DV, M, MAX_LEN };
 enum { TAYLOR_DK = 16 };
 
 static const struct opt opts[] = {
-    [FEATURE]   = {"feature", "the feature map", OPT_CHOICE, FEATURE_MAPS, FEATURE_ELU1, 0, 0},
-    [NORMALISE] = {"normalise", "weights sum to one; 0: RMSNorm of o", OPT_FLAG, NULL, 1, 0, 1},
-    [DK]        = {"dk", "key width; 0: width / heads (taylor: 16 at most)", OPT_INT, NULL, 0, 0, 4096},
+    [FEATURE]   = {"feature", "the feature map",
+                   OPT_CHOICE, FEATURE_MAPS, FEATURE_ELU1, 0, 0},
+    [NORMALISE] = {"normalise", "weights sum to one; 0: RMSNorm of o",
+                   OPT_FLAG, NULL, 1, 0, 1},
+    [DK]        = {"dk", "key width; 0: width / heads (taylor: 16 at most)",
+                   OPT_INT, NULL, 0, 0, 4096},
     [DV]        = {"dv", "value width; 0: width / heads", OPT_INT, NULL, 0, 0, 4096},
-    [M]         = {"m", "random features of favor; 0: dk ln dk", OPT_INT, NULL, 0, 0, 1 << 16},
-    [MAX_LEN]   = {"max_len", "horizon of cosformer; 0: the context", OPT_SPAN, NULL, 0, 0, 1 << 30},
+    [M]         = {"m", "random features of favor; 0: dk ln dk",
+                   OPT_INT, NULL, 0, 0, 1 << 16},
+    [MAX_LEN]   = {"max_len", "horizon of cosformer; 0: the context",
+                   OPT_SPAN, NULL, 0, 0, 1 << 30},
     {0},
 };
 
@@ -82,7 +88,9 @@ static const char *check(const struct mixer_cfg *c)
 
 static int norm_at(const struct mixer_cfg *c)
 {
-    return map_of(c) == FEATURE_HEDGEHOG ? HKB + 1 : map_of(c) == FEATURE_FAVOR ? PROJ + 1 : FIRST;
+    return map_of(c) == FEATURE_HEDGEHOG ? HKB + 1
+         : map_of(c) == FEATURE_FAVOR    ? PROJ + 1
+                                         : FIRST;
 }
 
 static int params(const struct mixer_cfg *c, struct param *p)
@@ -123,7 +131,7 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
         feature_draw(w[PROJ], m_of(c), dk, r);
 }
 
-/* ---- memory ----------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 struct acts {
     real *qkv, *dqkv;           // (B, T, row), rotated
@@ -161,7 +169,8 @@ static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c
 }
 
 /* The map of q (side 0) or k (side 1). */
-static struct feature feature_of(const struct room *m, const struct mixer_cfg *c, int side)
+static struct feature feature_of(const struct room *m, const struct mixer_cfg *c,
+                                 int side)
 {
     struct feature f = {
         .map = map_of(c), .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .m = m_of(c),
@@ -203,9 +212,10 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->first = room_state(m, weighted(c) ? c->H : 0);
 }
 
-/* ---- forward and backward --------------------------------------------------------------------- */
+/* ---- forward and backward ---------------------------------------------------------- */
 
-/* top_t <- top_t - top_0, the one of the sequence's first token, which state[b] + at keeps. */
+/* top_t <- top_t - top_0, the one of the sequence's first token, which
+ * state[b] + at keeps. */
 static void rebase(const struct ctx *ctx, real *top, void *const *state, size_t at)
 {
     const int H = ctx->cfg->H;
@@ -241,7 +251,8 @@ static void normalise(const struct ctx *ctx, const struct acts *a)
     const size_t e = outs(ctx->cfg);
 
     if (!normalised(ctx->cfg))
-        rms_forward(&a->norm, a->normed, e, a->o, e, ctx->w[norm_at(ctx->cfg)], ctx_rows(ctx));
+        rms_forward(&a->norm, a->normed, e, a->o, e, ctx->w[norm_at(ctx->cfg)],
+                    ctx_rows(ctx));
 }
 
 static void finish(const struct ctx *ctx, const struct acts *a, real *y)
@@ -271,10 +282,10 @@ static void map_back(const struct ctx *ctx, const struct acts *a)
 
     if (a->fq.map == FEATURE_ID)
         return;
-    feature_backward(&a->fq, a->dqkv, ld, own ? dw[HQ] : NULL, own ? dw[HQB] : NULL, a->dq, a->q,
-                     a->qkv, ld);
-    feature_backward(&a->fk, a->dqkv + k, ld, own ? dw[HK] : NULL, own ? dw[HKB] : NULL, a->dk,
-                     a->k, a->qkv + k, ld);
+    feature_backward(&a->fq, a->dqkv, ld, own ? dw[HQ] : NULL, own ? dw[HQB] : NULL,
+                     a->dq, a->q, a->qkv, ld);
+    feature_backward(&a->fk, a->dqkv + k, ld, own ? dw[HK] : NULL,
+                     own ? dw[HKB] : NULL, a->dk, a->k, a->qkv + k, ld);
 }
 
 /* Through norm, core and map: d_o to dqkv, with q and k still rotated. */
@@ -289,9 +300,10 @@ static void attend_back(const struct ctx *ctx, const struct acts *a)
     };
 
     if (!normalised(c))
-        rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[norm], a->d_o, e, a->o, e, ctx->w[norm],
-                     ctx_rows(ctx), a->partial);
-    scalar_backward(&a->core, &to, normalised(c) ? a->o : NULL, a->d_o, a->saved, a->scratch);
+        rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[norm], a->d_o, e, a->o, e,
+                     ctx->w[norm], ctx_rows(ctx), a->partial);
+    scalar_backward(&a->core, &to, normalised(c) ? a->o : NULL, a->d_o, a->saved,
+                    a->scratch);
     map_back(ctx, a);
 }
 

@@ -1,14 +1,16 @@
 /* Linear attention with a learned feature map (LUNA, arXiv:2512.08061).
  *
- *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the position encoding rotates q, k
+ *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the encoding rotates q, k
  *     u = fw z + fb                    (m), for z = q and z = k of every head
  *     psi_l(u) = sum_j f2[l, j] relu(f1[g, j] u + f1b[g, j]) + f2b[l], and relu of it
  *     phi(z) = m^(-1/2) [psi_l(u_i)]   (m, channels)
- *     o_t = sum_{s <= t} (phi(q_t) . phi(k_s)) v_s / (sum_s phi(q_t) . phi(k_s) + 1e-6);   y = Wo o
+ *     o_t = sum_{s <= t} (phi(q_t) . phi(k_s)) v_s / (sum_s phi(q_t) . phi(k_s) + 1e-6)
+ *     y = Wo o
  *
- * g = 0 with shared = 1, else g = l. psi of a number is piecewise linear with a knot per hidden unit,
- * so it is read from a table of its pieces, exactly; backward sums the gradient of each piece and
- * hands the sums to the units that are active there (model/pieces.h).
+ * g = 0 with shared = 1, else g = l. psi of a number is piecewise linear with a knot per
+ * hidden unit, so it is read from a table of its pieces, exactly; backward sums the
+ * gradient of each piece and hands the sums to the units that are active there
+ * (model/pieces.h).
  */
 #include "model/core_scalar.h"
 #include "model/linear.h"
@@ -24,7 +26,8 @@ enum { M, CHANNELS, HIDDEN, SHARED };
 enum { BLOCKS = 16 };           // of tokens, in which the gradient of psi is summed
 
 static const struct opt opts[] = {
-    [M]        = {"m", "numbers that psi is taken of, per head", OPT_INT, NULL, 16, 1, 4096},
+    [M]        = {"m", "numbers that psi is taken of, per head",
+                  OPT_INT, NULL, 16, 1, 4096},
     [CHANNELS] = {"channels", "functions psi", OPT_INT, NULL, 4, 1, 256},
     [HIDDEN]   = {"hidden", "hidden units of psi", OPT_INT, NULL, 64, 1, 1024},
     [SHARED]   = {"shared", "one hidden layer for all psi", OPT_FLAG, NULL, 1, 0, 1},
@@ -35,7 +38,11 @@ static int width(const struct mixer_cfg *c) { return c->C / c->H; }
 static int m_of(const struct mixer_cfg *c) { return (int)c->opt[M]; }
 static int channels(const struct mixer_cfg *c) { return (int)c->opt[CHANNELS]; }
 static int hidden(const struct mixer_cfg *c) { return (int)c->opt[HIDDEN]; }
-static int groups(const struct mixer_cfg *c) { return c->opt[SHARED] > 0 ? 1 : channels(c); }
+
+static int groups(const struct mixer_cfg *c)
+{
+    return c->opt[SHARED] > 0 ? 1 : channels(c);
+}
 
 /* Numbers u, and features, of a token: those of the queries, then those of the keys. */
 static size_t us(const struct mixer_cfg *c) { return (size_t)2 * c->H * m_of(c); }
@@ -82,7 +89,8 @@ static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c
     a->dqkv = room_back(m, n * row(c));
     a->o = room_keep(m, n * c->C);
     a->d_o = room_back(m, n * c->C);
-    a->psi = (struct pieces){.groups = groups(c), .channels = channels(c), .hidden = hidden(c)};
+    a->psi = (struct pieces){.groups = groups(c), .channels = channels(c),
+                             .hidden = hidden(c)};
     pieces_carve(&a->psi, room_work(m, pieces_carve(&a->psi, NULL)));
     a->u = room_work(m, n * us(c));
     a->du = room_back(m, n * us(c));
@@ -90,7 +98,8 @@ static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c
     a->dphi = room_back(m, n * phis(c));
     a->dfw = room_back(m, us(c) * (width(c) + 1));
     if (m->call == BACKWARD)
-        a->sums = arena_bytes(&m->scratch, BLOCKS * pieces_sums(&a->psi) * sizeof(double));
+        a->sums = arena_bytes(&m->scratch,
+                              BLOCKS * pieces_sums(&a->psi) * sizeof(double));
 }
 
 static void carve(struct room *m, const struct mixer_cfg *c)
@@ -115,7 +124,7 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->S = room_state(m, scalar_state(&a->core));
 }
 
-/* ---- features --------------------------------------------------------------------------------- */
+/* ---- features ---------------------------------------------------------------------- */
 
 static struct pieces_net net_of(real *const *w)
 {
@@ -131,8 +140,8 @@ static void map_rows(const struct ctx *ctx, const struct acts *a, long i, int n)
     real      *u = a->u + i * us(c), *phi = a->phi + i * phis(c);
 
     for (int h = 0; h < 2 * c->H; h++)
-        gemm_nt(u + (size_t)h * m, us(c), a->qkv + i * row(c) + (size_t)h * e, row(c), ctx->w[FW], e,
-                n, m, e, 1, 0);
+        gemm_nt(u + (size_t)h * m, us(c), a->qkv + i * row(c) + (size_t)h * e, row(c),
+                ctx->w[FW], e, n, m, e, 1, 0);
     for (size_t j = 0; j < n * us(c); j++)
         u[j] += ctx->w[FB][j % m];
     pieces_read(&a->psi, phi, u, (int)(n * us(c)));
@@ -153,7 +162,8 @@ static void map_features(const struct ctx *ctx, struct acts *a)
 }
 
 /* dphi to du and dqkv of n tokens from row i on. */
-static void map_rows_back(const struct ctx *ctx, const struct acts *a, double *sums, long i, int n)
+static void map_rows_back(const struct ctx *ctx, const struct acts *a, double *sums,
+                          long i, int n)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int   m = m_of(c), e = width(c);
@@ -165,8 +175,8 @@ static void map_rows_back(const struct ctx *ctx, const struct acts *a, double *s
         dphi[j] = phi[j] > 0 ? norm * dphi[j] : 0;
     pieces_back(&a->psi, du, sums, dphi, a->u + i * us(c), (int)(n * us(c)));
     for (int h = 0; h < 2 * c->H; h++)
-        gemm_nn(a->dqkv + i * row(c) + (size_t)h * e, row(c), du + (size_t)h * m, us(c), ctx->w[FW],
-                e, n, e, m, 1, 0);
+        gemm_nn(a->dqkv + i * row(c) + (size_t)h * e, row(c), du + (size_t)h * m, us(c),
+                ctx->w[FW], e, n, e, m, 1, 0);
 }
 
 /* fw and fb: each head's share, then their sum. */
@@ -217,7 +227,7 @@ static void map_back(const struct ctx *ctx, const struct acts *a)
     projection_back(ctx, a);
 }
 
-/* ---- the layer -------------------------------------------------------------------------------- */
+/* ---- the layer --------------------------------------------------------------------- */
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
@@ -274,7 +284,8 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_luna = {
     .name     = "luna",
     .about    = "linear attention with a learned feature map",
-    .system   = "L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), n_t = f(q_t) . sum of f(k), f learned",
+    .system   = "L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                "n_t = f(q_t) . sum of f(k), f learned",
     .position = "none",
     .opts     = opts,
     .params   = params,

@@ -4,11 +4,13 @@
  *     q, z = Wq u, Wa u (H, dk),   v, r = Wv u, Wg u + bg (H, dv)
  *     log a = log sigmoid(z) / 16,   k = 1 - a
  *     S_t = diag(a_t) S_{t-1} + k_t v_tᵀ
- *     o_t = S_tᵀ q_t / sqrt(dk) + sigmoid(v_t (q_t . aug k_t))     self-augmentation, per head
- *     y = Wo( ln(o) silu(r) )                                      ln over each head, no weights
+ *     o_t = S_tᵀ q_t / sqrt(dk) + sigmoid(v_t (q_t . aug k_t))     self-augmentation
+ *     y = Wo( ln(o) silu(r) )                                      ln over each head,
+ *                                                                  no weights
  *
- * What enters the state is what was forgotten: the weights of all tokens sum to 1 - a_0 ... a_t. The
- * norm must remove the mean: with aug = 0 the augmentation is the constant 1/2.
+ * What enters the state is what was forgotten: the weights of all tokens sum to
+ * 1 - a_0 ... a_t. The norm must remove the mean: with aug = 0 the augmentation is
+ * the constant 1/2.
  */
 #include "model/conv.h"
 #include "model/core_vector.h"
@@ -44,8 +46,9 @@ static const char *check(const struct mixer_cfg *c)
 {
     if (c->C % (2 * c->H) && !(c->opt[DK] > 0))
         return "width must be a multiple of 2 heads, or dk be set";
-    return c->C % c->H && !(c->opt[DV] > 0) ? "width must be a multiple of heads, or dv be set"
-                                            : NULL;
+    return c->C % c->H && !(c->opt[DV] > 0)
+               ? "width must be a multiple of heads, or dv be set"
+               : NULL;
 }
 
 /* wq and wa: Xavier's uniform distribution with gain 2^-2.5. */
@@ -100,8 +103,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     carve_rows(a, m, c);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = c->C, .ld_x = c->C, .ld_y = c->C,
                             .w = room_param(m, CONV), .silu = true};
-    a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .mean = true, .act = GATE_SILU,
-                            .w = -1, .wo = WO};
+    a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .mean = true,
+                            .act = GATE_SILU, .w = -1, .wo = WO};
     leave_carve(&a->out, m);
     a->core = (struct vector){
         .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
@@ -187,7 +190,8 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     finish(ctx, a, y);
 }
 
-/* With p = sigmoid(s v), s = q . aug k:   e = do p (1 - p),  dv += s e;  returns ds = e . v. */
+/* With p = sigmoid(s v), s = q . aug k:   e = do p (1 - p),  dv += s e;  returns
+ * ds = e . v. */
 static inline real sigmoid_back(real *dv, const real *d_o, const real *v, real s, int n)
 {
     real ds = 0;
@@ -207,9 +211,9 @@ static inline real sigmoid_back(real *dv, const real *d_o, const real *v, real s
  *     dq += ds aug k,  dk += ds q aug,  daug += ds q k
  *     dz = (dlog a - a dk) (1 - a^16) / 16         dz holds dlog a
  */
-static void keys_back(real *restrict dq, real *restrict dz, real *restrict daug, const real *gk,
-                      const real *q, const real *log_a, const real *k, const real *aug, real ds,
-                      int n)
+static void keys_back(real *restrict dq, real *restrict dz, real *restrict daug,
+                      const real *gk, const real *q, const real *log_a, const real *k,
+                      const real *aug, real ds, int n)
 {
     for (int j = 0; j < n; j++) {
         real dk = gk[j] + ds * q[j] * aug[j];
@@ -220,26 +224,28 @@ static void keys_back(real *restrict dq, real *restrict dz, real *restrict daug,
     }
 }
 
-/* All tokens of head h of sequence b: from the core's gradients to those of q, z and v, and the sums
- * for aug and bg. */
+/* All tokens of head h of sequence b: from the core's gradients to those of q, z and v,
+ * and the sums for aug and bg. */
 static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int    dk = dk_of(c), dv = dv_of(c);
     const size_t hk = (size_t)h * dk, hv = (size_t)h * dv;
     const real  *aug = ctx->w[AUG] + hk;
-    real        *daug = a->daug + (size_t)b * n_k(c) + hk, *dbg = a->dbg + (size_t)b * n_v(c) + hv;
+    real        *daug = a->daug + (size_t)b * n_k(c) + hk,
+                *dbg = a->dbg + (size_t)b * n_v(c) + hv;
 
     memset(daug, 0, dk * sizeof *daug);
     memset(dbg, 0, dv * sizeof *dbg);
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
-        const real *row = a->row + i * n_row(c), *q = row + hk, *k = a->k + i * n_k(c) + hk;
+        const real *row = a->row + i * n_row(c), *q = row + hk,
+                   *k = a->k + i * n_k(c) + hk;
         real       *drow = a->drow + i * n_row(c), *dr = drow + r_at(c) + hv;
         real        ds = sigmoid_back(drow + v_at(c) + hv, a->out.d_o + i * n_v(c) + hv,
                                       row + v_at(c) + hv, dot3(q, aug, k, dk), dv);
 
-        keys_back(drow + hk, drow + n_k(c) + hk, daug, a->dk + i * n_k(c) + hk, q, q + n_k(c), k,
-                  aug, ds, dk);
+        keys_back(drow + hk, drow + n_k(c) + hk, daug, a->dk + i * n_k(c) + hk, q,
+                  q + n_k(c), k, aug, ds, dk);
         for (int j = 0; j < dv; j++)
             dbg[j] += dr[j];
     }
@@ -305,7 +311,8 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_metala = {
     .name     = "metala",
     .about    = "gated linear attention without keys, self-augmented (MetaLA)",
-    .system   = "L = I x diag(a_t), B = I x (1 - a_t), C = I x q_t / sqrt(dk); D by sigmoid",
+    .system   = "L = I x diag(a_t), B = I x (1 - a_t), C = I x q_t / sqrt(dk); "
+                "D by sigmoid",
     .position = "none",
     .opts     = opts,
     .check    = check,

@@ -1,7 +1,7 @@
 /* minGRU: a gated recurrence whose gates do not see its state (arXiv:2410.01201).
  *
  *     k, v = Wz x, Wh x                     k, v (e), e = expand C
- *     z = sigmoid(k),  c = g(v)             g(v) = v + 1/2 for v >= 0, sigmoid(v) below; or v
+ *     z = sigmoid(k),  c = g(v)             g(v) = v + 1/2 (v >= 0), sigmoid(v); or v
  *     h_t = (1 - z) h_{t-1} + z c
  *     y = Wo h
  *
@@ -18,7 +18,8 @@ enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [EXPAND] = {"expand", "inner width in widths", OPT_INT, NULL, 1, 1, 16},
-    [ACT]    = {"act", "of the candidate: g keeps it positive", OPT_CHOICE, "g|none", 0, 0, 0},
+    [ACT]    = {"act", "of the candidate: g keeps it positive",
+                OPT_CHOICE, "g|none", 0, 0, 0},
     {0},
 };
 
@@ -69,8 +70,8 @@ static inline real candidate_slope(real v, bool act)
 }
 
 /* One token: a, and into h what enters the state, z c. */
-static inline void gate_row(const real *k, const real *v, real *restrict a, real *restrict h, int e,
-                            bool act)
+static inline void gate_row(const real *k, const real *v, real *restrict a,
+                            real *restrict h, int e, bool act)
 {
     for (int j = 0; j < e; j++) {
         a[j] = vsigmoid(-k[j]);
@@ -87,8 +88,8 @@ static struct scan project(const struct ctx *ctx, const real *x, const struct ac
     linear_forward(a->kv, x, ctx->w[WZ], n, c->C, 2 * e);
     #pragma omp parallel for schedule(static) if (n > ROWS)
     for (long r = 0; r < n; r++)
-        gate_row(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e, a->h + r * e, e,
-                 positive(c));
+        gate_row(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e,
+                 a->h + r * e, e, positive(c));
     return (struct scan){ctx->B, ctx->T, e, a->a};
 }
 
@@ -102,8 +103,9 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 }
 
 /* One token: dk = z (1 - z) (c db - da),  dv = z g'(v) db; da is in the place of dk. */
-static inline void gate_row_back(const real *k, const real *v, const real *a, const real *db,
-                                 real *restrict dk, real *restrict dv, int e, bool act)
+static inline void gate_row_back(const real *k, const real *v, const real *a,
+                                 const real *db, real *restrict dk, real *restrict dv,
+                                 int e, bool act)
 {
     for (int j = 0; j < e; j++) {
         real z = vsigmoid(k[j]);
@@ -119,8 +121,9 @@ static void gates_back(const struct ctx *ctx, const struct acts *a)
 
     #pragma omp parallel for schedule(static)
     for (long r = 0; r < ctx_rows(ctx); r++)
-        gate_row_back(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e, a->dh + r * e,
-                      a->dkv + 2 * r * e, a->dkv + (2 * r + 1) * e, e, positive(ctx->cfg));
+        gate_row_back(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e,
+                      a->dh + r * e, a->dkv + 2 * r * e, a->dkv + (2 * r + 1) * e, e,
+                      positive(ctx->cfg));
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)

@@ -22,7 +22,8 @@ enum { LN, RMS };
 enum { CAP = 15 };
 
 static const struct opt opts[] = {
-    [DK]   = {"dk", "of q and k of a head; 0: width / heads / 2", OPT_INT, NULL, 0, 0, 4096},
+    [DK]   = {"dk", "of q and k of a head; 0: width / heads / 2",
+              OPT_INT, NULL, 0, 0, 4096},
     [DV]   = {"dv", "of v of a head; 0: width / heads", OPT_INT, NULL, 0, 0, 4096},
     [KIND] = {"norm", "the norm of a head's output", OPT_CHOICE, "ln|rms", LN, 0, 0},
     {0},
@@ -94,8 +95,9 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->drow = room_back(m, n * ld);
     a->log_f = room_keep(m, n * c->H);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = n_k(c), .ld = ld};
-    a->out = (struct leave){{c->H, dv_of(c), false, (real)1e-6}, .mean = c->opt[KIND] == LN,
-                            .act = GATE_SIGMOID, .w = NORM, .wo = WO};
+    a->out = (struct leave){{c->H, dv_of(c), false, (real)1e-6},
+                            .mean = c->opt[KIND] == LN, .act = GATE_SIGMOID, .w = NORM,
+                            .wo = WO};
     leave_carve(&a->out, m);
     a->core = (struct scalar){
         .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
@@ -154,8 +156,8 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     leave_forward(ctx, &a->out, y, a->row + g_at(c), row(c));
 }
 
-/* drow holds di and dlog_f; back through log sigmoid, whose slope is sigmoid(-f), and cap,
- * whose slope is 1 - (z/15)². */
+/* drow holds di and dlog_f; back through log sigmoid, whose slope is sigmoid(-f), and
+ * cap, whose slope is 1 - (z/15)². */
 static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -218,7 +220,8 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_mlstm = {
     .name     = "mlstm",
     .about    = "linear attention with exponential input and forget gates (xLSTM)",
-    .system   = "L = sigmoid(f_t) I, B = e^{i_t} I x k_t, C = I x q_t / max(|n_t.q_t|, 1)",
+    .system   = "L = sigmoid(f_t) I, B = e^{i_t} I x k_t, "
+                "C = I x q_t / max(|n_t.q_t|, 1)",
     .position = "none",
     .opts     = opts,
     .check    = check,

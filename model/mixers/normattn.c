@@ -1,14 +1,14 @@
-/* Normalised attention (arXiv:2405.15731, eq. 21): linear attention without a feature map, whose
- * normaliser is read from the token instead of summed over the keys.
+/* Normalised attention (arXiv:2405.15731, eq. 21): linear attention without a feature
+ * map, whose normaliser is read from the token instead of summed over the keys.
  *
- *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the position encoding rotates q, k
+ *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the encoding rotates q, k
  *     z = Wn x + bn                    (H)
- *     log n = softplus(z)              eta = softplus;   z for exp;   log sigmoid(z) for sigmoid
+ *     log n = softplus(z)              z with eta = exp, log sigmoid(z) with sigmoid
  *     o_t = (1 / n_t) sum_{u <= t} (q_t . k_u) v_u / sqrt(e)
  *     y = Wo o
  *
- * The sum is kept and divided, never the recurrence with n_{t-1} / n_t. With eta = exp, log n is
- * held within +-30.
+ * The sum is kept and divided, never the recurrence with n_{t-1} / n_t. With eta = exp,
+ * log n is held within +-30.
  */
 #include "model/core_scalar.h"
 #include "model/linear.h"
@@ -24,7 +24,8 @@ enum { SOFTPLUS, EXP, SIGMOID };
 enum { LIMIT = 30 };
 
 static const struct opt opts[] = {
-    [ETA] = {"eta", "how the normaliser grows", OPT_CHOICE, "softplus|exp|sigmoid", SOFTPLUS, 0, 0},
+    [ETA] = {"eta", "how the normaliser grows",
+             OPT_CHOICE, "softplus|exp|sigmoid", SOFTPLUS, 0, 0},
     {0},
 };
 
@@ -115,7 +116,8 @@ static void divide(const struct ctx *ctx, const struct acts *a, real *o)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             real  z = a->row[i * row(c) + 3 * (size_t)c->C + h] + ctx->w[BN][h];
-            real  by = (real)exp(-log_n(z, (int)c->opt[ETA])), *to = o + i * c->C + (size_t)h * e;
+            real  by = (real)exp(-log_n(z, (int)c->opt[ETA])),
+                  *to = o + i * c->C + (size_t)h * e;
 
             for (int j = 0; j < e; j++)
                 to[j] *= by;
@@ -200,7 +202,8 @@ static int decay(struct ctx *ctx, struct range *r)
 
     for (long i = 0; i < (long)ctx->B * ctx->T; i++)
         for (int h = 0; i % ctx->T && h < c->H; h++) {
-            const real *z = a->row + i * row(c) + 3 * (size_t)c->C + h, *before = z - row(c);
+            const real *z = a->row + i * row(c) + 3 * (size_t)c->C + h,
+                       *before = z - row(c);
             const real  bias = ctx->w[BN][h];
 
             range_add(&r[h], exp(log_n(*before + bias, eta) - log_n(*z + bias, eta)));
@@ -211,7 +214,8 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_normattn = {
     .name     = "normattn",
     .about    = "linear attention, normaliser read from the token",
-    .system   = "L = (n_{t-1}/n_t) I, B = k/n_t, C = q/sqrt(dk), log n = softplus(wn.x + bn)",
+    .system   = "L = (n_{t-1}/n_t) I, B = k/n_t, C = q/sqrt(dk), "
+                "log n = softplus(wn.x + bn)",
     .position = "rope",
     .opts     = opts,
     .params   = params,

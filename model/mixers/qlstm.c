@@ -23,7 +23,8 @@ enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [EXPAND]   = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
-    [REVERSED] = {"reversed", "forget by sigmoid(-z)^a, a learned", OPT_FLAG, NULL, 0, 0, 1},
+    [REVERSED] = {"reversed", "forget by sigmoid(-z)^a, a learned",
+                  OPT_FLAG, NULL, 0, 0, 1},
     {0},
 };
 
@@ -34,7 +35,8 @@ static int params(const struct mixer_cfg *c, struct param *p)
 {
     const int e = inner(c);
 
-    p[WIN] = (struct param){"win", 2 * e, c->C, INIT_NORMAL, 1 / sqrt(c->C), .decay = true};
+    p[WIN] = (struct param){"win", 2 * e, c->C, INIT_NORMAL, 1 / sqrt(c->C),
+                            .decay = true};
     p[CONV] = (struct param){"conv", e, CONV_TAPS, INIT_UNIFORM, 0.5};
     p[CONVB] = (struct param){"convb", e, 0, INIT_ZERO};
     p[WG] = (struct param){"wg", 3 * e, e, INIT_NORMAL, 1 / sqrt(e), .decay = true};
@@ -73,13 +75,15 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->dh = room_back(m, n);
     a->f = room_back(m, n);
     a->da = room_back(m, e);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e, .ld_y = e,
-                            .w = room_param(m, CONV), .b = room_param(m, CONVB)};
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e,
+                            .ld_y = e, .w = room_param(m, CONV),
+                            .b = room_param(m, CONVB)};
     a->past = room_state(m, conv_state(&a->conv));
     a->S = room_state(m, e);
 }
 
-/* Both forget gates are e^{-power softplus(sign z)}: sign is -1 and power 1 for sigmoid(z). */
+/* Both forget gates are e^{-power softplus(sign z)}: sign is -1 and power 1
+ * for sigmoid(z). */
 struct forget {
     real sign, power;
 };
@@ -126,7 +130,8 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 
     #pragma omp parallel for schedule(static) if (n > ROWS)
     for (long r = 0; r < n; r++) {
-        const real *p = a->row + 2 * r * e, *zo = a->z + (3 * r + 2) * e, *h = a->h + r * e;
+        const real *p = a->row + 2 * r * e, *zo = a->z + (3 * r + 2) * e,
+                   *h = a->h + r * e;
         real       *v = a->v + r * e;
 
         for (int j = 0; j < e; j++)
@@ -149,9 +154,9 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 }
 
 /* One token: from dv, in dh, to dp, dzo and dh; and f again. */
-static inline void finish_row(struct forget o, const real *p, const real *z, const real *h,
-                              real *restrict dp, real *restrict dzo, real *restrict dh,
-                              real *restrict f, int e)
+static inline void finish_row(struct forget o, const real *p, const real *z,
+                              const real *h, real *restrict dp, real *restrict dzo,
+                              real *restrict dh, real *restrict f, int e)
 {
     for (int j = 0; j < e; j++) {
         real out = vsigmoid(z[2 * e + j]), act = vgelu(p[j]), d = dh[j];
@@ -170,14 +175,16 @@ static void finish_back(const struct ctx *ctx, const struct acts *a)
 
     #pragma omp parallel for schedule(static)
     for (long r = 0; r < ctx_rows(ctx); r++)
-        finish_row(o, a->row + 2 * r * e, a->z + 3 * r * e, a->h + r * e, a->drow + 2 * r * e,
-                   a->dz + (3 * r + 2) * e, a->dh + r * e, a->f + r * e, e);
+        finish_row(o, a->row + 2 * r * e, a->z + 3 * r * e, a->h + r * e,
+                   a->drow + 2 * r * e, a->dz + (3 * r + 2) * e, a->dh + r * e,
+                   a->f + r * e, e);
 }
 
-/* One token: dzf = da df/dzf, where da was; dzi = db u i (1 - i); du = db i, where db was; and
- * where f was, the part of the gradient of the parameter a, da df/da. */
-static inline void gate_row(struct forget o, const real *z, const real *u, real *restrict f,
-                            real *restrict dzf, real *restrict dzi, real *restrict db, int e)
+/* One token: dzf = da df/dzf, where da was; dzi = db u i (1 - i); du = db i, where db
+ * was; and where f was, the part of the gradient of the parameter a, da df/da. */
+static inline void gate_row(struct forget o, const real *z, const real *u,
+                            real *restrict f, real *restrict dzf, real *restrict dzi,
+                            real *restrict db, int e)
 {
     for (int j = 0; j < e; j++) {
         real i = vsigmoid(z[e + j]), d = db[j], df = dzf[j] * f[j];
@@ -199,7 +206,8 @@ static void gates_back(const struct ctx *ctx, const struct acts *a)
     for (long r = 0; r < n; r++) {
         real *dz = a->dz + 3 * r * e;
 
-        gate_row(o, a->z + 3 * r * e, a->u + r * e, a->f + r * e, dz, dz + e, a->dh + r * e, e);
+        gate_row(o, a->z + 3 * r * e, a->u + r * e, a->f + r * e, dz, dz + e,
+                 a->dh + r * e, e);
     }
     bias_backward(ctx->dw[BG], a->dz, n, 3 * e);
     if (!reversed(ctx->cfg) || o.power <= 0)
@@ -222,7 +230,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     scan_backward(&s, a->dh, a->dz, 3 * (size_t)e, a->h);
     gates_back(ctx, a);
     linear_backward(a->dh, 1, ctx->dw[WG], a->dz, a->u, ctx->w[WG], n, e, 3 * e);
-    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh, a->row + e);
+    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh,
+                  a->row + e);
     linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, C, 2 * e);
 }
 

@@ -1,13 +1,13 @@
 /* Rectified linear attention with a gated norm (ReLA-g, arXiv:2104.07012).
  *
- *     q, k, v = Wq x, Wk x, Wv x           q (H, e), k and v (Hk, e), e = C / H; q and k rotated
+ *     q, k, v = Wq x, Wk x, Wv x           q (H, e), k, v (Hk, e), e = C/H; q, k rotated
  *     A_tu = max(q_t . k_u / sqrt(e), 0)   u <= t
  *     z_t = sum_u A_tu v_u                 all heads side by side: (C)
  *     y = Wo [ norm rms(z) sigmoid(gate z) ]
  *
- * The norm spans all heads; the gate sees z before it. Key head h serves query heads h G ..
- * h G + G - 1, G = H / Hk. The decode state is a ring of the last `context` rotated keys and
- * values.
+ * The norm spans all heads; the gate sees z before it. Key head h serves query heads
+ * h G .. h G + G - 1, G = H / Hk. The decode state is a ring of the last `context`
+ * rotated keys and values.
  */
 #include "model/mixers/rela.h"
 
@@ -22,9 +22,17 @@ enum { WQ, WK, WV, WO, NORM, GATE, N_PARAMS };
 static int width(const struct mixer_cfg *c) { return c->C / c->H; }
 
 /* Channels of a row [q, k, v], and where k and v begin in it. */
-static size_t row(const struct mixer_cfg *c) { return (size_t)(c->H + 2 * c->Hk) * width(c); }
+static size_t row(const struct mixer_cfg *c)
+{
+    return (size_t)(c->H + 2 * c->Hk) * width(c);
+}
+
 static size_t k_at(const struct mixer_cfg *c) { return c->C; }
-static size_t v_at(const struct mixer_cfg *c) { return (size_t)(c->H + c->Hk) * width(c); }
+
+static size_t v_at(const struct mixer_cfg *c)
+{
+    return (size_t)(c->H + c->Hk) * width(c);
+}
 
 static const char *check(const struct mixer_cfg *c)
 {
@@ -52,11 +60,11 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
     *dk = width(c);
 }
 
-/* ---- the gated norm -------------------------------------------------------------------------
+/* ---- the gated norm -------------------------------------------------------------------
  *
  *     y = w rho z s      rho = 1 / sqrt(mean(z²) + eps),  s = sigmoid(g z)
  */
-enum { BLOCKS = 16, ROWS = 32 };        // fixed blocks of rows; rows that one thread does alone
+enum { BLOCKS = 16, ROWS = 32 };  // fixed blocks of rows; rows that one thread does alone
 
 static const double eps = 1e-6;
 
@@ -65,7 +73,8 @@ static inline real inverse_rms(const real *z, int C)
     return 1 / (real)sqrt(vdot(z, z, C) / C + eps);
 }
 
-static void gated_norm(real *y, const real *z, const real *w, const real *g, long n, int C)
+static void gated_norm(real *y, const real *z, const real *w, const real *g,
+                       long n, int C)
 {
     #pragma omp parallel for schedule(static) if (n > ROWS)
     for (long i = 0; i < n; i++) {
@@ -82,8 +91,8 @@ static void gated_norm(real *y, const real *z, const real *w, const real *g, lon
  *     dz = rho a - rho³ z mean(a z) + g b      dw += dy rho z s      dg += b z
  *
  * d holds dy and becomes dz. */
-static inline void gated_norm_row(real *d, const real *z, const real *w, const real *g, real *dw,
-                                  real *dg, int C)
+static inline void gated_norm_row(real *d, const real *z, const real *w, const real *g,
+                                  real *dw, real *dg, int C)
 {
     real rho = inverse_rms(z, C), along = 0;
 
@@ -103,8 +112,8 @@ static inline void gated_norm_row(real *d, const real *z, const real *w, const r
 }
 
 /* Over n rows; partial (BLOCKS, 2, C) is scratch. */
-static void gated_norm_back(real *d, const real *z, const real *w, const real *g, real *dw,
-                            real *dg, long n, int C, real *partial)
+static void gated_norm_back(real *d, const real *z, const real *w, const real *g,
+                            real *dw, real *dg, long n, int C, real *partial)
 {
     #pragma omp parallel for schedule(static)
     for (int block = 0; block < BLOCKS; block++) {
@@ -122,7 +131,7 @@ static void gated_norm_back(real *d, const real *z, const real *w, const real *g
         }
 }
 
-/* ---- the layer ------------------------------------------------------------------------------ */
+/* ---- the layer --------------------------------------------------------------------- */
 
 struct acts {
     real *qkv, *dqkv;           // (B, T, H + 2 Hk, e) after rotation
@@ -146,8 +155,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->partial = room_back(m, (size_t)BLOCKS * 2 * c->C);
     a->rows = (struct rows){.w = WQ, .Hk = c->Hk, .k = k_at(c), .ld = ld};
     a->core = (struct attention){
-        .kind = ATTENTION_RELU, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk, .e = width(c),
-        .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
+        .kind = ATTENTION_RELU, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk,
+        .e = width(c), .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
         .q = a->qkv, .k = room_at(a->qkv, k_at(c)), .v = room_at(a->qkv, v_at(c)),
     };
     a->ring = room_flow(m, ring_scratch(&a->core, c->context));
@@ -180,8 +189,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     linear_backward(a->dz, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, c->C, c->C);
-    gated_norm_back(a->dz, a->z, ctx->w[NORM], ctx->w[GATE], ctx->dw[NORM], ctx->dw[GATE], n, c->C,
-                    a->partial);
+    gated_norm_back(a->dz, a->z, ctx->w[NORM], ctx->w[GATE], ctx->dw[NORM],
+                    ctx->dw[GATE], n, c->C, a->partial);
     attention_backward(&a->core, NULL, NULL, a->dz, a->dqkv, a->dqkv + k_at(c),
                        a->dqkv + v_at(c), NULL);
     rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
@@ -220,7 +229,8 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 const struct mixer mixer_rela = {
     .name     = "rela",
     .about    = "rectified attention: weights max(q.k, 0), then a gated norm (ReLA)",
-    .system   = "infinite feature map: L = I, B = g(k), C = f(q), f(q).g(k) = max(q.k, 0)",
+    .system   = "infinite feature map: L = I, B = g(k), C = f(q), "
+                "f(q).g(k) = max(q.k, 0)",
     .position = "rope",
     .check    = check,
     .params   = params,

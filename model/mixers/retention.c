@@ -49,7 +49,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->drow = room_back(m, room_rows(m) * ld);
     a->decay = room_keep(m, c->H);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
-    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM, .wo = WO};
+    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
+                            .wo = WO};
     leave_carve(&a->out, m);
     a->core = (struct scalar){
         .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),

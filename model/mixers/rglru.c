@@ -1,14 +1,16 @@
-/* RG-LRU: a linear recurrence with a recurrence gate and an input gate (Griffin, arXiv:2402.19427).
+/* RG-LRU: a linear recurrence with a recurrence gate and an input gate (Griffin,
+ * arXiv:2402.19427).
  *
  *     p, w = Wy x + by, Wx x + bx               p, w (e)
  *     u = conv(w)                               no activation
- *     r, i = sigmoid(Wa u + ba), sigmoid(Wi u + bi)      Wa, Wi block diagonal, a block per head
+ *     r, i = sigmoid(Wa u + ba), sigmoid(Wi u + bi)      Wa, Wi: a diagonal block a head
  *     log a = -8 r softplus(lam)
- *     h_t = a h_{t-1} + sqrt(1 - a²) i u        the first token enters unscaled: h_0 = i u
+ *     h_t = a h_{t-1} + sqrt(1 - a²) i u        the first enters unscaled: h_0 = i u
  *     y = Wo( gelu(p) h )
  *
- * The square root keeps the variance of h that of i u. 1 - a² is -expm1(2 log a). Its derivative is
- * infinite at a = 1 and is therefore always taken times log a, a factor of both dr and dlam.
+ * The square root keeps the variance of h that of i u. 1 - a² is -expm1(2 log a).
+ * Its derivative is infinite at a = 1 and is therefore always taken times log a,
+ * a factor of both dr and dlam.
  */
 #include "model/bias.h"
 #include "model/conv.h"
@@ -25,7 +27,8 @@ enum { INNER };
 enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
-    [INNER] = {"inner", "channels of the recurrence; 0: width", OPT_INT, NULL, 0, 0, 1 << 20},
+    [INNER] = {"inner", "channels of the recurrence; 0: width",
+               OPT_INT, NULL, 0, 0, 1 << 20},
     {0},
 };
 
@@ -34,7 +37,8 @@ static int block(const struct mixer_cfg *c) { return inner(c) / c->H; }
 
 static const char *check(const struct mixer_cfg *c)
 {
-    return inner(c) % c->H ? "inner (width unless set) must be a multiple of heads" : NULL;
+    return inner(c) % c->H ? "inner (width unless set) must be a multiple of heads"
+                           : NULL;
 }
 
 static int params(const struct mixer_cfg *c, struct param *p)
@@ -97,8 +101,9 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->dh = room_back(m, n);
     a->a = room_back(m, n);
     a->sum = room_back(m, e);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e, .ld_y = e,
-                            .w = room_param(m, CONV), .b = room_param(m, CONVB)};
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e,
+                            .ld_y = e, .w = room_param(m, CONV),
+                            .b = room_param(m, CONVB)};
     a->past = room_state(m, conv_state(&a->conv));
     a->S = room_state(m, e);
 }
@@ -136,15 +141,17 @@ static void blocks_forward(const struct ctx *ctx, const struct acts *a)
 static void blocks_backward(const struct ctx *ctx, const struct acts *a)
 {
     const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg), s = block(ctx->cfg), H = ctx->cfg->H, tile = linear_tile(n);
+    const int  e = inner(ctx->cfg), s = block(ctx->cfg), H = ctx->cfg->H,
+               tile = linear_tile(n);
 
     #pragma omp parallel for collapse(2) schedule(static)
     for (long r = 0; r < n; r += tile)
         for (int h = 0; h < H; h++)
             for (int k = h; k < 2 * H; k += H)
-                gemm_nn(a->dh + r * e + (size_t)h * s, e, a->dz + 2 * r * e + (size_t)k * s, 2 * e,
-                        ctx->w[WA] + (size_t)k * s * s, s, (int)(n - r < tile ? n - r : tile), s, s,
-                        1, 1);
+                gemm_nn(a->dh + r * e + (size_t)h * s, e,
+                        a->dz + 2 * r * e + (size_t)k * s, 2 * e,
+                        ctx->w[WA] + (size_t)k * s * s, s,
+                        (int)(n - r < tile ? n - r : tile), s, s, 1, 1);
     #pragma omp parallel for schedule(static)
     for (int k = 0; k < 2 * H; k++)
         gemm_tn(ctx->dw[WA] + (size_t)k * s * s, s, a->dz + (size_t)k * s, 2 * e,
@@ -212,8 +219,9 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 }
 
 /* One token: from dv, in dh, to dp and dh; and a again. */
-static inline void finish_row(const real *p, const real *z, const real *h, const real *rate,
-                              real *restrict dp, real *restrict dh, real *restrict a, int e)
+static inline void finish_row(const real *p, const real *z, const real *h,
+                              const real *rate, real *restrict dp, real *restrict dh,
+                              real *restrict a, int e)
 {
     for (int j = 0; j < e; j++) {
         dp[j] = dh[j] * h[j] * vgelu_slope(p[j]);
@@ -234,13 +242,13 @@ static void finish_back(const struct ctx *ctx, const struct acts *a)
 
 /* One token, with s = sqrt(1 - a²):
  *
- *     flow = log a dlog a = log a (a da - a²/s i u db)        without a²/s at the first token
+ *     flow = log a dlog a = log a (a da - a²/s i u db)   without a²/s at the first token
  *     dzr = flow (1 - r),  dzi = db s u i (1 - i),  du = db s i
  *
  * dzr enters holding da, db leaves holding du, a leaves holding flow. */
-static inline void gate_row(const real *z, const real *u, const real *rate, real *restrict a,
-                            real *restrict dzr, real *restrict dzi, real *restrict db, int e,
-                            bool first)
+static inline void gate_row(const real *z, const real *u, const real *rate,
+                            real *restrict a, real *restrict dzr, real *restrict dzi,
+                            real *restrict db, int e, bool first)
 {
     for (int j = 0; j < e; j++) {
         real r = vsigmoid(z[j]), i = vsigmoid(z[e + j]), d = db[j];
@@ -255,7 +263,8 @@ static inline void gate_row(const real *z, const real *u, const real *rate, real
     }
 }
 
-/* dlam = sum of flow sigmoid(lam) / softplus(lam), a quotient that is 1 where both vanish. */
+/* dlam = sum of flow sigmoid(lam) / softplus(lam), a quotient that is 1
+ * where both vanish. */
 static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
     const long n = ctx_rows(ctx);
@@ -290,7 +299,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     scan_backward(&s, a->dh, a->dz, 2 * (size_t)e, a->h);
     gates_back(ctx, a);
     blocks_backward(ctx, a);
-    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh, a->row + e);
+    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh,
+                  a->row + e);
     bias_backward(ctx->dw[BY], a->drow, n, 2 * e);
     linear_backward(dx, 1, ctx->dw[WY], a->drow, x, ctx->w[WY], n, C, 2 * e);
 }

@@ -1,4 +1,5 @@
-/* S6: a state space whose step, input and output depend on the token (Mamba, arXiv:2312.00752).
+/* S6: a state space whose step, input and output depend on the token (Mamba,
+ * arXiv:2312.00752).
  *
  *     w, z = Win x                              w, z (e), e = expand C
  *     u = silu(conv(w))
@@ -25,13 +26,18 @@ enum { ROWS = 32 };             // up to these one thread is enough
 static const struct opt opts[] = {
     [EXPAND] = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
     [STATE]  = {"state", "states N of a channel", OPT_INT, NULL, 16, 1, 1024},
-    [RANK]   = {"rank", "of the map to the step; 0: width / 16", OPT_INT, NULL, 0, 0, 4096},
+    [RANK]   = {"rank", "of the map to the step; 0: width / 16",
+                OPT_INT, NULL, 0, 0, 4096},
     {0},
 };
 
 static int inner(const struct mixer_cfg *c) { return (int)c->opt[EXPAND] * c->C; }
 static int n_of(const struct mixer_cfg *c) { return (int)c->opt[STATE]; }
-static int rank_of(const struct mixer_cfg *c) { return opt_or(c, RANK, (c->C + 15) / 16); }
+
+static int rank_of(const struct mixer_cfg *c)
+{
+    return opt_or(c, RANK, (c->C + 15) / 16);
+}
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
@@ -103,15 +109,16 @@ static void carve(struct room *m, const struct mixer_cfg *c)
 
     carve_rows(a, m, c);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = (int)e, .ld_x = 2 * e, .ld_y = e,
-                            .w = room_param(m, CONV), .b = room_param(m, CONVB), .silu = true};
+                            .w = room_param(m, CONV), .b = room_param(m, CONVB),
+                            .silu = true};
     a->core = (struct selective){
         .B = m->B, .T = m->T, .C = (int)e, .N = (int)N, .u = a->u, .step = a->step,
         .in = a->bc, .out = room_at(a->bc, N), .ld = 2 * N, .rate = a->rate,
         .skip = room_param(m, DSKIP),
     };
     a->dcore = (struct selective_grad){
-        .du = a->du, .dstep = a->dstep, .din = a->dbc, .dout = room_at(a->dbc, N), .ld = 2 * N,
-        .drate = room_back(m, m->B * e * N), .dskip = room_back(m, m->B * e),
+        .du = a->du, .dstep = a->dstep, .din = a->dbc, .dout = room_at(a->dbc, N),
+        .ld = 2 * N, .drate = room_back(m, m->B * e * N), .dskip = room_back(m, m->B * e),
     };
     a->saved = room_save(m, selective_kept(&a->core));
     a->scratch = room_back(m, selective_scratch(&a->core));
@@ -161,7 +168,8 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * inner(ctx->cfg));
+    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
+                   2 * inner(ctx->cfg));
     conv_forward(&a->conv, a->u, a->row);
     select_from(ctx, a);
     selective_forward(&a->core, a->o, a->saved);
@@ -178,7 +186,8 @@ static void sums_back(const struct ctx *ctx, const struct acts *a)
             ctx->dw[DSKIP][j] += a->dcore.dskip[(size_t)b * e + j];
             for (int k = 0; k < N; k++)
                 ctx->dw[ALOG][(size_t)j * N + k] +=
-                    a->rate[(size_t)k * e + j] * a->dcore.drate[((size_t)b * N + k) * e + j];
+                    a->rate[(size_t)k * e + j] *
+                    a->dcore.drate[((size_t)b * N + k) * e + j];
         }
 }
 
@@ -203,13 +212,15 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, c->C);
-    gate_backward(GATE_SILU, a->d_o, a->drow + e, ld, a->d_o, e, a->o, e, a->row + e, ld, n, e);
+    gate_backward(GATE_SILU, a->d_o, a->drow + e, ld, a->d_o, e, a->o, e, a->row + e,
+                  ld, n, e);
     selective_backward(&a->core, &a->dcore, a->d_o, a->saved, a->scratch);
     sums_back(ctx, a);
     step_back(ctx, a);
     linear_backward(a->dq, 0, ctx->dw[WDT], a->dstep, a->q, ctx->w[WDT], n, R, e);
     linear_backward(a->du, 1, ctx->dw[WX], a->dq, a->u, ctx->w[WX], n, e, R);
-    linear_backward(a->du, 1, ctx->dw[WX] + bc, a->dbc, a->u, ctx->w[WX] + bc, n, e, 2 * n_of(c));
+    linear_backward(a->du, 1, ctx->dw[WX] + bc, a->dbc, a->u, ctx->w[WX] + bc, n, e,
+                    2 * n_of(c));
     conv_backward(&a->conv, a->drow, ctx->dw[CONV], ctx->dw[CONVB], a->du, a->row);
     linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, c->C, 2 * e);
 }
@@ -218,7 +229,8 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * inner(ctx->cfg));
+    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
+                   2 * inner(ctx->cfg));
     conv_extend_at(&a->conv, state, a->past, a->u, a->row);
     select_from(ctx, a);
     selective_extend(&a->core, state, a->S, a->o);
@@ -241,7 +253,8 @@ static int decay(struct ctx *ctx, struct range *r)
 
     for (long i = 0; i < (long)ctx->B * ctx->T * e; i++)
         for (int k = 0; k < n_of(c); k++)
-            range_add(r, exp((double)a->step[i] * (double)a->rate[(size_t)k * e + i % e]));
+            range_add(r,
+                      exp((double)a->step[i] * (double)a->rate[(size_t)k * e + i % e]));
     return 1;
 }
 

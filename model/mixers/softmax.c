@@ -1,13 +1,15 @@
-/* Softmax attention (arXiv:1706.03762), full or in a sliding window, with grouped keys and values.
+/* Softmax attention (arXiv:1706.03762), full or in a sliding window, with grouped
+ * keys and values.
  *
  *     q, k, v = Wq x, Wk x, Wv x       q (H, e), k and v (Hk, e), e = C / H
- *     q, k <- rms(q) qn, rms(k) kn     with qk_norm; then the position encoding rotates both
+ *     q, k <- rms(q) qn, rms(k) kn     with qk_norm; then the encoding rotates both
  *     s_tu = q_t . k_u / sqrt(e)       visible iff 0 <= t - u < window (0: no limit)
- *     o_t = sum_u softmax(s_t)_u v_u   with sink, one more logit per head that has no value
+ *     o_t = sum_u softmax(s_t)_u v_u   with sink, one more logit per head, of no value
  *     y = Wo o
  *
- * Key head h serves query heads h G .. h G + G - 1, G = H / Hk. The decode state is a ring of the
- * last `span` rotated keys and values: the window, or, without one, the context.
+ * Key head h serves query heads h G .. h G + G - 1, G = H / Hk. The decode state is a
+ * ring of the last `span` rotated keys and values: the window, or, without one, the
+ * context.
  */
 #include "model/attention.h"
 #include "model/linear.h"
@@ -23,11 +25,11 @@ enum { WQ, WK, WV, WO };
 enum { WINDOW, QK_NORM, SINK };
 
 static const struct opt opts[] = {
-    [WINDOW]  = {"window", "tokens a query sees, itself included; 0: all", OPT_SPAN, NULL, 0, 0,
-                 1 << 30},
+    [WINDOW]  = {"window", "tokens a query sees, itself included; 0: all",
+                 OPT_SPAN, NULL, 0, 0, 1 << 30},
     [QK_NORM] = {"qk_norm", "RMSNorm of queries and keys", OPT_FLAG, NULL, 0, 0, 1},
-    [SINK]    = {"sink", "a logit per head that takes weight and has no value", OPT_FLAG, NULL, 0,
-                 0, 1},
+    [SINK]    = {"sink", "a logit per head that takes weight and has no value",
+                 OPT_FLAG, NULL, 0, 0, 1},
     {0},
 };
 
@@ -36,9 +38,17 @@ static bool has_norm(const struct mixer_cfg *c) { return c->opt[QK_NORM] > 0; }
 static bool has_sink(const struct mixer_cfg *c) { return c->opt[SINK] > 0; }
 
 /* Channels of a row [q, k, v], and where k and v begin in it. */
-static size_t row(const struct mixer_cfg *c) { return (size_t)(c->H + 2 * c->Hk) * width(c); }
+static size_t row(const struct mixer_cfg *c)
+{
+    return (size_t)(c->H + 2 * c->Hk) * width(c);
+}
+
 static size_t k_at(const struct mixer_cfg *c) { return (size_t)c->H * width(c); }
-static size_t v_at(const struct mixer_cfg *c) { return (size_t)(c->H + c->Hk) * width(c); }
+
+static size_t v_at(const struct mixer_cfg *c)
+{
+    return (size_t)(c->H + c->Hk) * width(c);
+}
 
 static int span(const struct mixer_cfg *c) { return opt_or(c, WINDOW, c->context); }
 
@@ -107,8 +117,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->norm_k = (struct norm){c->Hk, width(c), true, (real)1e-5};
     a->partial = room_back(m, norm_partial(&a->norm_q));
     a->core = (struct attention){
-        .kind = ATTENTION_SOFTMAX, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk, .e = width(c),
-        .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
+        .kind = ATTENTION_SOFTMAX, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk,
+        .e = width(c), .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
         .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, v),
         .sink = has_sink(c) ? room_param(m, sink_at(c)) : NULL,
     };
@@ -145,7 +155,8 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 }
 
 /* Back through rotation and norm, from the gradient of the rows to that of x. */
-static void project_back(const struct ctx *ctx, const real *x, const struct acts *a, real *dx)
+static void project_back(const struct ctx *ctx, const real *x, const struct acts *a,
+                         real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const long   n = ctx_rows(ctx);
@@ -154,8 +165,8 @@ static void project_back(const struct ctx *ctx, const real *x, const struct acts
 
     rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
     if (has_norm(c)) {
-        rms_backward(&a->norm_q, dq, ld, 0, ctx->dw[qn_at()], dq, ld, a->raw, v, ctx->w[qn_at()],
-                     n, a->partial);
+        rms_backward(&a->norm_q, dq, ld, 0, ctx->dw[qn_at()], dq, ld, a->raw, v,
+                     ctx->w[qn_at()], n, a->partial);
         rms_backward(&a->norm_k, dk, ld, 0, ctx->dw[kn_at()], dk, ld, a->raw + k, v,
                      ctx->w[kn_at()], n, a->partial);
     }
@@ -169,9 +180,10 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     a->core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
-    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), (int)k, c->C);
-    attention_backward(&a->core, a->o, a->lse, a->d_o, a->dqkv, a->dqkv + k, a->dqkv + v_at(c),
-                       a->dsink);
+    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx),
+                    (int)k, c->C);
+    attention_backward(&a->core, a->o, a->lse, a->d_o, a->dqkv, a->dqkv + k,
+                       a->dqkv + v_at(c), a->dsink);
     for (int i = 0; has_sink(c) && i < ctx->B * c->H; i++)
         ctx->dw[sink_at(c)][i % c->H] += a->dsink[i];
     project_back(ctx, x, a, dx);
@@ -199,7 +211,8 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 const struct mixer mixer_softmax = {
     .name     = "softmax",
     .about    = "softmax attention, full or in a sliding window",
-    .system   = "infinite feature map: L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), n = sum of e^(q.k)",
+    .system   = "infinite feature map: L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                "n = sum of e^(q.k)",
     .position = "rope",
     .opts     = opts,
     .check    = check,

@@ -104,12 +104,14 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->o = room_keep(m, n * e);
     a->u = room_keep(m, n * e);
     a->norm = (struct norm){1, inner(c), false, (real)1e-5};
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = xbc(c), .ld_x = row(c), .ld_y = xbc(c),
-                            .w = room_param(m, CONV), .b = room_param(m, CONVB), .silu = true};
+    a->conv = (struct conv){.B = m->B, .T = m->T, .C = xbc(c), .ld_x = row(c),
+                            .ld_y = xbc(c), .w = room_param(m, CONV),
+                            .b = room_param(m, CONVB), .silu = true};
     a->core = (struct scalar){
         .B = m->B, .T = m->T, .H = c->H, .dk = n_of(c), .dv = p_of(c), .scale = 1,
-        .k = room_at(a->xbc, e), .q = room_at(a->xbc, e + n_of(c)), .v = a->v, .shared = true,
-        .ld_q = xbc(c), .ld_k = xbc(c), .ld_v = e, .ld_o = e, .log_f = a->log_a, .ld_f = c->H,
+        .k = room_at(a->xbc, e), .q = room_at(a->xbc, e + n_of(c)), .v = a->v,
+        .shared = true, .ld_q = xbc(c), .ld_k = xbc(c), .ld_v = e, .ld_o = e,
+        .log_f = a->log_a, .ld_f = c->H,
     };
     a->saved = room_save(m, scalar_kept(&a->core));
     a->past = room_state(m, conv_state(&a->conv));
@@ -192,10 +194,10 @@ static void finish_back(const struct ctx *ctx, const struct acts *a, const real 
 
     linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->u, ctx->w[WO], n, e, c->C);
     gate_forward(GATE_SILU, gated, e, a->o, e, a->row, row(c), n, e);
-    rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[NORM], a->d_o, e, gated, e, ctx->w[NORM], n,
-                 a->partial);
-    gate_backward(GATE_SILU, a->d_o, a->drow, row(c), a->d_o, e, a->o, e, a->row, row(c), n,
-                  e);
+    rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[NORM], a->d_o, e, gated, e,
+                 ctx->w[NORM], n, a->partial);
+    gate_backward(GATE_SILU, a->d_o, a->drow, row(c), a->d_o, e, a->o, e, a->row,
+                  row(c), n, e);
 }
 
 /* dB and dC: the sums over heads of dk and dq. */
@@ -238,8 +240,8 @@ static inline real token_back(real *dx, const real *dv, const real *d_o, const r
     return through;
 }
 
-/* dD = dv . x - e^alog dlog a,  dt = dD sigmoid(t + dtb) into its place in drow, and the sums
- * over the tokens of head h of sequence b. */
+/* dD = dv . x - e^alog dlog a,  dt = dD sigmoid(t + dtb) into its place in drow, and the
+ * sums over the tokens of head h of sequence b. */
 static void gate_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -293,8 +295,10 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 
     finish_back(ctx, a, dy);
     core_back(ctx, a);
-    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dxbc, a->row + e);
-    linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
+    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dxbc,
+                  a->row + e);
+    linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], ctx_rows(ctx),
+                    c->C, row(c));
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)

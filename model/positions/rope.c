@@ -2,8 +2,8 @@
  *
  *     theta_{t,j} = t base^(-2j/dk)        t from 0, pairs (j, j + dk/2)
  *
- * q and k turned by their own positions meet in a product that knows only their distance. All
- * heads and sequences share one row of cos and sin per position.
+ * q and k turned by their own positions meet in a product that knows only their distance.
+ * All heads and sequences share one row of cos and sin per position.
  */
 #include "model/mixer.h"
 
@@ -12,11 +12,13 @@
 enum { BASE };
 
 static const struct opt opts[] = {
-    [BASE] = {"base", "wavelengths run from 2 pi to 2 pi base", OPT_REAL, NULL, 1e4, 1, 1e12},
+    [BASE] = {"base", "wavelengths run from 2 pi to 2 pi base",
+              OPT_REAL, NULL, 1e4, 1, 1e12},
     {0},
 };
 
-/* cos and sin (T, dk/2) for all sequences; (B, T, dk/2) in extend, where each has its place. */
+/* cos and sin (T, dk/2) for all sequences; (B, T, dk/2) in extend, where each
+ * has its place. */
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct angles *a = room_names(m, sizeof *a);
@@ -30,7 +32,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->sin = room_keep(m, rows * a->t);
 }
 
-static void fill_row(const struct mixer_cfg *c, real *cos_row, real *sin_row, double t, int n)
+static void fill_row(const struct mixer_cfg *c, real *cos_row, real *sin_row,
+                     double t, int n)
 {
     for (int j = 0; j < n; j++) {
         double theta = t * pow(c->position_opt[BASE], -(double)j / n);
@@ -61,7 +64,8 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
         for (int t = 0; t < ctx->T; t++) {
             size_t at = b * a->b + t * a->t;
 
-            fill_row(ctx->cfg, a->cos + at, a->sin + at, (double)ctx->pos[b] + t, (int)a->t);
+            fill_row(ctx->cfg, a->cos + at, a->sin + at, (double)ctx->pos[b] + t,
+                     (int)a->t);
         }
 }
 

@@ -6,8 +6,8 @@
  *     z = act(conv(w)) + e^bias,  z_h *= sigmoid(Wg xh + bg)_h
  *     theta_{t,j} = theta_{t-1,j} + base^(-2j/dk) z_{t,j}        j < dk/2
  *
- * There are A heads of angles, one for each key head. Increments 1 are RoPE, increments 0 no
- * encoding at all.
+ * There are A heads of angles, one for each key head. Increments 1 are RoPE, increments 0
+ * no encoding at all.
  */
 #include "model/conv.h"
 #include "model/linear.h"
@@ -25,12 +25,14 @@ enum { BASE, RANK, ACT, GATE, BIAS };
 static const real EPS = (real)1e-6;
 
 static const struct opt opts[] = {
-    [BASE] = {"base", "pair j turns by base^(-2j/dk) of its increment", OPT_REAL, NULL, 5e5, 1,
-              1e12},
-    [RANK] = {"rank", "of the projection to angles; 0: full, unit rows", OPT_INT, NULL, 0, 0, 4096},
+    [BASE] = {"base", "pair j turns by base^(-2j/dk) of its increment",
+              OPT_REAL, NULL, 5e5, 1, 1e12},
+    [RANK] = {"rank", "of the projection to angles; 0: full, unit rows",
+              OPT_INT, NULL, 0, 0, 4096},
     [ACT]  = {"act", "of the convolved increments", OPT_CHOICE, "silu|none", 0, 0, 0},
     [GATE] = {"gate", "a gate per head scales the increments", OPT_FLAG, NULL, 1, 0, 1},
-    [BIAS] = {"bias", "a positive increment that all tokens share", OPT_FLAG, NULL, 0, 0, 1},
+    [BIAS] = {"bias", "a positive increment that all tokens share",
+              OPT_FLAG, NULL, 0, 0, 1},
     {0},
 };
 
@@ -85,7 +87,7 @@ static int params(const struct mixer_cfg *c, struct param *p)
     return n;
 }
 
-/* ---- memory -------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 struct acts {
     struct shape s;
@@ -105,7 +107,10 @@ struct acts {
 };
 
 /* Without room_* of their own: doubles and pointers. */
-static void *work(struct room *m, size_t bytes) { return arena_bytes(&m->scratch, bytes); }
+static void *work(struct room *m, size_t bytes)
+{
+    return arena_bytes(&m->scratch, bytes);
+}
 
 static void carve_back(struct acts *a, struct room *m)
 {
@@ -144,15 +149,15 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->run = work(m, (size_t)s->B * s->P * sizeof *a->run);
     a->theta = work(m, s->B * sizeof *a->theta);
     a->conv = (struct conv){
-        .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P, .w = room_param(m, SR_CONV),
-        .silu = c->position_opt[ACT] == 0,
+        .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P,
+        .w = room_param(m, SR_CONV), .silu = c->position_opt[ACT] == 0,
     };
     a->theta_at = room_state_bytes(m, s->P * sizeof(double));
     a->past = room_state_bytes(m, conv_state(&a->conv) * sizeof(real)) / sizeof(real);
     carve_back(a, m);
 }
 
-/* ---- from x to angles ---------------------------------------------------------------------- */
+/* ---- from x to angles -------------------------------------------------------------- */
 
 static void prepare(const struct ctx *ctx, const struct acts *a)
 {
@@ -177,7 +182,8 @@ static void project_full(const struct acts *a)
     #pragma omp parallel for collapse(2) schedule(static) if (s->n > tile)
     for (long i = 0; i < s->n; i += tile)
         for (int h = 0; h < s->A; h++)
-            gemm_nt(a->w + i * s->P + h * s->half, s->P, a->xh + i * s->C + h * s->g, s->C,
+            gemm_nt(a->w + i * s->P + h * s->half, s->P,
+                    a->xh + i * s->C + h * s->g, s->C,
                     a->u + (size_t)h * s->half * s->g, s->g,
                     (int)(s->n - i < tile ? s->n - i : tile), s->half, s->g, 1, 0);
 }
@@ -209,8 +215,8 @@ static struct winding winding_of(const struct ctx *ctx, const struct acts *a)
     const struct shape *s = &a->s;
 
     return (struct winding){
-        .B = s->B, .T = s->T, .heads = s->A, .half = s->half, .freq = a->freq, .more = a->eb,
-        .z = a->z, .gate = has_gate(ctx->cfg) ? a->gate : NULL,
+        .B = s->B, .T = s->T, .heads = s->A, .half = s->half, .freq = a->freq,
+        .more = a->eb, .z = a->z, .gate = has_gate(ctx->cfg) ? a->gate : NULL,
     };
 }
 
@@ -221,8 +227,8 @@ static void wind(struct ctx *ctx, const struct acts *a)
 
     winding_forward(&o, a->theta, a->cos, a->sin);
     ctx->angles = (struct angles){
-        .heads = s->A, .dk = 2 * s->half, .b = (size_t)s->T * s->P, .t = s->P, .h = s->half,
-        .cos = a->cos, .sin = a->sin,
+        .heads = s->A, .dk = 2 * s->half, .b = (size_t)s->T * s->P, .t = s->P,
+        .h = s->half, .cos = a->cos, .sin = a->sin,
     };
 }
 
@@ -251,7 +257,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
     wind(ctx, a);
 }
 
-/* ---- back ---------------------------------------------------------------------------------- */
+/* ---- back -------------------------------------------------------------------------- */
 
 /* dxh = dw u,  du = dwᵀ xh, head by head. */
 static void full_back(const struct acts *a)
@@ -265,25 +271,26 @@ static void full_back(const struct acts *a)
         #pragma omp for collapse(2) schedule(static) nowait
         for (long i = 0; i < s->n; i += tile)
             for (int h = 0; h < s->A; h++)
-                gemm_nn(a->dxh + i * s->C + h * s->g, s->C, a->dw + i * s->P + h * s->half, s->P,
-                        a->u + h * head, s->g, (int)(s->n - i < tile ? s->n - i : tile), s->g,
-                        s->half, 1, 0);
+                gemm_nn(a->dxh + i * s->C + h * s->g, s->C,
+                        a->dw + i * s->P + h * s->half, s->P, a->u + h * head, s->g,
+                        (int)(s->n - i < tile ? s->n - i : tile), s->g, s->half, 1, 0);
         #pragma omp for schedule(dynamic)
         for (int h = 0; h < s->A; h++)
-            gemm_tn(a->du + h * head, s->g, a->dw + h * s->half, s->P, a->xh + h * s->g, s->C,
-                    s->half, s->g, (int)s->n, 1, 0);
+            gemm_tn(a->du + h * head, s->g, a->dw + h * s->half, s->P,
+                    a->xh + h * s->g, s->C, s->half, s->g, (int)s->n, 1, 0);
     }
 }
 
-/* With v = W / |W|, u = s v:  ds_h += sum_j v_hj . du_hj,  dW += (s / |W|) (du - v (v . du)). */
+/* With v = W / |W|, u = s v:  ds_h += sum_j v_hj . du_hj,  dW += (s / |W|)
+ * (du - v (v . du)). */
 static void full_weights(const struct ctx *ctx, const struct shape *s, const real *du)
 {
     for (int p = 0; p < s->P; p++) {
         size_t at = (size_t)p * s->g;
         int    h = p / s->half;
 
-        ctx->dw[SR_S][h] += unit_back(ctx->dw[SR_W] + at, du + at, ctx->w[SR_W] + at, s->g, 0,
-                                      ctx->w[SR_S][h]);
+        ctx->dw[SR_S][h] += unit_back(ctx->dw[SR_W] + at, du + at,
+                                      ctx->w[SR_W] + at, s->g, 0, ctx->w[SR_S][h]);
     }
 }
 
@@ -294,17 +301,17 @@ static void project_back(const struct ctx *ctx, const struct acts *a)
     const struct shape     *s = &a->s;
 
     if (s->rank) {
-        linear_backward(a->dlow, 0, ctx->dw[SR_B], a->dw, a->low, ctx->w[SR_B], s->n, s->rank,
-                        s->P);
-        linear_backward(a->dxh, 0, ctx->dw[SR_A], a->dlow, a->xh, ctx->w[SR_A], s->n, s->C,
-                        s->rank);
+        linear_backward(a->dlow, 0, ctx->dw[SR_B], a->dw, a->low, ctx->w[SR_B],
+                        s->n, s->rank, s->P);
+        linear_backward(a->dxh, 0, ctx->dw[SR_A], a->dlow, a->xh, ctx->w[SR_A],
+                        s->n, s->C, s->rank);
     } else {
         full_back(a);
         full_weights(ctx, s, a->du);
     }
     if (has_gate(c))
-        linear_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->wind.dlogit, a->xh, ctx->w[wg_at(c)],
-                        s->n, s->C, s->A);
+        linear_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->wind.dlogit, a->xh,
+                        ctx->w[wg_at(c)], s->n, s->C, s->A);
 }
 
 /* Over the batch, in order:  dbias = e^bias sum dz,  dbg = sum dlogit. */
@@ -339,7 +346,8 @@ static void backward(struct ctx *ctx, const real *x, real *dx)
 static double flops(const struct mixer_cfg *c, int T)
 {
     struct shape s = shape_of(c, 1, T);
-    double       P = s.P, C = s.C, angles = s.rank ? 2 * s.rank * (C + P) : 2 * C * s.half;
+    double       P = s.P, C = s.C, angles = s.rank ? 2 * s.rank * (C + P)
+                                                   : 2 * C * s.half;
 
     return T * (angles + (has_gate(c) ? 2 * C * s.A : 0) + 22 * P);
 }

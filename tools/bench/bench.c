@@ -44,15 +44,16 @@ static int bench_shape(const struct shape *s, struct result *out, struct why *wh
 
 static void print_shape(const struct shape *s)
 {
-    printf("%s%s%s, %d layers, width %d, %d heads, vocabulary %d, context %d, batch %d, %d thread%s\n",
-           s->name ? s->name : "", s->name ? ": " : "", s->arch, s->layers, s->width, s->heads,
-           s->vocab, s->context, s->batch, omp_get_max_threads(),
-           omp_get_max_threads() > 1 ? "s" : "");
+    printf("%s%s%s, %d layers, width %d, %d heads, vocabulary %d, context %d, batch %d, "
+           "%d thread%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
+           s->layers, s->width, s->heads, s->vocab, s->context, s->batch,
+           omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "");
 }
 
 static void print_part(const char *name, double seconds, double step_ms)
 {
-    printf("    %-24s %8.1f ms  %4.1f %%\n", name, seconds * 1e3, seconds * 1e5 / step_ms);
+    printf("    %-24s %8.1f ms  %4.1f %%\n", name, seconds * 1e3,
+           seconds * 1e5 / step_ms);
 }
 
 static void print_parts(const struct result *r)
@@ -76,17 +77,19 @@ static void print_report(const struct shape *s, const struct result *r)
     format_bytes(state, sizeof state, r->state_bytes);
     format_count(params, sizeof params, r->params);
     print_shape(s);
-    printf("  machine   %.0f GFLOP/s in products, reads %.1f GB/s\n", r->sgemm_gflops, r->read_gbs);
-    printf("  training  %.0f tok/s (median %.0f), mfu %.2f, %s, %s parameters\n", r->tok_s,
-           r->tok_s_median, r->mfu, memory, params);
+    printf("  machine   %.0f GFLOP/s in products, reads %.1f GB/s\n", r->sgemm_gflops,
+           r->read_gbs);
+    printf("  training  %.0f tok/s (median %.0f), mfu %.2f, %s, %s parameters\n",
+           r->tok_s, r->tok_s_median, r->mfu, memory, params);
     printf("  ceiling   %.0f tok/s by its products alone: %.2f of that reached\n",
            r->tok_s * r->step_ms / r->products_ms, r->products_ms / r->step_ms);
     printf("  step      %.1f ms, products alone %.1f ms\n", r->step_ms, r->products_ms);
     print_parts(r);
-    printf("  prefill   %.0f tok/s over %d tokens, %.2f of the product rate\n", r->prefill_tok_s,
-           BENCH_PREFILL, r->prefill_mfu);
-    printf("  decoding  %.0f tok/s, %.2f of the read bandwidth; %d at once %.0f tok/s, %.1f x\n",
-           r->decode_tok_s, r->decode_share, BENCH_TOGETHER, r->decode_together_tok_s,
+    printf("  prefill   %.0f tok/s over %d tokens, %.2f of the product rate\n",
+           r->prefill_tok_s, BENCH_PREFILL, r->prefill_mfu);
+    printf("  decoding  %.0f tok/s, %.2f of the read bandwidth; "
+           "%d at once %.0f tok/s, %.1f x\n", r->decode_tok_s, r->decode_share,
+           BENCH_TOGETHER, r->decode_together_tok_s,
            r->decode_together_tok_s / r->decode_tok_s);
     printf("  state     %s a sequence\n\n", state);
     fflush(stdout);
@@ -96,23 +99,23 @@ static void print_json(const struct shape *s, const struct result *r)
 {
     const double *t = r->parts.seconds;
 
-    printf("{\"arch\": \"%s\", \"layers\": %d, \"width\": %d, \"heads\": %d, \"vocab\": %d, "
-           "\"context\": %d, \"batch\": %d, \"threads\": %d, \"params\": %.0f, ",
-           s->arch, s->layers, s->width, s->heads, s->vocab, s->context, s->batch,
-           omp_get_max_threads(), r->params);
-    printf("\"tok_s\": %.1f, \"tok_s_median\": %.1f, \"step_ms\": %.2f, \"products_ms\": %.2f, "
-           "\"mfu\": %.4f, \"sgemm_gflops\": %.1f, \"read_gbs\": %.2f, \"peak_rss_mib\": %.1f, ",
-           r->tok_s, r->tok_s_median, r->step_ms, r->products_ms, r->mfu, r->sgemm_gflops,
-           r->read_gbs, r->peak_rss_mib);
-    printf("\"projections_ms\": %.2f, \"core_ms\": %.2f, \"mlp_ms\": %.2f, \"norms_ms\": %.2f, "
-           "\"loss_ms\": %.2f, \"optimiser_ms\": %.2f, \"data_ms\": %.2f, ",
-           t[METER_PROJECTIONS] * 1e3, t[METER_MIXER] * 1e3, t[METER_MLP] * 1e3,
-           t[METER_NORMS] * 1e3, t[METER_LOSS] * 1e3, r->parts.optimiser * 1e3,
-           r->parts.data * 1e3);
+    printf("{\"arch\": \"%s\", \"layers\": %d, \"width\": %d, \"heads\": %d, "
+           "\"vocab\": %d, \"context\": %d, \"batch\": %d, \"threads\": %d, "
+           "\"params\": %.0f, ", s->arch, s->layers, s->width, s->heads, s->vocab,
+           s->context, s->batch, omp_get_max_threads(), r->params);
+    printf("\"tok_s\": %.1f, \"tok_s_median\": %.1f, \"step_ms\": %.2f, "
+           "\"products_ms\": %.2f, \"mfu\": %.4f, \"sgemm_gflops\": %.1f, \"read_gbs\": "
+           "%.2f, \"peak_rss_mib\": %.1f, ", r->tok_s, r->tok_s_median, r->step_ms,
+           r->products_ms, r->mfu, r->sgemm_gflops, r->read_gbs, r->peak_rss_mib);
+    printf("\"projections_ms\": %.2f, \"core_ms\": %.2f, \"mlp_ms\": %.2f, "
+           "\"norms_ms\": %.2f, \"loss_ms\": %.2f, \"optimiser_ms\": %.2f, "
+           "\"data_ms\": %.2f, ", t[METER_PROJECTIONS] * 1e3, t[METER_MIXER] * 1e3,
+           t[METER_MLP] * 1e3, t[METER_NORMS] * 1e3, t[METER_LOSS] * 1e3,
+           r->parts.optimiser * 1e3, r->parts.data * 1e3);
     printf("\"prefill_tok_s\": %.1f, \"prefill_mfu\": %.4f, \"decode_tok_s\": %.1f, "
-           "\"decode_share\": %.4f, \"decode_together_tok_s\": %.1f, \"state_bytes\": %.0f}\n",
-           r->prefill_tok_s, r->prefill_mfu, r->decode_tok_s, r->decode_share,
-           r->decode_together_tok_s, r->state_bytes);
+           "\"decode_share\": %.4f, \"decode_together_tok_s\": %.1f, "
+           "\"state_bytes\": %.0f}\n", r->prefill_tok_s, r->prefill_mfu, r->decode_tok_s,
+           r->decode_share, r->decode_together_tok_s, r->state_bytes);
     fflush(stdout);
 }
 
@@ -124,8 +127,9 @@ static void print_head(const struct shape *s, const struct result *r)
 
     any.arch = "every mixer";
     print_shape(&any);
-    printf("products %.0f GFLOP/s, reading %.1f GB/s\n\n%-10s %7s %8s %5s %7s %9s %9s %8s %9s %9s\n",
-           r->sgemm_gflops, r->read_gbs, "arch", "params", "train/s", "mfu", "ceiling", "memory",
+    printf("products %.0f GFLOP/s, reading %.1f GB/s\n\n"
+           "%-10s %7s %8s %5s %7s %9s %9s %8s %9s %9s\n", r->sgemm_gflops, r->read_gbs,
+           "arch", "params", "train/s", "mfu", "ceiling", "memory",
            "prefill/s", "decode/s", "8 at once", "state");
 }
 
@@ -136,9 +140,9 @@ static void print_row(const struct shape *s, const struct result *r)
     format_count(params, sizeof params, r->params);
     format_bytes(memory, sizeof memory, r->peak_rss_mib * (1 << 20));
     format_bytes(state, sizeof state, r->state_bytes);
-    printf("%-10s %7s %8.0f %5.2f %7.2f %9s %9.0f %8.0f %9.0f %9s\n", s->arch, params, r->tok_s,
-           r->mfu, r->products_ms / r->step_ms, memory, r->prefill_tok_s, r->decode_tok_s,
-           r->decode_together_tok_s, state);
+    printf("%-10s %7s %8.0f %5.2f %7.2f %9s %9.0f %8.0f %9.0f %9s\n", s->arch, params,
+           r->tok_s, r->mfu, r->products_ms / r->step_ms, memory, r->prefill_tok_s,
+           r->decode_tok_s, r->decode_together_tok_s, state);
     fflush(stdout);
 }
 
@@ -177,8 +181,8 @@ static const struct shape *find_shape(const struct cli *cli, const char *name)
     for (int i = 0; i < KNOWN; i++)
         if (!strcmp(known[i].name, name))
             return &known[i];
-    cli_die(cli, FAIL_USAGE, "'%s' is no shape; tiny, small, base, long, or --layers, --width …",
-            name);
+    cli_die(cli, FAIL_USAGE,
+            "'%s' is no shape; tiny, small, base, long, or --layers, --width …", name);
 }
 
 static void run_named(const struct cli *cli, const char *arch, int steps, bool json)
@@ -199,15 +203,24 @@ int bench_main(int argc, char **argv)
     bool         json = false, slopes = false, changes = false;
     struct why   why;
     const struct flag flags[] = {
-        {.name = "arch", .value = "A", .about = "a mixer, or several joined by /", .text = &s.arch},
-        {.name = "layers", .value = "L", .about = "blocks (4)", .number = &s.layers, .min = 1, .max = 1000},
-        {.name = "width", .value = "D", .about = "model width (128)", .number = &s.width, .min = 1, .max = 65536},
-        {.name = "heads", .value = "H", .about = "heads (4)", .number = &s.heads, .min = 1, .max = 1024},
-        {.name = "vocab", .value = "V", .about = "vocabulary (512)", .number = &s.vocab, .min = 2, .max = 1 << 20},
-        {.name = "context", .value = "T", .about = "tokens of a sequence (256)", .number = &s.context, .min = 1, .max = 1 << 22},
-        {.name = "batch", .value = "B", .about = "sequences of a step (16)", .number = &s.batch, .min = 1, .max = 65536},
-        {.name = "steps", .value = "N", .about = "steps to time; the best counts (5)", .number = &s.steps, .min = 1, .max = 64},
-        {.name = "threads", .value = "N", .about = "threads (all cores)", .number = &threads, .min = 1, .max = 1024},
+        {.name = "arch", .value = "A", .about = "a mixer, or several joined by /",
+         .text = &s.arch},
+        {.name = "layers", .value = "L", .about = "blocks (4)", .number = &s.layers,
+         .min = 1, .max = 1000},
+        {.name = "width", .value = "D", .about = "model width (128)", .number = &s.width,
+         .min = 1, .max = 65536},
+        {.name = "heads", .value = "H", .about = "heads (4)", .number = &s.heads,
+         .min = 1, .max = 1024},
+        {.name = "vocab", .value = "V", .about = "vocabulary (512)", .number = &s.vocab,
+         .min = 2, .max = 1 << 20},
+        {.name = "context", .value = "T", .about = "tokens of a sequence (256)",
+         .number = &s.context, .min = 1, .max = 1 << 22},
+        {.name = "batch", .value = "B", .about = "sequences of a step (16)",
+         .number = &s.batch, .min = 1, .max = 65536},
+        {.name = "steps", .value = "N", .about = "steps to time; the best counts (5)",
+         .number = &s.steps, .min = 1, .max = 64},
+        {.name = "threads", .value = "N", .about = "threads (all cores)",
+         .number = &threads, .min = 1, .max = 1024},
         {.name = "slopes", .about = "cost against length", .on = &slopes},
         {.name = "changes", .about = "compare two files", .on = &changes},
         {.name = "json", .about = "one object per line", .on = &json},

@@ -12,7 +12,8 @@
 #include "model/meter.h"
 #include "model/model.h"
 
-enum { BENCH_PREFILL = 512, BENCH_TOGETHER = 8 };   // tokens of a prompt, sequences at once
+/* Tokens of a prompt, sequences at once. */
+enum { BENCH_PREFILL = 512, BENCH_TOGETHER = 8 };
 
 struct shape {
     const char *name;               // "small", or NULL
@@ -53,7 +54,8 @@ void rig_close(struct rig *r);
 double rig_step(struct rig *r, struct parts *p);
 
 /* Training: everything of a result up to parts. */
-int bench_training(struct rig *r, const struct shape *s, struct result *out, struct why *why);
+int bench_training(struct rig *r, const struct shape *s, struct result *out,
+                   struct why *why);
 
 /* Prefill and decoding, by the weights of r. */
 int bench_decoding(struct rig *r, struct result *out, struct why *why);

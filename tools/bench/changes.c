@@ -1,5 +1,5 @@
-/* Two files of `weft bench --json` lines. Lines of the same shape belong together; several in one
- * file (the command repeated) tell how noisy the machine was. */
+/* Two files of `weft bench --json` lines. Lines of the same shape belong together;
+ * several in one file (the command repeated) tell how noisy the machine was. */
 #include "tools/bench/bench.h"
 
 #include <jansson.h>
@@ -50,19 +50,21 @@ static json_t *read_lines(const char *path, struct why *why)
 static bool same_shape(const json_t *a, const json_t *b)
 {
     for (int i = 0; i < SHAPE_KEYS; i++)
-        if (!json_equal(json_object_get(a, shape_keys[i]), json_object_get(b, shape_keys[i])))
+        if (!json_equal(json_object_get(a, shape_keys[i]),
+                        json_object_get(b, shape_keys[i])))
             return false;
     return true;
 }
 
-/* The best of a measure over all lines of a shape, and its noise: how far the others fell behind,
- * or, of a single line, its median step behind its best. */
+/* The best of a measure over all lines of a shape, and its noise: how far the others fell
+ * behind, or, of a single line, its median step behind its best. */
 struct best {
     double value, noise;
     int    n;
 };
 
-static struct best best_of(const json_t *lines, const json_t *shape, const struct measure *m)
+static struct best best_of(const json_t *lines, const json_t *shape,
+                           const struct measure *m)
 {
     struct best b = {0};
     double      worst = 0, median = 0;
@@ -83,7 +85,9 @@ static struct best best_of(const json_t *lines, const json_t *shape, const struc
         b.n++;
     }
     if (b.n)
-        b.noise = b.n > 1 ? fabs(1 - worst / b.value) : m->smaller_is_better ? 0 : 1 - median;
+        b.noise = b.n > 1              ? fabs(1 - worst / b.value)
+                : m->smaller_is_better ? 0
+                                       : 1 - median;
     return b;
 }
 
@@ -94,8 +98,8 @@ static void print_measure(const struct measure *m, struct best was, struct best 
     double noise = fmax(least, fmax(was.noise, is.noise));
     bool   better = m->smaller_is_better ? change < 0 : change > 0;
 
-    printf("  %-28s %10.0f -> %10.0f  %+6.1f %%  %s (noise %.1f %%)\n", m->about, was.value,
-           is.value, change * PERCENT,
+    printf("  %-28s %10.0f -> %10.0f  %+6.1f %%  %s (noise %.1f %%)\n", m->about,
+           was.value, is.value, change * PERCENT,
            fabs(change) <= noise ? "within noise" : better ? "better" : "worse",
            noise * PERCENT);
 }
@@ -129,7 +133,8 @@ int bench_changes(const char *before, const char *after, struct why *why)
             continue;
         print_shape(shape);
         for (int k = 0; k < MEASURES; k++) {
-            struct best a = best_of(was, shape, &measures[k]), b = best_of(is, shape, &measures[k]);
+            struct best a = best_of(was, shape, &measures[k]),
+                        b = best_of(is, shape, &measures[k]);
 
             if (a.n && b.n)
                 print_measure(&measures[k], a, b);

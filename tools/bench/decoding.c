@@ -47,7 +47,8 @@ static double prefill_flops(const struct model *m)
     return model_flops(m, BENCH_PREFILL, 0) - (BENCH_PREFILL - 1) * logits;
 }
 
-/* Bytes of weights that a token reads: all but the rows of an embedding that is not the head. */
+/* Bytes of weights that a token reads: all but the rows of an embedding that
+ * is not the head. */
 static double weights_read(const struct model *m)
 {
     double embed = m->cfg.tied ? 0 : (double)m->cfg.vocab * m->cfg.width;
@@ -84,8 +85,8 @@ int bench_decoding(struct rig *r, struct result *out, struct why *why)
     if ((code = time_session(r, 1, out, tokens, why)) ||
         (code = time_session(r, BENCH_TOGETHER, out, tokens, why)))
         return code;
-    out->prefill_mfu = prefill_flops(&r->model) * out->prefill_tok_s / BENCH_PREFILL / 1e9 /
-                       out->sgemm_gflops;
+    out->prefill_mfu = prefill_flops(&r->model) * out->prefill_tok_s /
+                       BENCH_PREFILL / 1e9 / out->sgemm_gflops;
     out->decode_share = out->decode_tok_s * weights_read(&r->model) / 1e9 / out->read_gbs;
     out->state_bytes = (double)model_state_bytes(&r->model);
     return FAIL_NONE;

@@ -1,6 +1,6 @@
-/* Cost against length, for every mixer or one: microseconds per token of a training step whose
- * number of tokens stays the same while sequences grow, and of decoding at several positions.
- * A linear cost is a flat row. */
+/* Cost against length, for every mixer or one: microseconds per token of a training step
+ * whose number of tokens stays the same while sequences grow, and of decoding at several
+ * positions. A linear cost is a flat row. */
 #include "tools/bench/bench.h"
 
 #include "infer/session.h"
@@ -107,8 +107,9 @@ int bench_slopes(const char *arch, struct why *why)
     int code = FAIL_NONE;
 
     printf("2 layers, width 128, 4 heads, vocabulary 512; %d tokens a step\n\n"
-           "%-20s %41s %6s   %20s\n%-20s", TOKENS, "", "microseconds a token trained, at T =",
-           "most /", "decoded, at position", "arch");
+           "%-20s %41s %6s   %20s\n%-20s", TOKENS, "",
+           "microseconds a token trained, at T =", "most /",
+           "decoded, at position", "arch");
     for (int i = 0; i < LENGTHS; i++)
         printf(" %6d", lengths[i]);
     printf(" %6s  ", "least");

@@ -18,8 +18,8 @@ int rig_open(struct rig *r, const struct shape *s, struct why *why)
     c.layers = s->layers, c.width = s->width, c.heads = s->heads;
     c.context = s->context, c.batch = s->batch, c.vocab = s->vocab;
     c.mlp = c.kv_heads = 0, c.tied = 1;
-    if ((code = config_set(&c, "mixers", s->arch, why)) || (code = config_resolve(&c, why)) ||
-        (code = model_open(&r->model, &c, why)) ||
+    if ((code = config_set(&c, "mixers", s->arch, why)) ||
+        (code = config_resolve(&c, why)) || (code = model_open(&r->model, &c, why)) ||
         (code = pass_open(&r->pass, &r->model, s->batch, s->context, true, why)))
         return code;
     model_init(&r->model, 1);
@@ -77,15 +77,17 @@ struct span {
 
 static bool inside(const struct span *s, const void *p)
 {
-    return (const char *)p >= (const char *)s->from && (const char *)p < (const char *)s->from + s->bytes;
+    return (const char *)p >= (const char *)s->from &&
+           (const char *)p < (const char *)s->from + s->bytes;
 }
 
-/* An operand of a product that is to run again: itself when it lies in memory that is still there,
- * else (it lay on a thread's stack) a place of this thread's own. */
+/* An operand of a product that is to run again: itself when it lies in memory that is
+ * still there, else (it lay on a thread's stack) a place of this thread's own. */
 static void *still_there(const struct rig *r, const void *p, void *own)
 {
     const struct span spans[] = {
-        {r->pass.acts, r->pass.acts_bytes}, {r->pass.dw, r->pass.dw_bytes}, {r->model.w, r->bytes},
+        {r->pass.acts, r->pass.acts_bytes}, {r->pass.dw, r->pass.dw_bytes},
+        {r->model.w, r->bytes},
     };
 
     for (int i = 0; i < 3; i++)
@@ -94,7 +96,8 @@ static void *still_there(const struct rig *r, const void *p, void *own)
     return own;
 }
 
-/* Run all products of the log again, the threads taking them in order. Their operands are spoilt. */
+/* Run all products of the log again, the threads taking them in order. Their
+ * operands are spoilt. */
 static double replay(const struct rig *r, const struct gemm_log *log)
 {
     enum { OWN = 1 << 17 };                 // reals: the largest block on any stack
@@ -108,9 +111,10 @@ static double replay(const struct rig *r, const struct gemm_log *log)
         for (long i = 0; i < log->n; i++) {
             const struct gemm_call *g = &log->call[i];
 
-            g->product(still_there(r, g->c, own), g->ldc, still_there(r, g->a, own + OWN), g->lda,
-                       still_there(r, g->b, own + 2 * OWN), g->ldb, g->m, g->n, g->k, g->alpha,
-                       g->beta);
+            g->product(still_there(r, g->c, own), g->ldc,
+                       still_there(r, g->a, own + OWN), g->lda,
+                       still_there(r, g->b, own + 2 * OWN), g->ldb, g->m, g->n, g->k,
+                       g->alpha, g->beta);
         }
         free(own);
     }
@@ -157,10 +161,12 @@ static int ascending(const void *a, const void *b)
 }
 
 /* The best and the median of some steps; tries is how many there was time for. */
-static void time_steps(struct rig *r, const struct shape *s, struct result *out, int *tries)
+static void time_steps(struct rig *r, const struct shape *s, struct result *out,
+                       int *tries)
 {
     enum { MOST = 64, WARM_UP = 2, SECONDS = 20 };
-    double seconds[MOST], start = wall_seconds(), tokens = (double)s->batch * s->context, best = 0;
+    double seconds[MOST], start = wall_seconds(), tokens = (double)s->batch * s->context,
+           best = 0;
     int    n = 0;
 
     for (int i = 0; i < WARM_UP; i++)
@@ -180,7 +186,8 @@ static void time_steps(struct rig *r, const struct shape *s, struct result *out,
     *tries = n;
 }
 
-int bench_training(struct rig *r, const struct shape *s, struct result *out, struct why *why)
+int bench_training(struct rig *r, const struct shape *s, struct result *out,
+                   struct why *why)
 {
     int code, tries;
 
@@ -188,8 +195,8 @@ int bench_training(struct rig *r, const struct shape *s, struct result *out, str
     if ((code = rig_open(r, s, why)))
         return code;
     time_steps(r, s, out, &tries);
-    out->mfu = 3 * model_flops(&r->model, s->context, 0) * s->batch / (out->step_ms * 1e6) /
-               out->sgemm_gflops;
+    out->mfu = 3 * model_flops(&r->model, s->context, 0) * s->batch /
+               (out->step_ms * 1e6) / out->sgemm_gflops;
     out->peak_rss_mib = peak_mib();
     out->params = (double)model_count(&r->model);
     out->products_ms = products_alone(r, tries) * 1e3;

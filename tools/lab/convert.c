@@ -1,5 +1,6 @@
-/* Post-hoc conversion (LUNA, arXiv:2512.08061): a softmax model trained on stories goes on with
- * its mixers replaced; parameters of the same name and shape are kept (model_take).
+/* Post-hoc conversion (LUNA, arXiv:2512.08061): a softmax model trained on stories
+ * goes on with its mixers replaced; parameters of the same name and shape are
+ * kept (model_take).
  *
  *     converted   the softmax model's weights, then `tune` steps
  *     scratch     the same mixers from initial weights, as many steps
@@ -15,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARMS = 16, MARKS = 5, VOCAB = 257, EOS = 256, WIDTH = 64, HEADS = 2, LENGTH = 128 };
+enum { ARMS = 16, MARKS = 5, VOCAB = 257, EOS = 256, WIDTH = 64, HEADS = 2,
+       LENGTH = 128 };
 enum { HELD_OUT = 64 * LENGTH, SCORED_AT_ONCE = 16 };
 
 static const char *const standard =
@@ -32,9 +34,9 @@ static const struct size {
 };
 
 static const double lr = 3e-3;
-static const double share[MARKS] = {0, 1 / 8., 1 / 4., 1 / 2., 1};      // of tune, measured at
+static const double share[MARKS] = {0, 1 / 8., 1 / 4., 1 / 2., 1};  // of tune, looked at
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------- */
 
 struct corpus {
     int16_t *id;                // (n) HELD_OUT + 1 of them last
@@ -47,7 +49,8 @@ static int corpus_open(struct corpus *c, long bytes, uint64_t seed, struct why *
     char   story[STORY_MAX];
     double bits;
 
-    *c = (struct corpus){.id = malloc((size_t)(bytes + HELD_OUT + 2 * STORY_MAX) * sizeof *c->id)};
+    *c = (struct corpus){.id = malloc((size_t)(bytes + HELD_OUT + 2 * STORY_MAX) *
+                                      sizeof *c->id)};
     if (!c->id)
         return fail(why, FAIL_INPUT, "out of memory for %ld bytes of stories", bytes);
     for (uint64_t k = 0; c->n < bytes + HELD_OUT + 1; k++) {
@@ -61,7 +64,8 @@ static int corpus_open(struct corpus *c, long bytes, uint64_t seed, struct why *
     return 0;
 }
 
-static void window(const struct corpus *c, long from, int T, int32_t *tokens, int32_t *targets)
+static void window(const struct corpus *c, long from, int T, int32_t *tokens,
+                   int32_t *targets)
 {
     for (int t = 0; t < T; t++) {
         tokens[t] = c->id[from + t];
@@ -70,11 +74,13 @@ static void window(const struct corpus *c, long from, int T, int32_t *tokens, in
 }
 
 /* task_fill: somewhere in the text, before what is held out. */
-static void draw_window(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
+static void draw_window(const void *user, struct rng *r, int T, int32_t *tokens,
+                        int32_t *targets)
 {
     const struct corpus *c = user;
 
-    window(c, (long)rng_below(r, (uint64_t)(c->n - HELD_OUT - T - 1)), T, tokens, targets);
+    window(c, (long)rng_below(r, (uint64_t)(c->n - HELD_OUT - T - 1)), T, tokens,
+           targets);
 }
 
 /* Bits per byte of the text that is held out; NAN when memory is short. */
@@ -101,7 +107,7 @@ static double held_out_bits(const struct corpus *c, const struct model *m)
     return sum / HELD_OUT / M_LN2;
 }
 
-/* ---- cells --------------------------------------------------------------------------------- */
+/* ---- cells ------------------------------------------------------------------------- */
 
 /* What one seed shares: the text and the softmax model, trained when a cell needs it. */
 struct bench {
@@ -157,7 +163,8 @@ static int run_softmax(struct bench *b, double *bits, struct why *why)
     return code ? code : lab_record(b->lab, key, bits, why);
 }
 
-static int run_arm(struct bench *b, const char *arm, bool convert, double *bits, struct why *why)
+static int run_arm(struct bench *b, const char *arm, bool convert, double *bits,
+                   struct why *why)
 {
     char         key[128], entry[96];
     double       unused[MARKS];
@@ -165,8 +172,9 @@ static int run_arm(struct bench *b, const char *arm, bool convert, double *bits,
     struct model m;
     int          code = 0;
 
-    snprintf(key, sizeof key, "%.60s %s %ld steps seed %llu", arm, convert ? "converted" : "scratch",
-             b->size->tune, (unsigned long long)b->seed);
+    snprintf(key, sizeof key, "%.60s %s %ld steps seed %llu", arm,
+             convert ? "converted" : "scratch", b->size->tune,
+             (unsigned long long)b->seed);
     if (lab_recall(b->lab, key, bits))
         return 0;
     if (convert)
@@ -184,7 +192,7 @@ static int run_arm(struct bench *b, const char *arm, bool convert, double *bits,
     return lab_record(b->lab, key, bits, why);
 }
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------- */
 
 struct result {
     char   arm[80];
@@ -197,7 +205,8 @@ struct table {
     int           n;
 };
 
-static int run_seed(struct lab *l, const struct size *s, struct table *t, int k, struct why *why)
+static int run_seed(struct lab *l, const struct size *s, struct table *t, int k,
+                    struct why *why)
 {
     struct bench b = {.lab = l, .size = s, .seed = lab_seed(l, k)};
     double       bits[MARKS], by = 1.0 / lab_seeds(l);
@@ -221,8 +230,8 @@ static int run_seed(struct lab *l, const struct size *s, struct table *t, int k,
 
 static void say_row(struct lab *l, const char *name, const char *how, const double *bits)
 {
-    lab_say(l, "%-26s %-9s %7.3f %7.3f %7.3f %7.3f %7.3f", name, how, bits[0], bits[1], bits[2],
-            bits[3], bits[4]);
+    lab_say(l, "%-26s %-9s %7.3f %7.3f %7.3f %7.3f %7.3f", name, how, bits[0],
+            bits[1], bits[2], bits[3], bits[4]);
 }
 
 static void say_table(struct lab *l, const struct size *s, const struct table *t)
@@ -231,10 +240,11 @@ static void say_table(struct lab *l, const struct size *s, const struct table *t
     int  n = 0;
 
     for (int i = 0; i < MARKS; i++)
-        n += snprintf(row + n, sizeof row - (size_t)n, " %7ld", lround(share[i] * (double)s->tune));
+        n += snprintf(row + n, sizeof row - (size_t)n, " %7ld",
+                      lround(share[i] * (double)s->tune));
     lab_say(l, "%d layers of width %d, %d x %d bytes a step; learning rate %g\n"
-            "softmax, %ld steps: %.3f bits per byte; after steps of fine-tuning:\n", s->layers,
-            WIDTH, s->batch, LENGTH, lr, s->base, t->softmax);
+            "softmax, %ld steps: %.3f bits per byte; after steps of fine-tuning:\n",
+            s->layers, WIDTH, s->batch, LENGTH, lr, s->base, t->softmax);
     lab_say(l, "%-26s %-9s%s", "", "steps", row);
     for (int i = 0; i < t->n; i++) {
         say_row(l, t->r[i].arm, "converted", t->r[i].converted);
@@ -257,36 +267,42 @@ static void judge(struct lab *l, const struct size *s, const struct table *t)
         ahead += end_of(r) < r->scratch[MARKS - 1];
     }
     snprintf(line, sizeof line, "softmax's own %.3f bits per byte", t->softmax);
-    snprintf(measured, sizeof measured, "%d of %d arms; best %s %.3f, from scratch %.3f", ahead, t->n,
-             best->arm, end_of(best), best->scratch[MARKS - 1]);
-    lab_verdict(l, ahead == t->n, "a converted model beats one trained from scratch as long",
+    snprintf(measured, sizeof measured, "%d of %d arms; best %s %.3f, from scratch %.3f",
+             ahead, t->n, best->arm, end_of(best), best->scratch[MARKS - 1]);
+    lab_verdict(l, ahead == t->n,
+                "a converted model beats one trained from scratch as long",
                 measured, line);
     if (!luna)
         return;
-    snprintf(measured, sizeof measured, "%.3f at once, %.3f after %ld steps", luna->converted[0],
-             end_of(luna), s->tune);
-    lab_verdict(l, end_of(luna) < 1.1 * t->softmax, "luna comes within a tenth of the softmax it "
-                "was converted from", measured, line);
-    snprintf(measured, sizeof measured, "best %s %.3f, luna %.3f, worst %s %.3f", best->arm,
-             end_of(best), end_of(luna), worst->arm, end_of(worst));
-    lab_verdict(l, best == luna, "a learned feature map recovers more than fixed ones or a gate",
+    snprintf(measured, sizeof measured, "%.3f at once, %.3f after %ld steps",
+             luna->converted[0], end_of(luna), s->tune);
+    lab_verdict(l, end_of(luna) < 1.1 * t->softmax,
+                "luna comes within a tenth of the softmax it was converted from",
+                measured, line);
+    snprintf(measured, sizeof measured, "best %s %.3f, luna %.3f, worst %s %.3f",
+             best->arm, end_of(best), end_of(luna), worst->arm, end_of(worst));
+    lab_verdict(l, best == luna,
+                "a learned feature map recovers more than fixed ones or a gate",
                 measured, line);
 }
 
-static int draw(struct lab *l, const struct size *s, const struct table *t, struct why *why)
+static int draw(struct lab *l, const struct size *s, const struct table *t,
+                struct why *why)
 {
     struct chart_series series[ARMS];
     struct chart_line   line = {"softmax", t->softmax};
     double              x[MARKS];
-    struct chart        c = {.title = "Softmax converted to other mixers", .series = series,
-                             .xlabel = "steps of fine-tuning", .ylabel = "bits per byte",
-                             .nseries = t->n, .lines = &line, .nlines = 1};
+    struct chart        c = {.title = "Softmax converted to other mixers",
+                             .series = series, .xlabel = "steps of fine-tuning",
+                             .ylabel = "bits per byte", .nseries = t->n, .lines = &line,
+                             .nlines = 1};
 
     for (int i = 0; i < MARKS; i++)
         x[i] = share[i] * (double)s->tune;
     for (int a = 0; a < t->n; a++)
-        series[a] = (struct chart_series){.name = t->r[a].arm, .x = x, .y = t->r[a].converted,
-                                          .n = MARKS, .colour = a};
+        series[a] = (struct chart_series){.name = t->r[a].arm, .x = x,
+                                          .y = t->r[a].converted, .n = MARKS,
+                                          .colour = a};
     return lab_chart(l, "convert", &c, why);
 }
 
@@ -310,7 +326,8 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_convert = {
     .name = "convert",
-    .claim = "a trained softmax model, its mixers replaced, recovers its quality in few steps",
+    .claim = "a trained softmax model, its mixers replaced, recovers its quality "
+             "in few steps",
     .paper = "LUNA, arXiv:2512.08061",
     .columns = "bpb0,bpb1,bpb2,bpb3,bpb4",
     .seeds = 3,

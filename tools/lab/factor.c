@@ -7,7 +7,7 @@
 
 enum { N = FACTOR, NN = FACTOR2 };
 
-/* ---- small matrices ----------------------------------------------------------------------- */
+/* ---- small matrices ---------------------------------------------------------------- */
 
 /* c = op(a) op(b), op a transposition where the flag is set. */
 static void multiply(double *c, const double *a, bool ta, const double *b, bool tb)
@@ -19,13 +19,15 @@ static void multiply(double *c, const double *a, bool ta, const double *b, bool 
             double sum = 0;
 
             for (int k = 0; k < N; k++)
-                sum += (ta ? a[k * N + i] : a[i * N + k]) * (tb ? b[j * N + k] : b[k * N + j]);
+                sum += (ta ? a[k * N + i] : a[i * N + k]) *
+                       (tb ? b[j * N + k] : b[k * N + j]);
             out[i * N + j] = sum;
         }
     memcpy(c, out, sizeof out);
 }
 
-/* x <- x m^-1 for a positive definite m, by Cholesky: m = L Lᵀ, then y Lᵀ = x and z L = y. */
+/* x <- x m^-1 for a positive definite m, by Cholesky: m = L Lᵀ, then y Lᵀ = x and
+ * z L = y. */
 static void divide(double *x, const double *m)
 {
     double L[NN] = {0};
@@ -74,8 +76,8 @@ static void rotate(double *U, double *V, int p, int q)
     }
 }
 
-/* Factors of G = P Rᵀ with PᵀP = RᵀR diagonal: its singular value decomposition by one-sided
- * Jacobi rotations, the singular values shared out evenly. */
+/* Factors of G = P Rᵀ with PᵀP = RᵀR diagonal: its singular value decomposition by
+ * one-sided Jacobi rotations, the singular values shared out evenly. */
 static void split(const double *G, double *P, double *R)
 {
     memcpy(P, G, NN * sizeof *P);
@@ -97,7 +99,7 @@ static void split(const double *G, double *P, double *R)
     }
 }
 
-/* ---- the loss ----------------------------------------------------------------------------- */
+/* ---- the loss ---------------------------------------------------------------------- */
 
 /* P and R from A and B, and back. */
 static void to_factors(const struct factor *f, double *P, double *R)
@@ -117,7 +119,8 @@ static void from_factors(struct factor *f, const double *P, const double *R)
 }
 
 /* E = P Rᵀ - G; returns |E|^2 / 2. */
-static double residual(const struct factor *f, const double *P, const double *R, double *E)
+static double residual(const struct factor *f, const double *P, const double *R,
+                       double *E)
 {
     double sum = 0;
 
@@ -146,7 +149,7 @@ double factor_loss(const struct factor *f, double *dA, double *dB)
     return loss;
 }
 
-/* ---- descent ------------------------------------------------------------------------------ */
+/* ---- descent ----------------------------------------------------------------------- */
 
 void factor_open(struct factor *f, double condition, int samples, uint64_t seed)
 {
@@ -177,7 +180,8 @@ static void adam_part(double *w, const double *g, double *m, double *v, double l
     for (int i = 0; i < NN; i++) {
         m[i] += 0.1 * (g[i] - m[i]);
         v[i] += 0.001 * (g[i] * g[i] - v[i]);
-        w[i] -= lr * m[i] / (1 - pow(0.9, t)) / (sqrt(v[i] / (1 - pow(0.999, t))) + 1e-12);
+        w[i] -= lr * m[i] / (1 - pow(0.9, t)) /
+                (sqrt(v[i] / (1 - pow(0.999, t))) + 1e-12);
     }
 }
 
@@ -216,8 +220,8 @@ void factor_step(struct factor *f, enum descent how, double lr, double *moments,
     }
 }
 
-int factor_run(const struct factor *from, enum descent how, double lr, double goal, int most,
-               const int *at, double *curve, int points)
+int factor_run(const struct factor *from, enum descent how, double lr, double goal,
+               int most, const int *at, double *curve, int points)
 {
     struct factor f = *from;
     double        moments[4 * NN] = {0}, first = factor_loss(&f, NULL, NULL), share = 1;

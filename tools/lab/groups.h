@@ -1,7 +1,7 @@
 /* Finite groups of permutations and their word problems: the smallest tasks in which a
  * state must be tracked.
  *
- *     tokens    start g_1 g_2 ...       drawn uniformly from the group; start is token `order`
+ *     tokens    start g_1 g_2 ...       drawn uniformly; start is token `order`
  *     targets     -   g_1 ... g_i       at every i: the product so far
  *
  * Each prefix makes the product uniform again, so whoever has missed one element guesses
@@ -18,9 +18,9 @@ enum { GROUP_MAX = 60 };
 
 struct group {
     const char *name;
-    int         letters, order;                     // permutations of so many letters
+    int         letters, order;                 // permutations of so many letters
     bool        commutes;
-    uint8_t     product[GROUP_MAX][GROUP_MAX];      // [a][b]: a, then b; element 0 is neutral
+    uint8_t     product[GROUP_MAX][GROUP_MAX];  // [a][b]: a, then b; element 0 is neutral
 };
 
 /* name: parity (all permutations of 2 letters), z3 (the even ones of 3), s3 (all of
@@ -30,6 +30,7 @@ bool group_make(struct group *g, const char *name);
 static inline int group_vocab(const struct group *g) { return g->order + 1; }
 
 /* task_fill of a word of T - 1 elements; user is a struct group. */
-void group_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
+void group_fill(const void *user, struct rng *r, int T, int32_t *tokens,
+                int32_t *targets);
 
 #endif

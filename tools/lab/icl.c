@@ -1,10 +1,13 @@
-/* In-context linear regression (arXiv:2503.12734): what one attention layer learns from prompts.
+/* In-context linear regression (arXiv:2503.12734): what one attention layer learns from
+ * prompts.
  *
- *     x ~ N(0, I_d), beta ~ N(0, I_d / d), y = beta . x + noise of variance s;  d = 5, L = 40, s = 0.1
+ *     x ~ N(0, I_d), beta ~ N(0, I_d / d), y = beta . x + noise of variance s
+ *     d = 5, L = 40, s = 0.1
  *
- * Linear attention's least excess risk is exact: 1 - eta, eta = 1 / (1 + (d + 1 + s d) / L), one
- * step of descent. Two softmax heads of opposite sign come near it; one head pays a factor of
- * about e in r / (1 + r), r = (1 + s) d / L (the paper's approximation). */
+ * Linear attention's least excess risk is exact: 1 - eta, eta =
+ * 1 / (1 + (d + 1 + s d) / L), one step of descent. Two softmax heads of opposite sign
+ * come near it; one head pays a factor of about e in r / (1 + r), r = (1 + s) d / L
+ * (the paper's approximation). */
 #include "tools/lab/icl_cells.h"
 #include "tools/lab/icl_net.h"
 #include "tools/lab/learn.h"
@@ -22,7 +25,8 @@ static const struct arm {
     int         heads;
     bool        linear;
 } arms[ARMS] = {
-    {"linear", 1, true}, {"softmax-1", 1, false}, {"softmax-2", 2, false}, {"softmax-4", 4, false},
+    {"linear", 1, true}, {"softmax-1", 1, false}, {"softmax-2", 2, false},
+    {"softmax-4", 4, false},
 };
 
 static double exact_linear(void)
@@ -42,7 +46,7 @@ static long steps(const struct lab *l)
     return lab_form(l) == LAB_BRIEF ? 1500 : lab_form(l) == LAB_QUICK ? 4000 : 20000;
 }
 
-/* ---- what the heads became ---------------------------------------------------------------- */
+/* ---- what the heads became --------------------------------------------------------- */
 
 /* Share of the squared weights of a head's KQ and OV outside omega (I, 0) and mu on y. */
 static double outside(const struct icl_net *a, int h, double *omega, double *mu)
@@ -86,7 +90,7 @@ static void measure(const struct lab *l, struct icl_net *a, uint64_t seed, doubl
     v[ICL_UNSCALED] = icl_risk(a, LONGER, n / 4, seed).mean;
 }
 
-/* ---- cells -------------------------------------------------------------------------------- */
+/* ---- cells ------------------------------------------------------------------------- */
 
 static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t seed)
 {
@@ -104,7 +108,8 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
     return 0;
 }
 
-static int cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v, struct why *why)
+static int cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v,
+                struct why *why)
 {
     struct icl_task task = {.d = D, .t = 1, .L = L, .noise = noise, .beta = 1 / sqrt(D)};
     struct icl_net  a;
@@ -126,7 +131,7 @@ static int cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v, 
     return code ? code : lab_record(l, key, v, why);
 }
 
-/* ---- verdicts ----------------------------------------------------------------------------- */
+/* ---- verdicts ---------------------------------------------------------------------- */
 
 static void say_cell(struct lab *l, const struct arm *arm, const double *v)
 {
@@ -136,8 +141,8 @@ static void say_cell(struct lab *l, const struct arm *arm, const double *v)
     for (int h = 0; h < arm->heads; h++)
         at += snprintf(heads + at, sizeof heads - at, "  (%+.2f, %+.2f)", v[ICL_KQ + h],
                        v[ICL_OV + h]);
-    lab_say(l, "%-10s %8.4f %7.4f %10.4f %9.4f %8.4f %s", arm->name, v[ICL_RISK], v[ICL_SE],
-            v[ICL_EXACT], v[ICL_LONGER], v[ICL_OFF], heads);
+    lab_say(l, "%-10s %8.4f %7.4f %10.4f %9.4f %8.4f %s", arm->name, v[ICL_RISK],
+            v[ICL_SE], v[ICL_EXACT], v[ICL_LONGER], v[ICL_OFF], heads);
 }
 
 static void judge_risks(struct lab *l, double (*v)[ICL_VALUES])
@@ -146,37 +151,44 @@ static void judge_risks(struct lab *l, double (*v)[ICL_VALUES])
     double exact = exact_linear();
 
     snprintf(measured, sizeof measured, "%.4f +- %.4f", v[0][ICL_RISK], v[0][ICL_SE]);
-    snprintf(yardstick, sizeof yardstick, "1 - eta = %.4f, within 3 standard errors + 2 %%", exact);
+    snprintf(yardstick, sizeof yardstick,
+             "1 - eta = %.4f, within 3 standard errors + 2 %%", exact);
     lab_verdict(l, fabs(v[0][ICL_RISK] - exact) < 3 * v[0][ICL_SE] + 0.02 * exact,
                 "trained linear attention is one step of descent", measured, yardstick);
     snprintf(measured, sizeof measured, "one head %.4f, two %.4f, four %.4f, linear %.4f",
              v[1][ICL_RISK], v[2][ICL_RISK], v[3][ICL_RISK], v[0][ICL_RISK]);
-    snprintf(yardstick, sizeof yardstick, "exact linear %.4f; approximate: one head %.4f, two %.4f",
-             exact, approximate(1), approximate(2));
+    snprintf(yardstick, sizeof yardstick,
+             "exact linear %.4f; approximate: one head %.4f, two %.4f", exact,
+             approximate(1), approximate(2));
     lab_verdict(l, v[2][ICL_RISK] < 1.15 * exact && v[3][ICL_RISK] < 1.15 * exact &&
                 v[1][ICL_RISK] > 1.5 * v[2][ICL_RISK],
-                "two softmax heads do as well as linear attention, more as two, one much worse",
-                measured, yardstick);
-    snprintf(measured, sizeof measured, "two heads %.4f, linear divided by the length %.4f, not "
-             "divided %.2f", v[2][ICL_LONGER], v[0][ICL_LONGER], v[0][ICL_UNSCALED]);
-    snprintf(yardstick, sizeof yardstick, "at L = %d they had %.4f and %.4f", L, v[2][ICL_RISK],
-             v[0][ICL_RISK]);
+                "two softmax heads do as well as linear attention, more as two, "
+                "one much worse", measured, yardstick);
+    snprintf(measured, sizeof measured,
+             "two heads %.4f, linear divided by the length %.4f, not divided %.2f",
+             v[2][ICL_LONGER], v[0][ICL_LONGER], v[0][ICL_UNSCALED]);
+    snprintf(yardstick, sizeof yardstick, "at L = %d they had %.4f and %.4f", L,
+             v[2][ICL_RISK], v[0][ICL_RISK]);
     lab_verdict(l, v[2][ICL_LONGER] < v[2][ICL_RISK] && v[0][ICL_UNSCALED] > 1,
-                "trained at L = 40, softmax goes on at L = 200; sums without division do not",
-                measured, yardstick);
+                "trained at L = 40, softmax goes on at L = 200; "
+                "sums without division do not", measured, yardstick);
 }
 
-/* Of the heads of softmax-2: opposite signs, equal size, values that sum to zero, diagonal. */
+/* Of the heads of softmax-2: opposite signs, equal size, values that sum to
+ * zero, diagonal. */
 static void judge_pattern(struct lab *l, const double *v)
 {
     double w0 = v[ICL_KQ], w1 = v[ICL_KQ + 1], m0 = v[ICL_OV], m1 = v[ICL_OV + 1];
-    double even = fabs(w0 + w1) / (fabs(w0) + fabs(w1)), zero = fabs(m0 + m1) / (fabs(m0) + fabs(m1));
+    double even = fabs(w0 + w1) / (fabs(w0) + fabs(w1)),
+           zero = fabs(m0 + m1) / (fabs(m0) + fabs(m1));
     char   measured[200];
 
-    snprintf(measured, sizeof measured, "omega %+.3f %+.3f, mu %+.3f %+.3f; outside the pattern "
-             "%.1f %% of the squared weights", w0, w1, m0, m1, 100 * v[ICL_OFF]);
-    lab_verdict(l, w0 * w1 < 0 && w0 * m0 > 0 && w1 * m1 > 0 && even < 0.1 && zero < 0.1 &&
-                v[ICL_OFF] < 0.05, "heads pair up as (omega, mu) and (-omega, -mu)", measured,
+    snprintf(measured, sizeof measured,
+             "omega %+.3f %+.3f, mu %+.3f %+.3f; outside the pattern %.1f %% of the "
+             "squared weights", w0, w1, m0, m1, 100 * v[ICL_OFF]);
+    lab_verdict(l, w0 * w1 < 0 && w0 * m0 > 0 && w1 * m1 > 0 && even < 0.1 &&
+                zero < 0.1 && v[ICL_OFF] < 0.05,
+                "heads pair up as (omega, mu) and (-omega, -mu)", measured,
                 "KQ = omega (I, 0), OV = mu on y; |sums| < 10 %, outside < 5 %");
 }
 
@@ -196,8 +208,8 @@ static int run_heads(struct lab *l, struct why *why)
             if (k == 0 && i == 2)
                 memcpy(first, v[i], sizeof first);
         }
-    lab_say(l, "%-10s %8s %7s %10s %9s %8s   %s", "attention", "risk", "+-", "yardstick", "L=200",
-            "outside", "(omega, mu) of the last seed's heads");
+    lab_say(l, "%-10s %8s %7s %10s %9s %8s   %s", "attention", "risk", "+-",
+            "yardstick", "L=200", "outside", "(omega, mu) of the last seed's heads");
     for (int i = 0; i < ARMS; i++)
         say_cell(l, &arms[i], v[i]);
     judge_risks(l, mean);
@@ -218,8 +230,8 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_icl = {
     .name = "icl",
-    .claim = "attention learns regression in context: paired heads, one head for each task, "
-             "preconditioned descent",
+    .claim = "attention learns regression in context: paired heads, "
+             "one head for each task, preconditioned descent",
     .paper = "arXiv:2503.12734, 2402.19442, 2603.01514",
     .columns = ICL_COLUMNS,
     .seeds = 3,

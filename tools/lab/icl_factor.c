@@ -1,5 +1,5 @@
-/* Preconditioned against plain descent on the loss of tools/lab/factor.h, all from the same
- * spectral start; plain descent and Adam with the best of ten rates. */
+/* Preconditioned against plain descent on the loss of tools/lab/factor.h, all from the
+ * same spectral start; plain descent and Adam with the best of ten rates. */
 #include "tools/lab/factor.h"
 #include "tools/lab/icl_cells.h"
 
@@ -10,7 +10,8 @@ enum { CONDITIONS = 3, RATES = 10, POINTS = 12, SAMPLES = 200 };
 
 static const double      conditions[CONDITIONS] = {1, 10, 100}, goal = 1e-8;
 static const char *const names[DESCENTS] = {"plain", "adam", "preconditioned"};
-static const int         at[POINTS] = {0, 5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120};
+static const int         at[POINTS] = {0, 5, 10, 20, 40, 80, 160, 320, 640, 1280,
+                                       2560, 5120};
 
 static int most(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 5120 : 40000; }
 
@@ -22,11 +23,12 @@ static double rate_of(enum descent how, int i)
     return how == DESCENT_PRECONDITIONED ? 0.5 : ldexp(how == DESCENT_ADAM ? 0.1 : 4, -i);
 }
 
-static int cell(struct lab *l, enum descent how, double condition, uint64_t seed, double *v,
-                struct why *why)
+static int cell(struct lab *l, enum descent how, double condition, uint64_t seed,
+                double *v, struct why *why)
 {
     struct factor f;
-    int           rates = how == DESCENT_PRECONDITIONED ? 1 : RATES, took[RATES], best = 0;
+    int           rates = how == DESCENT_PRECONDITIONED ? 1 : RATES, took[RATES],
+                  best = 0;
     char          key[64];
 
     snprintf(key, sizeof key, "factor %s condition=%g seed=%llu", names[how], condition,
@@ -64,17 +66,19 @@ static int chart(struct lab *l, double (*curve)[CONDITIONS][POINTS], struct why 
                  conditions[i % CONDITIONS]);
         for (int j = 0; j < POINTS; j++)
             y[j] = y[j] > 1e-12 ? y[j] : NAN;
-        series[i] = (struct chart_series){.name = label[i], .x = x + 1, .y = y + 1, .n = POINTS - 1,
-                                          .colour = i};
+        series[i] = (struct chart_series){.name = label[i], .x = x + 1, .y = y + 1,
+                                          .n = POINTS - 1, .colour = i};
     }
     return lab_chart(l, "icl-factor", &(struct chart){
-        .title = "Share of the first loss", .xlabel = "step", .ylabel = "loss / first loss",
-        .logx = 1, .logy = 1, .series = series, .nseries = DESCENTS * CONDITIONS}, why);
+        .title = "Share of the first loss", .xlabel = "step",
+        .ylabel = "loss / first loss", .logx = 1, .logy = 1, .series = series,
+        .nseries = DESCENTS * CONDITIONS}, why);
 }
 
 int icl_factor(struct lab *l, struct why *why)
 {
-    double v[ICL_VALUES], took[DESCENTS][CONDITIONS] = {{0}}, curve[DESCENTS][CONDITIONS][POINTS];
+    double v[ICL_VALUES], took[DESCENTS][CONDITIONS] = {{0}},
+           curve[DESCENTS][CONDITIONS][POINTS];
     char   measured[220];
     int    seeds = lab_seeds(l), at_text = 0;
 
@@ -88,15 +92,19 @@ int icl_factor(struct lab *l, struct why *why)
         for (int j = 0; j < POINTS; j++)
             curve[how][c][j] = v[ICL_KQ + j];
     }
-    lab_say(l, "\nsteps to %g of the first loss (more than %d: not reached)", goal, most(l));
+    lab_say(l, "\nsteps to %g of the first loss (more than %d: not reached)", goal,
+            most(l));
     lab_say(l, "%-16s %12s %12s %12s", "condition", "1", "10", "100");
     for (int how = 0; how < DESCENTS; how++) {
-        lab_say(l, "%-16s %12.0f %12.0f %12.0f", names[how], took[how][0], took[how][1], took[how][2]);
-        at_text += snprintf(measured + at_text, sizeof measured - at_text, "%s%s %.0f, %.0f, %.0f",
-                            how ? "; " : "", names[how], took[how][0], took[how][1], took[how][2]);
+        lab_say(l, "%-16s %12.0f %12.0f %12.0f", names[how], took[how][0], took[how][1],
+                took[how][2]);
+        at_text += snprintf(measured + at_text, sizeof measured - at_text,
+                            "%s%s %.0f, %.0f, %.0f", how ? "; " : "", names[how],
+                            took[how][0], took[how][1], took[how][2]);
     }
     lab_verdict(l, took[2][2] < 1.5 * took[2][0] && took[0][2] > 2 * took[0][0],
-                "preconditioned descent does not feel the condition number; plain descent does",
-                measured, "steps to 1e-8 of the loss at condition 1, 10, 100: ratio < 1.5, > 2");
+                "preconditioned descent does not feel the condition number; "
+                "plain descent does", measured,
+                "steps to 1e-8 of the loss at condition 1, 10, 100: ratio < 1.5, > 2");
     return chart(l, curve, why);
 }

@@ -11,12 +11,13 @@
 
 static int wide(const struct icl_net *a) { return a->task.d + a->task.t; }
 
-/* ---- memory ------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------ */
 
 static size_t carve(struct icl_net *a, void *base)
 {
     struct arena m = arena_over(base);
-    size_t       e = wide(a), B = a->B, heads = (size_t)a->H * e, tokens = B * a->task.L * e;
+    size_t       e = wide(a), B = a->B, heads = (size_t)a->H * e,
+                 tokens = B * a->task.L * e;
 
     a->n = heads * a->task.d + heads * a->task.t;
     a->kq = arena_reals(&m, a->n);
@@ -64,12 +65,13 @@ void icl_close(struct icl_net *a)
     *a = (struct icl_net){0};
 }
 
-/* ---- prompts ------------------------------------------------------------------------------ */
+/* ---- prompts ----------------------------------------------------------------------- */
 
 /* Target j of one token. */
 static real target(const struct icl_task *k, const real *beta, const real *x, int j)
 {
-    int  from = k->groups ? j * k->d / k->t : 0, to = k->groups ? (j + 1) * k->d / k->t : k->d;
+    int  from = k->groups ? j * k->d / k->t : 0,
+         to = k->groups ? (j + 1) * k->d / k->t : k->d;
     real y = 0;
 
     for (int i = from; i < to; i++)
@@ -113,7 +115,7 @@ void icl_draw(struct icl_net *a, uint64_t seed, uint64_t first)
     }
 }
 
-/* ---- the layer ---------------------------------------------------------------------------- */
+/* ---- the layer --------------------------------------------------------------------- */
 
 static struct attention core_of(const struct icl_net *a)
 {
@@ -135,7 +137,8 @@ static void second_moments(const struct icl_net *a, real *out, const real *in)
         real        S[1024];
 
         gemm_tn(S, e, z, e, z, e, e, e, L, (real)1 / (real)L, 0);
-        gemm_nn(out + (size_t)b * a->H * e, e, in + (size_t)b * a->H * e, e, S, e, a->H, e, e, 1, 0);
+        gemm_nn(out + (size_t)b * a->H * e, e, in + (size_t)b * a->H * e, e, S, e, a->H,
+                e, e, 1, 0);
     }
 }
 
@@ -182,7 +185,7 @@ double icl_grad(struct icl_net *a)
     return loss;
 }
 
-/* ---- training and testing ----------------------------------------------------------------- */
+/* ---- training and testing ---------------------------------------------------------- */
 
 void icl_learn(struct icl_net *a, const struct icl_course *c, long from, long to)
 {
@@ -214,7 +217,8 @@ struct estimate icl_risk(const struct icl_net *a, int L, long n, uint64_t seed)
             double error = 0;
 
             for (int j = 0; j < task.t; j++)
-                error += pow((double)test.yhat[b * task.t + j] - test.y[b * task.t + j], 2);
+                error += pow((double)test.yhat[b * task.t + j] -
+                                 test.y[b * task.t + j], 2);
             sum += error, squares += error * error;
         }
     }

@@ -1,12 +1,14 @@
-/* In-context regression with one attention layer, through the kernel of model/attention.h.
+/* In-context regression with one attention layer, through the kernel of
+ * model/attention.h.
  *
  *     a prompt: tokens z_i = (x_i, y_i), i = 1..L, and a query x;  x_i in R^d, y_i in R^t
  *     q_h = KQ_h x                    KQ_h (d + t, d)
- *     o_h = sum_i p_hi z_i            softmax: p_h = softmax_i(z_i . q_h);  linear: z_i . q_h / L
+ *     o_h = sum_i p_hi z_i            softmax: p_h = softmax_i(z_i . q_h)
+ *                                     linear: z_i . q_h / L
  *     yhat = sum_h OV_h o_h           OV_h (t, d + t)
  *
- * The query sees the L tokens and not itself. Targets are y_i = beta x_i + noise; the query's own
- * is free of noise, so a loss is an excess risk.
+ * The query sees the L tokens and not itself. Targets are y_i = beta x_i + noise;
+ * the query's own is free of noise, so a loss is an excess risk.
  */
 #ifndef WEFT_LAB_ICL_NET_H
 #define WEFT_LAB_ICL_NET_H
@@ -51,8 +53,8 @@ void icl_draw(struct icl_net *a, uint64_t seed, uint64_t first);
 double icl_loss(struct icl_net *a);
 double icl_grad(struct icl_net *a);
 
-/* Steps of training on fresh prompts, from `from` to `to` of `steps`. lr is Adam's, or with sgd
- * that of plain descent. */
+/* Steps of training on fresh prompts, from `from` to `to` of `steps`. lr is Adam's,
+ * or with sgd that of plain descent. */
 struct icl_course {
     long     steps;
     double   lr;
@@ -62,7 +64,8 @@ struct icl_course {
 
 void icl_learn(struct icl_net *a, const struct icl_course *c, long from, long to);
 
-/* Mean of |yhat - y|^2 over n prompts of length L that training never saw, with its error. */
+/* Mean of |yhat - y|^2 over n prompts of length L that training never saw,
+ * with its error. */
 struct estimate icl_risk(const struct icl_net *a, int L, long n, uint64_t seed);
 
 #endif

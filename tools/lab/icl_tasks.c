@@ -1,6 +1,7 @@
-/* Task allocation (arXiv:2402.19442): regressions on disjoint coordinates, more heads than tasks.
- * Descent from a small symmetric start gives each task one head, the one whose value weight for it
- * began largest; that head's KQ is about 1/sqrt(d_task) on the task's coordinates, 0 elsewhere. */
+/* Task allocation (arXiv:2402.19442): regressions on disjoint coordinates, more heads
+ * than tasks. Descent from a small symmetric start gives each task one head, the one
+ * whose value weight for it began largest; that head's KQ is about 1/sqrt(d_task) on the
+ * task's coordinates, 0 elsewhere. */
 #include "tools/lab/icl_cells.h"
 #include "tools/lab/icl_net.h"
 #include "tools/lab/learn.h"
@@ -22,8 +23,8 @@ int icl_tasks_cells(const struct lab *l)
     return lab_form(l) == LAB_BRIEF ? 0 : lab_seeds(l);
 }
 
-/* KQ_h = L^(-3/4) I, OV_h diagonal within one and two of that; only KQ's x block and OV's y block
- * learn. */
+/* KQ_h = L^(-3/4) I, OV_h diagonal within one and two of that; only KQ's x block and
+ * OV's y block learn. */
 static void begin(struct icl_net *a, struct rng *r)
 {
     double small = pow(LENGTH, -0.75);
@@ -139,22 +140,29 @@ int icl_tasks(struct lab *l, struct why *why)
 
             least = share < least ? share : least;
             for (int i = 0; i < TASKS; i++)
-                on[i != j] += fabs(v[ICL_KQ + head * TASKS + i]) / seeds / TASKS / (i == j ? 1 : TASKS - 1);
+                on[i != j] += fabs(v[ICL_KQ + head * TASKS + i]) / seeds / TASKS /
+                              (i == j ? 1 : TASKS - 1);
         }
     }
-    lab_say(l, "\nvalue weight of each head (of the last seed) for each of %d tasks", TASKS);
+    lab_say(l, "\nvalue weight of each head (of the last seed) for each of %d tasks",
+            TASKS);
     for (int h = 0; h < H; h++)
-        lab_say(l, "  head %d  %8.3f %8.3f %8.3f", h, v[ICL_OV + h * TASKS], v[ICL_OV + h * TASKS + 1],
-                v[ICL_OV + h * TASKS + 2]);
-    snprintf(measured, sizeof measured, "least share of a task's value weight in one head %.3f; that "
-             "head's KQ %.3f on the task, %.3f off it; risk %.3f of the targets' variance",
-             least, on[0], on[1], v[ICL_RISK]);
-    snprintf(yardstick, sizeof yardstick, "share > 0.9 (even: %.2f); KQ 1/sqrt(%d) = %.3f on, 0 off",
-             1.0 / H, GROUP, 1 / sqrt(GROUP));
+        lab_say(l, "  head %d  %8.3f %8.3f %8.3f", h, v[ICL_OV + h * TASKS],
+                v[ICL_OV + h * TASKS + 1], v[ICL_OV + h * TASKS + 2]);
+    snprintf(measured, sizeof measured,
+             "least share of a task's value weight in one head %.3f; that head's KQ %.3f "
+             "on the task, %.3f off it; risk %.3f of the targets' variance", least, on[0],
+             on[1], v[ICL_RISK]);
+    snprintf(yardstick, sizeof yardstick,
+             "share > 0.9 (even: %.2f); KQ 1/sqrt(%d) = %.3f on, 0 off", 1.0 / H, GROUP,
+             1 / sqrt(GROUP));
     lab_verdict(l, least > 0.9, "each task is taken by one head", measured, yardstick);
-    snprintf(measured, sizeof measured, "%.0f of %d tasks", TASKS * seeds - lost, TASKS * seeds);
-    snprintf(yardstick, sizeof yardstick, "two thirds at least; by chance %.2f of them", 1.0 / H);
-    lab_verdict(l, lost <= TASKS * seeds / 3.0, "the head whose value weight began largest leads its "
-                "task in the end", measured, yardstick);
+    snprintf(measured, sizeof measured, "%.0f of %d tasks", TASKS * seeds - lost,
+             TASKS * seeds);
+    snprintf(yardstick, sizeof yardstick, "two thirds at least; by chance %.2f of them",
+             1.0 / H);
+    lab_verdict(l, lost <= TASKS * seeds / 3.0,
+                "the head whose value weight began largest leads its task in the end",
+                measured, yardstick);
     return 0;
 }

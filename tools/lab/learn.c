@@ -8,7 +8,7 @@
 
 enum { PAIRS = 256 };
 
-/* ---- samples ------------------------------------------------------------------------------ */
+/* ---- samples ----------------------------------------------------------------------- */
 
 /* -log((a + 1/2) / 2^31), a < 2^31. */
 #ifdef WEFT_DOUBLE
@@ -63,7 +63,7 @@ void normals(struct rng *r, real *x, long n)
     memcpy(x, last, n * sizeof *x);
 }
 
-/* ---- updates ------------------------------------------------------------------------------ */
+/* ---- updates ----------------------------------------------------------------------- */
 
 void adam(real *w, const real *g, real *moments, int n, double lr, long t)
 {
@@ -85,7 +85,7 @@ double cooled(double lr, long t, long n)
     return late <= 0 ? lr : lr * (1 + cos(3.141592653589793 * late)) / 2;
 }
 
-/* ---- summaries ---------------------------------------------------------------------------- */
+/* ---- summaries --------------------------------------------------------------------- */
 
 struct estimate estimate_of(double sum, double squares, double n)
 {

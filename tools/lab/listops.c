@@ -39,8 +39,8 @@ static struct setting settings(const struct lab *l)
     };
 }
 
-static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed, const char *key,
-                double *values, struct why *why)
+static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                const char *key, double *values, struct why *why)
 {
     static const struct tree_task root = {{6, 5, 24, 96}, false};
     const struct setting         *s = p->user;
@@ -66,15 +66,16 @@ static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed, co
 /* ---- what can be guessed ---------------------------------------------------------- */
 
 /* What can be guessed of a form, as a cell. */
-static int guess(struct lab *l, const struct tree_form *f, int samples, struct tree_baselines *b,
-                 struct why *why)
+static int guess(struct lab *l, const struct tree_form *f, int samples,
+                 struct tree_baselines *b, struct why *why)
 {
     double v[LAB_VALUES] = {[ROOT] = NAN, [EVERY] = NAN};
     char   key[96];
     int    code = FAIL_NONE;
 
-    snprintf(key, sizeof key, "guesses at depth %d, %d arguments, %d to %d tokens, %d samples",
-             f->depth, f->args, f->min + 1, f->max - 1, samples);
+    snprintf(key, sizeof key,
+             "guesses at depth %d, %d arguments, %d to %d tokens, %d samples", f->depth,
+             f->args, f->min + 1, f->max - 1, samples);
     if (!lab_recall(l, key, v)) {
         *b = tree_guess(f, lab_seed(l, 0), samples);
         v[MAJORITY] = b->majority, v[OPERATOR] = b->root, v[DIGITS] = b->digits;
@@ -96,12 +97,13 @@ static int judge_guesses(struct lab *l, struct why *why)
     if (code)
         return code;
     snprintf(measured, sizeof measured,
-             "commonest digit %.3f, given the root's operator %.3f, given its digits too %.3f",
-             b.majority, b.root, b.digits);
+             "commonest digit %.3f, given the root's operator %.3f, "
+             "given its digits too %.3f", b.majority, b.root, b.digits);
     lab_verdict(l, fabs(b.majority - 0.168) < limit && fabs(b.root - 0.359) < limit &&
                 b.digits > 0.455 - limit,
-                "the Long Range Arena's ListOps: 0.17 and 0.36 need no more than the root",
-                measured, "0.168, 0.359, at least 0.455; reported: Linear Transformer 0.161, "
+                "the Long Range Arena's ListOps: 0.17 and 0.36 need no more "
+                "than the root", measured,
+                "0.168, 0.359, at least 0.455; reported: Linear Transformer 0.161, "
                 "Transformer 0.364");
     return FAIL_NONE;
 }
@@ -116,7 +118,8 @@ static int best_arm(const struct panel *p)
     return best;
 }
 
-static void judge_models(const struct panel *p, const struct tree_baselines *b, struct lab *l)
+static void judge_models(const struct panel *p, const struct tree_baselines *b,
+                         struct lab *l)
 {
     int    best = best_arm(p);
     double mean = panel_mean(p, best, 0);
@@ -124,11 +127,11 @@ static void judge_models(const struct panel *p, const struct tree_baselines *b, 
 
     snprintf(measured, sizeof measured, "%s %s is the best of %d arms", p->arm[best],
              panel_text(p, best, 0, text), p->arms);
-    snprintf(yardstick, sizeof yardstick, "%.3f from the root's operator, %.3f with its digits",
-             b->root, b->digits);
+    snprintf(yardstick, sizeof yardstick,
+             "%.3f from the root's operator, %.3f with its digits", b->root, b->digits);
     lab_verdict(l, mean > b->digits + 0.02,
-                "a model of this size looks further into the tree than the root and its digits",
-                measured, yardstick);
+                "a model of this size looks further into the tree than the root and "
+                "its digits", measured, yardstick);
 }
 
 static int measure(struct panel *p, struct lab *l, struct why *why)
@@ -148,7 +151,8 @@ static int measure(struct panel *p, struct lab *l, struct why *why)
         {"and by its digits", b.digits},
     };
     panel_table(p, l, lines, GUESSES);
-    lab_say(l, "column 1: the root's value; column 2: of every subtree, most of them shallow");
+    lab_say(l, "column 1: the root's value; column 2: of every subtree, "
+               "most of them shallow");
     judge_models(p, &b, l);
     return panel_chart(p, l, lines, GUESSES, why);
 }
@@ -160,7 +164,8 @@ static int run(struct lab *l, struct why *why)
     struct panel_arms   arms;
     struct panel        p = {.title = "ListOps of 25 to 95 tokens, depth 6: values right",
                              .name = "listops", .xlabel = "measure", .ylabel = "accuracy",
-                             .arm = arms.name, .n = 2, .x = columns, .cell = cell, .user = &s};
+                             .arm = arms.name, .n = 2, .x = columns, .cell = cell,
+                             .user = &s};
     int                 code;
 
     lab_plan(l, lab_form(l) == LAB_BRIEF ? 1 : 2);

@@ -30,14 +30,15 @@ static struct setting settings(const struct lab *l)
         .tests = form == LAB_FULL ? 256 : form == LAB_QUICK ? 64 : 8,
         .task = {.layers = 2, .width = 64, .heads = 2, .mlp = 128, .vocab = NEEDLE_VOCAB,
                  .batch = form == LAB_FULL ? 32 : 16, .length = lengths[0],
-                 .steps = form == LAB_FULL ? 4000 : form == LAB_QUICK ? 600 : 5, .lr = 3e-3,
-                 .weight_decay = 0.1, .clip = 1, .fill = needle_fill, .user = &all},
+                 .steps = form == LAB_FULL ? 4000 : form == LAB_QUICK ? 600 : 5,
+                 .lr = 3e-3, .weight_decay = 0.1, .clip = 1, .fill = needle_fill,
+                 .user = &all},
     };
 }
 
 /* The share of digits right, (LENGTHS, DEPTHS). */
-static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed, const char *key,
-                double *values, struct why *why)
+static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                const char *key, double *values, struct why *why)
 {
     const struct setting *s = p->user;
     struct task           t = s->task;
@@ -90,19 +91,21 @@ static void judge(const struct panel *p, struct lab *l)
             best = a;
     }
     if (full >= 0 && rival >= 0) {
-        snprintf(measured, sizeof measured, "%s %.3f, %s %.3f over all depths of %d bytes",
-                 p->arm[full], over_depths(p, full, 0), p->arm[rival], over_depths(p, rival, 0),
+        snprintf(measured, sizeof measured,
+                 "%s %.3f, %s %.3f over all depths of %d bytes", p->arm[full],
+                 over_depths(p, full, 0), p->arm[rival], over_depths(p, rival, 0),
                  lengths[0]);
         lab_verdict(l, over_depths(p, full, 0) > over_depths(p, rival, 0) + 0.05,
-                    "after equal training full attention finds more needles than the others", measured,
+                    "after equal training full attention finds more needles than "
+                    "the others", measured,
                     "digits right; 0.1 by guessing; 0.05 counts as more");
     }
     snprintf(measured, sizeof measured, "%s %.3f at %d bytes, %.3f at %d", p->arm[best],
              over_depths(p, best, 0), lengths[0], over_depths(p, best, LENGTHS - 1),
              lengths[LENGTHS - 1]);
     lab_verdict(l, over_depths(p, best, LENGTHS - 1) >= 0.9,
-                "needles are found in texts four times as long as those trained on", measured,
-                "digits right, the best arm there; 0.9 counts as found");
+                "needles are found in texts four times as long as those trained on",
+                measured, "digits right, the best arm there; 0.9 counts as found");
 }
 
 /* Table and chart of each length, from the cells of one run. */
@@ -115,8 +118,8 @@ static int show(const struct panel *all, struct lab *l, struct why *why)
     for (int i = 0; !code && i < LENGTHS; i++) {
         struct panel p = *all;
 
-        snprintf(title, sizeof title, "needles in %d bytes%s: digits right, by depth", lengths[i],
-                 i ? "" : ", the training length");
+        snprintf(title, sizeof title, "needles in %d bytes%s: digits right, by depth",
+                 lengths[i], i ? "" : ", the training length");
         snprintf(name, sizeof name, "niah-%d", lengths[i]);
         p.title = title, p.name = name, p.from = i * DEPTHS;
         panel_table(&p, l, &guess, 1);
@@ -130,8 +133,8 @@ static int run(struct lab *l, struct why *why)
     struct setting    s = settings(l);
     struct panel_arms arms;
     struct panel      p = {.name = "niah", .xlabel = "depth: 0 first, 1 last",
-                           .ylabel = "digits right", .arm = arms.name, .n = DEPTHS, .x = depths,
-                           .cell = cell, .user = &s};
+                           .ylabel = "digits right", .arm = arms.name, .n = DEPTHS,
+                           .x = depths, .cell = cell, .user = &s};
     int               code = panel_list(&arms, l, standard, &s.task, why);
 
     p.arms = arms.n;
@@ -149,9 +152,11 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_niah = {
     .name    = "niah",
-    .claim   = "after equal training full attention finds needles that fixed states do not",
+    .claim   = "after equal training full attention finds needles that fixed "
+               "states do not",
     .paper   = "RULER, arXiv:2404.06654; MetaLA, arXiv:2411.10741",
-    .columns = "a000,a025,a050,a075,a100,b000,b025,b050,b075,b100,c000,c025,c050,c075,c100",
+    .columns =
+        "a000,a025,a050,a075,a100,b000,b025,b050,b075,b100,c000,c025,c050,c075,c100",
     .seeds   = 3,
     .run     = run,
     .arch    = true,

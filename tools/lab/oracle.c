@@ -4,8 +4,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Trapezoids on the whole line converge faster than any power of the step for these integrands.
- * Gaussians run over |x| <= SPAN, t = e^u over LOW <= u <= HIGH. */
+/* Trapezoids on the whole line converge faster than any power of the step for these
+ * integrands. Gaussians run over |x| <= SPAN, t = e^u over LOW <= u <= HIGH. */
 enum { SPAN = 9, LOW = -40, HIGH = 4 };
 
 static double gauss(double x)
@@ -18,7 +18,7 @@ static double normal_cdf(double x)
     return erfc(-x * 0.70710678118654752) / 2;
 }
 
-/* ---- shares of a softmax ------------------------------------------------------------------ */
+/* ---- shares of a softmax ----------------------------------------------------------- */
 
 /* A step in x for which c times it is a step in u that both integrals bear. */
 static double step_of(double c)
@@ -38,7 +38,8 @@ static double laplace(double w, double c, double h)
 }
 
 /* What all rivals together let through at w = u - c x: a table over multiples of c h. */
-static double *rivals(double c, int L, double own, double marked, double h, int first, int n)
+static double *rivals(double c, int L, double own, double marked, double h,
+                      int first, int n)
 {
     double *through = malloc(n * sizeof *through);
 
@@ -55,7 +56,8 @@ static double *rivals(double c, int L, double own, double marked, double h, int 
 double slr_share(double c, int L, double own, double marked, int power, int moment)
 {
     double  h = step_of(c), sum = 0, *through;
-    int     half = (int)(SPAN / h), from = (int)(LOW / (c * h)), to = (int)(HIGH / (c * h));
+    int     half = (int)(SPAN / h), from = (int)(LOW / (c * h)),
+            to = (int)(HIGH / (c * h));
 
     if (L < 2)
         return moment ? own : 1;
@@ -66,14 +68,15 @@ double slr_share(double c, int L, double own, double marked, int power, int mome
         double t = exp(j * c * h), inner = 0;
 
         for (int i = -half; i <= half; i++)
-            inner += gauss(i * h) * (moment ? own + i * h : 1) * through[j - i - from + half];
+            inner += gauss(i * h) * (moment ? own + i * h : 1) *
+                     through[j - i - from + half];
         sum += pow(t, power) * exp(-t) * inner;
     }
     free(through);
     return sum * c * h * h;
 }
 
-/* ---- softmax ------------------------------------------------------------------------------ */
+/* ---- softmax ----------------------------------------------------------------------- */
 
 static double mean_length(const struct slr *s)
 {
@@ -117,10 +120,11 @@ double slr_softmax(const struct slr *s, double a, double b)
     return sum / (s->hi - s->lo + 1);
 }
 
-/* ---- densities of chi --------------------------------------------------------------------- */
+/* ---- densities of chi -------------------------------------------------------------- */
 
-/* of(x): the relevant token's; all(x): summed over the tokens; both in the mean over L. With
- * them the risk of any sigma is 1 - 2 int of sigma + int all sigma^2, least at sigma = of/all. */
+/* of(x): the relevant token's; all(x): summed over the tokens; both in the mean over L.
+ * With them the risk of any sigma is 1 - 2 int of sigma + int all sigma^2, least at
+ * sigma = of/all. */
 struct density {
     double  from, h;
     int     n;
@@ -226,10 +230,11 @@ double slr_elementwise(const struct slr *s)
     return 1 - sum * d.h;
 }
 
-/* ---- one activation ----------------------------------------------------------------------- */
+/* ---- one activation ---------------------------------------------------------------- */
 
 /* With the best b:  1 - (int of sigma)^2 / int all sigma^2. */
-static double risk_at(const struct density *d, double (*sigma)(double), double a, double c)
+static double risk_at(const struct density *d, double (*sigma)(double), double a,
+                      double c)
 {
     double hit = 0, power = 0;
 
@@ -242,7 +247,8 @@ static double risk_at(const struct density *d, double (*sigma)(double), double a
     return power > 0 ? 1 - hit * hit / power * d->h : 1;
 }
 
-/* Compass search from (a, c): steps halve when no direction improves and grow when one does. */
+/* Compass search from (a, c): steps halve when no direction improves and grow
+ * when one does. */
 static double search(const struct density *d, double (*sigma)(double), double a, double c)
 {
     static const int way[4][2] = {{1, 0}, {-1, 0}, {0, 1}, {0, -1}};

@@ -1,12 +1,14 @@
-/* Single-location regression (arXiv:2509.21936) and the risks that bound it, by quadrature.
+/* Single-location regression (arXiv:2509.21936) and the risks that bound it,
+ * by quadrature.
  *
- *     x_l in R^D, l = 1..L            chi_l = x_l . k* / sqrt(D),  z_l = x_l . v* / sqrt(D)
- *     y = z_e                         the one relevant token e, uniform on 1..L
+ *     x_l in R^D, l = 1..L        chi_l = x_l . k* / sqrt(D),  z_l = x_l . v* / sqrt(D)
+ *     y = z_e                     the one relevant token e, uniform on 1..L
  *     spiked:  chi_e ~ N(sqrt(nu), 1), all else N(0, 1)
- *     max:     all N(0, 1), then e drawn from softmax(nu chi);  nu = INFINITY: the largest
+ *     max:     all N(0, 1), then e drawn from softmax(nu chi); nu = INFINITY: the top
  *
- * k* and v* are orthogonal of norm sqrt(D), so chi and z are independent and nothing here depends
- * on D. A risk is the mean of (f - y)^2 over tokens; y has variance 1 and is free of noise.
+ * k* and v* are orthogonal of norm sqrt(D), so chi and z are independent and nothing
+ * here depends on D. A risk is the mean of (f - y)^2 over tokens; y has variance 1 and is
+ * free of noise.
  */
 #ifndef WEFT_LAB_ORACLE_H
 #define WEFT_LAB_ORACLE_H
@@ -31,14 +33,16 @@ double slr_share(double c, int L, double own, double marked, int power, int mome
 /* The least risk of any predictor: 1 - E[p_e] under the posterior p. */
 double slr_bayes(const struct slr *s);
 
-/* Softmax attention at k = a k*, v = b v*, spiked:  1 - 2 b E[p_e(a)] + b^2 E[sum_l p_l(a)^2]. */
+/* Softmax attention at k = a k*, v = b v*, spiked:  1 - 2 b E[p_e(a)] + b^2
+ * E[sum_l p_l(a)^2]. */
 double slr_softmax(const struct slr *s, double a, double b);
 
 /* E[chi_e]. */
 double slr_location(const struct slr *s);
 
 /* The least risk of sum_l (b + c chi_l) z_l:
- * spiked  L (L - 1) / (L^2 + nu (L - 1)),  max  1 - (1 + E[chi_e]^2) / L,  at the mean of L. */
+ * spiked  L (L - 1) / (L^2 + nu (L - 1)),  max  1 - (1 + E[chi_e]^2) / L,  at
+ * the mean of L. */
 double slr_linear(const struct slr *s);
 
 /* The least risk of sum_l sigma(chi_l) z_l over all functions sigma. */

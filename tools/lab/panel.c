@@ -112,7 +112,8 @@ static void say_row(const struct panel *p, struct lab *l, const char *name, int 
     lab_say(l, "%s", line);
 }
 
-void panel_table(const struct panel *p, struct lab *l, const struct chart_line *lines, int n)
+void panel_table(const struct panel *p, struct lab *l,
+                 const struct chart_line *lines, int n)
 {
     lab_say(l, "\n%s", p->title);
     if (p->seeds > 1)
@@ -124,8 +125,8 @@ void panel_table(const struct panel *p, struct lab *l, const struct chart_line *
         lab_say(l, "%-40s%*.3f", lines[i].name, p->seeds > 1 ? 17 : 8, lines[i].y);
 }
 
-int panel_chart(const struct panel *p, struct lab *l, const struct chart_line *lines, int n,
-                struct why *why)
+int panel_chart(const struct panel *p, struct lab *l,
+                const struct chart_line *lines, int n, struct why *why)
 {
     struct chart_series s[PANEL_ARMS] = {0};
     struct chart        c = {.title = p->title, .xlabel = p->xlabel, .ylabel = p->ylabel,

@@ -14,16 +14,16 @@ typedef int (*panel_cell)(const struct panel *p, struct lab *l, int arm, uint64_
 
 struct panel {
     const char  *title, *xlabel, *ylabel;
-    const char  *name;                  // of the chart's file, and the beginning of its keys
-    const char *const *arm;             // names
+    const char  *name;          // of the chart's file, and the beginning of its keys
+    const char *const *arm;     // names
     int          arms;
-    int          from, n;               // columns shown: from, from + 1, ..., n of them
-    const double *x;                    // (n) where they are
+    int          from, n;       // columns shown: from, from + 1, ..., n of them
+    const double *x;            // (n) where they are
     bool         logx;
     panel_cell   cell;
     const void  *user;
     int          seeds;
-    double      *value;                 // (arms, seeds, LAB_VALUES); owned
+    double      *value;         // (arms, seeds, LAB_VALUES); owned
 };
 
 /* The arms of --arch or, when it was not given, of `standard`; each must fit the task. */
@@ -49,8 +49,9 @@ double panel_spread(const struct panel *p, int arm, int column);
 const char *panel_text(const struct panel *p, int arm, int column, char buf[32]);
 
 /* Both with the yardsticks below the arms. */
-void panel_table(const struct panel *p, struct lab *l, const struct chart_line *lines, int n);
-int  panel_chart(const struct panel *p, struct lab *l, const struct chart_line *lines, int n,
-                 struct why *why);
+void panel_table(const struct panel *p, struct lab *l,
+                 const struct chart_line *lines, int n);
+int  panel_chart(const struct panel *p, struct lab *l,
+                 const struct chart_line *lines, int n, struct why *why);
 
 #endif

@@ -8,7 +8,7 @@
 
 enum { TOKENS = 1 << 16 };          // of one call of the kernel, about
 
-/* ---- limits ------------------------------------------------------------------------------- */
+/* ---- limits ------------------------------------------------------------------------ */
 
 static double dot(const double *a, const double *b, int d)
 {
@@ -36,7 +36,8 @@ static void add_parts(const struct prompt *p, const double *a, const double *e, 
         }
 }
 
-void prompt_limit(const struct prompt *p, const double *a, const double *e, double *T, double *da)
+void prompt_limit(const struct prompt *p, const double *a, const double *e, double *T,
+                  double *da)
 {
     for (int i = 0; i < p->d; i++) {
         T[i] = p->signs ? tanh(a[i]) : p->G[i] * a[i];
@@ -57,7 +58,7 @@ double prompt_constant(const struct prompt *p, const double *a)
     return exp(power) * (trace + square);
 }
 
-/* ---- the kernel --------------------------------------------------------------------------- */
+/* ---- the kernel -------------------------------------------------------------------- */
 
 struct work {
     int   B, n, d;
@@ -89,12 +90,13 @@ static void draw(const struct prompt *p, struct rng *r, real *x, int n)
         int k = p->parts ? (int)rng_below(r, p->parts) : 0;
 
         for (int j = 0; j < p->d; j++, x++)
-            *x = p->signs ? (real)(*x > 0 ? 1 : -1) : *x * (real)sqrt(p->G[j]) + (real)p->m[k][j];
+            *x = p->signs ? (real)(*x > 0 ? 1 : -1)
+                          : *x * (real)sqrt(p->G[j]) + (real)p->m[k][j];
     }
 }
 
-static void attend(struct work *w, const struct prompt *p, const double *a, const double *e,
-                   uint64_t seed, uint64_t first)
+static void attend(struct work *w, const struct prompt *p, const double *a,
+                   const double *e, uint64_t seed, uint64_t first)
 {
     struct attention core = {
         .kind = ATTENTION_SOFTMAX, .B = w->B, .T = 1, .H = 1, .Hk = 1, .e = w->d,
@@ -154,8 +156,8 @@ static void add_prompt(struct sums *t, const struct work *w, int b, const double
         t->s[i] += error[i], t->ss[i] += error[i] * error[i];
 }
 
-bool prompt_measure(const struct prompt *p, const double *a, const double *e, int n, long prompts,
-                    uint64_t seed, struct prompt_error *out)
+bool prompt_measure(const struct prompt *p, const double *a, const double *e, int n,
+                    long prompts, uint64_t seed, struct prompt_error *out)
 {
     double      T[PROMPT_MAX], da[PROMPT_MAX];
     struct sums t = {{0}};

@@ -1,6 +1,6 @@
-/* Long prompts (arXiv:2512.11784): over n Gaussian tokens softmax attention tends to the linear map
- * G U z, its outputs and gradients at the rate 1/n; trained on in-context regression it tends to
- * the solution of an endless prompt,
+/* Long prompts (arXiv:2512.11784): over n Gaussian tokens softmax attention tends to
+ * the linear map G U z, its outputs and gradients at the rate 1/n; trained on in-context
+ * regression it tends to the solution of an endless prompt,
  *
  *     R(A, b) = tr((b S A - I) S (b S A - I)ᵀ) / 2,   b = tr(S^-2)^(1/4),  A = S^-1 / b.
  *
@@ -13,10 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COLUMNS "n,output,output_se,query,query_se,value,value_se,exact,b,distance,gap,risk"
+#define COLUMNS "n,output,output_se,query,query_se,value,value_se,exact,b,distance," \
+                "gap,risk"
 
 enum {
-    N, OUTPUT, OUTPUT_SE, QUERY, QUERY_SE, VALUE, VALUE_SE, EXACT, B, DISTANCE, GAP, RISK, VALUES
+    N, OUTPUT, OUTPUT_SE, QUERY, QUERY_SE, VALUE, VALUE_SE, EXACT, B, DISTANCE, GAP,
+    RISK, VALUES
 };
 
 static void clear(double *v)
@@ -30,7 +32,7 @@ static int no_memory(struct why *why, const char *key)
     return fail(why, FAIL_INPUT, "%s: not enough memory for its prompts", key);
 }
 
-/* ---- concentration ------------------------------------------------------------------------ */
+/* ---- concentration ----------------------------------------------------------------- */
 
 static const struct prompt gauss = {.d = 4, .G = {1, 0.5, 2, 1.5}};
 static const double        query[] = {1, -1, 0.5, 0.7}, back[] = {0.5, 1, -1, 0.25};
@@ -54,15 +56,16 @@ static void sizes_for(enum form form, struct sizes *s)
         s->size[s->n++] = n;
 }
 
-static int cell(struct lab *l, const struct sizes *s, double scale, int n, uint64_t seed, double *v,
-                struct why *why)
+static int cell(struct lab *l, const struct sizes *s, double scale, int n, uint64_t seed,
+                double *v, struct why *why)
 {
     double              a[4];
     long                prompts = s->tokens / n < s->most ? s->tokens / n : s->most;
     struct prompt_error e;
     char                key[64];
 
-    snprintf(key, sizeof key, "gauss U=%g n=%d seed=%llu", scale, n, (unsigned long long)seed);
+    snprintf(key, sizeof key, "gauss U=%g n=%d seed=%llu", scale, n,
+             (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;
     if (!lab_progress(l, key, 0))
@@ -81,10 +84,12 @@ static int cell(struct lab *l, const struct sizes *s, double scale, int n, uint6
 
 /* Means over the seeds, (SCALES, sizes). */
 struct curves {
-    double x[MAX_SIZES], y[3][SCALES][MAX_SIZES], se[SCALES][MAX_SIZES], exact[SCALES][MAX_SIZES];
+    double x[MAX_SIZES], y[3][SCALES][MAX_SIZES], se[SCALES][MAX_SIZES],
+           exact[SCALES][MAX_SIZES];
 };
 
-static int measure(struct lab *l, const struct sizes *s, struct curves *c, struct why *why)
+static int measure(struct lab *l, const struct sizes *s, struct curves *c,
+                   struct why *why)
 {
     int    seeds = lab_seeds(l);
     double v[VALUES];
@@ -120,46 +125,53 @@ static void judge_rates(struct lab *l, const struct sizes *s, const struct curve
             double slope = log_slope(c->x, c->y[q][i], s->n);
 
             lo = slope < lo ? slope : lo, hi = slope > hi ? slope : hi;
-            at_text += snprintf(measured + at_text, sizeof measured - at_text, " %.3f (U=%g)", slope,
-                                scales[i]);
+            at_text += snprintf(measured + at_text, sizeof measured - at_text,
+                                " %.3f (U=%g)", slope, scales[i]);
         }
         lab_say(l, "slope of log error against log n, %s", measured);
     }
-    snprintf(measured, sizeof measured, "nine slopes from %.3f to %.3f, n = %d to %d", lo, hi,
-             s->size[0], s->size[last]);
-    lab_verdict(l, lo > -1.15 && hi < -0.85, "outputs and gradients approach the linear map as 1/n",
-                measured, "-1 within 0.15");
+    snprintf(measured, sizeof measured, "nine slopes from %.3f to %.3f, n = %d to %d", lo,
+             hi, s->size[0], s->size[last]);
+    lab_verdict(l, lo > -1.15 && hi < -0.85,
+                "outputs and gradients approach the linear map as 1/n", measured,
+                "-1 within 0.15");
     for (int i = 0; i < SCALES; i++) {
-        double se = sqrt(c->se[i][last]), off = fabs(c->y[0][i][last] - c->exact[i][last]);
+        double se = sqrt(c->se[i][last]),
+               off = fabs(c->y[0][i][last] - c->exact[i][last]);
 
         if (off / (3 * se + 0.02 * c->exact[i][last]) >= worst) {
             worst = off / (3 * se + 0.02 * c->exact[i][last]);
-            at[0] = scales[i], at[1] = c->y[0][i][last] * c->x[last], at[2] = se * c->x[last];
+            at[0] = scales[i], at[1] = c->y[0][i][last] * c->x[last],
+                at[2] = se * c->x[last];
             at[3] = c->exact[i][last] * c->x[last];
         }
     }
-    snprintf(measured, sizeof measured, "furthest of %d: U = %g, n = %g: n x error %.3f +- %.3f, "
-             "exact %.4f", SCALES, at[0], c->x[last], at[1], at[2], at[3]);
-    lab_verdict(l, worst <= 1, "n x squared error tends to the constant of the central limit theorem",
+    snprintf(measured, sizeof measured,
+             "furthest of %d: U = %g, n = %g: n x error %.3f +- %.3f, exact %.4f", SCALES,
+             at[0], c->x[last], at[1], at[2], at[3]);
+    lab_verdict(l, worst <= 1,
+                "n x squared error tends to the constant of the central limit theorem",
                 measured, "e^(a.Ga) (tr G + |Ga|^2), within 3 standard errors + 2 %");
 }
 
-static int chart_rates(struct lab *l, const struct sizes *s, const struct curves *c, struct why *why)
+static int chart_rates(struct lab *l, const struct sizes *s, const struct curves *c,
+                       struct why *why)
 {
     static const char *const names[] = {"output", "query gradient", "value gradient"};
     struct chart_series      series[4];
 
     for (int q = 0; q < 3; q++)
-        series[q] = (struct chart_series){.name = names[q], .x = c->x, .y = c->y[q][1], .n = s->n,
-                                          .points = 1, .colour = q};
-    series[3] = (struct chart_series){.name = "exact constant / n", .x = c->x, .y = c->exact[1],
-                                      .n = s->n, .colour = 0};
+        series[q] = (struct chart_series){.name = names[q], .x = c->x, .y = c->y[q][1],
+                                          .n = s->n, .points = 1, .colour = q};
+    series[3] = (struct chart_series){.name = "exact constant / n", .x = c->x,
+                                      .y = c->exact[1], .n = s->n, .colour = 0};
     return lab_chart(l, "prompts-rate", &(struct chart){
         .title = "Distance from the linear map, U = 0.3", .xlabel = "tokens n",
-        .ylabel = "mean squared error", .logx = 1, .logy = 1, .series = series, .nseries = 4}, why);
+        .ylabel = "mean squared error", .logx = 1, .logy = 1, .series = series,
+        .nseries = 4}, why);
 }
 
-/* ---- controls ----------------------------------------------------------------------------- */
+/* ---- controls ---------------------------------------------------------------------- */
 
 static const struct control {
     const char   *name;
@@ -175,7 +187,8 @@ static const struct control {
 enum { CONTROLS = sizeof controls / sizeof *controls };
 
 /* One coordinate of a control's output: mean, its error and the limit. */
-static int control_cell(struct lab *l, const struct control *c, int j, double *v, struct why *why)
+static int control_cell(struct lab *l, const struct control *c, int j, double *v,
+                        struct why *why)
 {
     static const double e[] = {1, 0.5};
     struct prompt_error found;
@@ -208,20 +221,21 @@ static int run_controls(struct lab *l, struct why *why)
             if (controls[i].p.signs) {
                 snprintf(measured, sizeof measured, "%.5f +- %.5f at U z = 2", v[OUTPUT],
                          v[OUTPUT_SE]);
-                lab_verdict(l, off < 4, "control: tokens +-1 give tanh, not the linear map",
-                            measured, "tanh(2) = 0.96403 (the Gaussian formula says 2)");
+                lab_verdict(l, off < 4,
+                            "control: tokens +-1 give tanh, not the linear map", measured,
+                            "tanh(2) = 0.96403 (the Gaussian formula says 2)");
             } else if (off >= worst) {
                 worst = off, at[0] = v[OUTPUT], at[1] = v[OUTPUT_SE], at[2] = v[EXACT];
             }
         }
-    snprintf(measured, sizeof measured, "furthest of 6: %.5f +- %.5f, exact %.5f", at[0], at[1],
-             at[2]);
-    lab_verdict(l, worst < 4, "over a mixture of Gaussians attention is its closed form", measured,
-                "G U z + sum of w_k m_k, within 4 standard errors");
+    snprintf(measured, sizeof measured, "furthest of 6: %.5f +- %.5f, exact %.5f",
+             at[0], at[1], at[2]);
+    lab_verdict(l, worst < 4, "over a mixture of Gaussians attention is its closed form",
+                measured, "G U z + sum of w_k m_k, within 4 standard errors");
     return 0;
 }
 
-/* ---- training ----------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------- */
 
 enum { D = 5, BATCH = 128, TRAIN_SIZES = 4 };
 
@@ -279,7 +293,8 @@ static long train_steps(const struct lab *l)
     return lab_form(l) == LAB_BRIEF ? 300 : lab_form(l) == LAB_QUICK ? 500 : 2000;
 }
 
-static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t seed, double *v)
+static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t seed,
+                 double *v)
 {
     struct icl_course course = {train_steps(l), rate, true, seed};
     struct endless    e = {.b = start * sqrt(D)};
@@ -304,7 +319,8 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
     return 0;
 }
 
-static int train_cell(struct lab *l, int n, bool linear, uint64_t seed, double *v, struct why *why)
+static int train_cell(struct lab *l, int n, bool linear, uint64_t seed, double *v,
+                      struct why *why)
 {
     double          spread[D];
     struct icl_task task = {.d = D, .t = 1, .L = n, .beta = 1, .spread = spread};
@@ -339,8 +355,10 @@ static int train_sizes(const struct lab *l, int *n)
 
 static int run_training(struct lab *l, struct why *why)
 {
-    double y[2][TRAIN_SIZES] = {{0}}, gap[2][TRAIN_SIZES] = {{0}}, x[TRAIN_SIZES], v[VALUES];
-    int    n[TRAIN_SIZES], sizes = train_sizes(l, n), seeds = lab_seeds(l), last = sizes - 1;
+    double y[2][TRAIN_SIZES] = {{0}}, gap[2][TRAIN_SIZES] = {{0}}, x[TRAIN_SIZES],
+           v[VALUES];
+    int    n[TRAIN_SIZES], sizes = train_sizes(l, n), seeds = lab_seeds(l),
+           last = sizes - 1;
     double slope[2], b = 0, exact = 0;
     char   measured[200], yardstick[120];
 
@@ -353,24 +371,30 @@ static int run_training(struct lab *l, struct why *why)
 
         if (code)
             return code;
-        x[i] = n[i], y[linear][i] += v[DISTANCE] / seeds, gap[linear][i] += v[GAP] / seeds;
+        x[i] = n[i], y[linear][i] += v[DISTANCE] / seeds,
+            gap[linear][i] += v[GAP] / seeds;
         b = !linear && i == last ? v[B] : b;
     }
-    lab_say(l, "\ntrained on n tokens   |bA - S^-1| / |S^-1|, softmax, linear   path gap, softmax, linear");
+    lab_say(l, "\ntrained on n tokens   |bA - S^-1| / |S^-1|, softmax, "
+               "linear   path gap, softmax, linear");
     for (int i = 0; i < sizes; i++)
-        lab_say(l, "%19d   %29.4f %7.4f   %16.4f %7.4f", n[i], y[0][i], y[1][i], gap[0][i], gap[1][i]);
+        lab_say(l, "%19d   %29.4f %7.4f   %16.4f %7.4f", n[i], y[0][i], y[1][i],
+                gap[0][i], gap[1][i]);
     slope[0] = log_slope(x, y[0], sizes), slope[1] = log_slope(x, y[1], sizes);
-    snprintf(measured, sizeof measured, "softmax: distance %.3f at n = %d to %.3f at n = %d; b = %.4f; "
-             "linear %.3f to %.3f", y[0][0], n[0], y[0][last], n[last], b, y[1][0], y[1][last]);
-    snprintf(yardstick, sizeof yardstick, "bA = S^-1, b = tr(S^-2)^(1/4) = %.4f without end; falls "
-             "with n", exact);
+    snprintf(measured, sizeof measured,
+             "softmax: distance %.3f at n = %d to %.3f at n = %d; b = %.4f; "
+             "linear %.3f to %.3f", y[0][0], n[0], y[0][last], n[last], b, y[1][0],
+             y[1][last]);
+    snprintf(yardstick, sizeof yardstick,
+             "bA = S^-1, b = tr(S^-2)^(1/4) = %.4f without end; falls with n", exact);
     lab_verdict(l, slope[0] < -0.3 && slope[1] < -0.3 && y[0][last] < y[0][0] / 2 &&
                 gap[0][last] < gap[0][0],
-                "trained on n tokens, softmax goes where an endless prompt leads", measured, yardstick);
+                "trained on n tokens, softmax goes where an endless prompt leads",
+                measured, yardstick);
     return lab_chart(l, "prompts-train", &(struct chart){
         .title = "In-context regression: distance of bA from S^-1 after training",
-        .xlabel = "tokens n", .ylabel = "relative distance", .logx = 1, .logy = 1, .nseries = 2,
-        .series = (struct chart_series[]){
+        .xlabel = "tokens n", .ylabel = "relative distance", .logx = 1, .logy = 1,
+        .nseries = 2, .series = (struct chart_series[]){
             {.name = "softmax", .x = x, .y = y[0], .n = sizes, .colour = 0},
             {.name = "linear", .x = x, .y = y[1], .n = sizes, .colour = 1}}}, why);
 }

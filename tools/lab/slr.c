@@ -1,8 +1,10 @@
-/* Single-location regression (arXiv:2509.21936): softmax attention reaches the Bayes risk, linear
- * and element-wise attention only their own bounds, all of them known exactly (oracle.h).
+/* Single-location regression (arXiv:2509.21936): softmax attention reaches the Bayes
+ * risk, linear and element-wise attention only their own bounds, all of them known
+ * exactly (oracle.h).
  *
- * Every predictor starts from small random k and v and sees the same fresh samples. Its risk is
- * that of its order parameters; a panel of finite samples follows (slr_samples.c). */
+ * Every predictor starts from small random k and v and sees the same fresh samples.
+ * Its risk is that of its order parameters; a panel of finite samples follows
+ * (slr_samples.c). */
 #include "tools/lab/lab.h"
 #include "tools/lab/slr_cells.h"
 
@@ -13,7 +15,7 @@
 
 enum { BATCH = 512, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048 };
 
-/* ---- what is run -------------------------------------------------------------------------- */
+/* ---- what is run ------------------------------------------------------------------- */
 
 struct plan {
     int  D, steps;
@@ -34,7 +36,8 @@ static void plan_for(enum form form, struct plan *p)
     *p = (struct plan){.D = 32, .steps = 4000, .draws = 1 << 17};
     if (form == LAB_BRIEF) {
         p->D = 16, p->steps = 1500, p->draws = 1 << 15;
-        add(p, SLR_SPIKED, 2, 2, 2), add(p, SLR_SPIKED, 5, 1, 3), add(p, SLR_MAX, 3, 2, 2);
+        add(p, SLR_SPIKED, 2, 2, 2), add(p, SLR_SPIKED, 5, 1, 3),
+            add(p, SLR_MAX, 3, 2, 2);
         return;
     }
     if (form == LAB_FULL)
@@ -57,19 +60,19 @@ static bool followed(const struct slr *s)
     return s->kind == SLR_SPIKED && s->nu == 5 && s->lo == 3;
 }
 
-static void key_of(char *key, size_t cap, const struct slr *s, enum slr_arm arm, uint64_t seed,
-                   int step)
+static void key_of(char *key, size_t cap, const struct slr *s, enum slr_arm arm,
+                   uint64_t seed, int step)
 {
     char name[64], after[24] = "";
 
     slr_name(name, sizeof name, s);
     if (step)
         snprintf(after, sizeof after, " step=%d", step);
-    snprintf(key, cap, "%s %s seed=%llu%s", name, slr_arm_name[arm], (unsigned long long)seed,
-             after);
+    snprintf(key, cap, "%s %s seed=%llu%s", name, slr_arm_name[arm],
+             (unsigned long long)seed, after);
 }
 
-/* ---- training ----------------------------------------------------------------------------- */
+/* ---- training ---------------------------------------------------------------------- */
 
 struct learner {
     const struct slr *s;
@@ -129,7 +132,8 @@ static void measure(const struct learner *a, long draws, uint64_t seed, double *
     slr_values(value, e, &o, a->oracle, a->bayes);
 }
 
-/* Steps at which a followed setting is looked at: every CHUNK at first, then ever rarer. */
+/* Steps at which a followed setting is looked at: every CHUNK at first,
+ * then ever rarer. */
 static bool milestone(int step)
 {
     return step <= 10 * CHUNK || step % (5 * CHUNK) == 0;
@@ -183,8 +187,8 @@ static int run_learners(struct lab *l, const struct plan *p, struct learner *a, 
 }
 
 /* The arms of one setting and seed that are not known yet. */
-static int run_setting(struct lab *l, const struct plan *p, const struct slr *s, uint64_t seed,
-                       struct why *why)
+static int run_setting(struct lab *l, const struct plan *p, const struct slr *s,
+                       uint64_t seed, struct why *why)
 {
     struct learner a[SLR_ARMS];
     double         known[SLR_VALUES];
@@ -203,7 +207,7 @@ static int run_setting(struct lab *l, const struct plan *p, const struct slr *s,
     return code;
 }
 
-/* ---- results ------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------- */
 
 static int gather(struct lab *l, const struct plan *p, struct slr_result *r)
 {
@@ -222,8 +226,8 @@ static int gather(struct lab *l, const struct plan *p, struct slr_result *r)
 
 static void say_table(struct lab *l, const struct slr_result *r, int n)
 {
-    lab_say(l, "%-20s %-9s %9s %8s %9s %9s %7s %7s", "data", "predictor", "risk", "+-", "its best",
-            "Bayes", "|k|", "k.k*");
+    lab_say(l, "%-20s %-9s %9s %8s %9s %9s %7s %7s", "data", "predictor", "risk", "+-",
+            "its best", "Bayes", "|k|", "k.k*");
     for (int i = 0; i < n; i++) {
         const double *v = r[i].value;
         char          name[64], best[16] = "-";
@@ -231,8 +235,9 @@ static void say_table(struct lab *l, const struct slr_result *r, int n)
         slr_name(name, sizeof name, r[i].s);
         if (isfinite(v[SLR_ORACLE]))
             snprintf(best, sizeof best, "%.5f", v[SLR_ORACLE]);
-        lab_say(l, "%-20s %-9s %9.5f %8.5f %9s %9.5f %7.3f %7.3f", name, slr_arm_name[r[i].arm],
-                v[SLR_RISK], v[SLR_SE], best, v[SLR_BAYES], sqrt(v[SLR_QKK]), v[SLR_MKK]);
+        lab_say(l, "%-20s %-9s %9.5f %8.5f %9s %9.5f %7.3f %7.3f", name,
+                slr_arm_name[r[i].arm], v[SLR_RISK], v[SLR_SE], best, v[SLR_BAYES],
+                sqrt(v[SLR_QKK]), v[SLR_MKK]);
     }
 }
 
@@ -260,8 +265,8 @@ static int chart_orders(struct lab *l, const struct plan *p, struct why *why)
             if (milestone(t) && lab_recall(l, key, value))
                 x[i][n] = t, y[i][n++] = value[line[i].value];
         }
-        series[i] = (struct chart_series){.name = line[i].name, .x = x[i], .y = y[i], .n = n,
-                                          .colour = i};
+        series[i] = (struct chart_series){.name = line[i].name, .x = x[i],
+                                          .y = y[i], .n = n, .colour = i};
     }
     struct chart_line root = {"sqrt(nu)", sqrt(5)};
 
@@ -299,8 +304,8 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_slr = {
     .name = "slr",
-    .claim = "softmax attention reads one location as well as Bayes; linear and element-wise "
-             "attention cannot",
+    .claim = "softmax attention reads one location as well as Bayes; "
+             "linear and element-wise attention cannot",
     .paper = "arXiv:2509.21936",
     .columns = SLR_COLUMNS,
     .seeds = 3,

@@ -10,7 +10,8 @@ void slr_name(char *name, size_t cap, const struct slr *s)
     char length[16];
 
     snprintf(length, sizeof length, s->lo == s->hi ? "%d" : "%d-%d", s->lo, s->hi);
-    snprintf(name, cap, "%s L=%s nu=%g", s->kind == SLR_SPIKED ? "spiked" : "max", length, s->nu);
+    snprintf(name, cap, "%s L=%s nu=%g", s->kind == SLR_SPIKED ? "spiked" : "max",
+             length, s->nu);
 }
 
 double slr_oracle(const struct slr *s, enum slr_arm arm)
@@ -22,8 +23,8 @@ double slr_oracle(const struct slr *s, enum slr_arm arm)
     return slr_activation(arm) ? slr_family(s, slr_activation(arm)) : NAN;
 }
 
-void slr_values(double *value, struct estimate e, const struct slr_order *o, double oracle,
-                double bayes)
+void slr_values(double *value, struct estimate e, const struct slr_order *o,
+                double oracle, double bayes)
 {
     value[SLR_RISK] = e.mean, value[SLR_SE] = e.se;
     value[SLR_ORACLE] = oracle, value[SLR_BAYES] = bayes;
@@ -33,7 +34,7 @@ void slr_values(double *value, struct estimate e, const struct slr_order *o, dou
     value[SLR_BIAS] = o->c;
 }
 
-/* ---- verdicts ----------------------------------------------------------------------------- */
+/* ---- verdicts ---------------------------------------------------------------------- */
 
 /* The result that lies worst, and how many were looked at. */
 struct worst {
@@ -102,19 +103,22 @@ static void judge_reaching(struct lab *l, const struct slr_result *r, int n)
 
         if (!isfinite(v[SLR_ORACLE]))
             continue;
-        consider(w, off(v), &r[i], "risk %.5f +- %.5f, exact %.5f", v[SLR_RISK], v[SLR_SE],
-                 v[SLR_ORACLE]);
+        consider(w, off(v), &r[i], "risk %.5f +- %.5f, exact %.5f", v[SLR_RISK],
+                 v[SLR_SE], v[SLR_ORACLE]);
         if (r[i].arm == SLR_SOFTMAX)
-            consider(&norm, fabs(got / want - 1), &r[i], "|k| %.3f, exact %.3f", got, want);
+            consider(&norm, fabs(got / want - 1), &r[i], "|k| %.3f, exact %.3f",
+                     got, want);
     }
     judge(l, &softmax, 1, "trained softmax attention has the Bayes risk",
           "1 - E[p_e], within 3 standard errors + 2 %");
     judge(l, &norm, 0.05, "softmax's key norm goes to sqrt(nu) (spiked), nu (max)",
           "within 5 %");
-    judge(l, &linear, 1, "trained linear attention has the risk of the best linear attention",
+    judge(l, &linear, 1,
+          "trained linear attention has the risk of the best linear attention",
           "spiked L(L-1)/(L^2+nu(L-1)), max 1-(1+M^2)/L, within 3 standard errors + 2 %");
     judge(l, &element, 1, "erf, sigmoid and ReLU reach the best of their family",
-          "the optimum over scale and bias by quadrature, within 3 standard errors + 2 %");
+          "the optimum over scale and bias by quadrature, within 3 standard "
+          "errors + 2 %");
 }
 
 static void judge_bounds(struct lab *l, const struct slr_result *r, int n)
@@ -124,11 +128,12 @@ static void judge_bounds(struct lab *l, const struct slr_result *r, int n)
     for (int i = 0; i < n; i++) {
         const double *v = r[i].value;
 
-        consider(&any, below(v, v[SLR_BAYES]), &r[i], "risk %.5f +- %.5f, Bayes %.5f", v[SLR_RISK],
-                 v[SLR_SE], v[SLR_BAYES]);
+        consider(&any, below(v, v[SLR_BAYES]), &r[i], "risk %.5f +- %.5f, Bayes %.5f",
+                 v[SLR_RISK], v[SLR_SE], v[SLR_BAYES]);
         if (r[i].arm == SLR_LINEAR)
-            consider(&linear, below(v, v[SLR_ORACLE]), &r[i], "risk %.5f +- %.5f, bound %.5f",
-                     v[SLR_RISK], v[SLR_SE], v[SLR_ORACLE]);
+            consider(&linear, below(v, v[SLR_ORACLE]), &r[i],
+                     "risk %.5f +- %.5f, bound %.5f", v[SLR_RISK], v[SLR_SE],
+                     v[SLR_ORACLE]);
         if (slr_activation(r[i].arm)) {
             double best = slr_elementwise(r[i].s);
 
@@ -136,14 +141,17 @@ static void judge_bounds(struct lab *l, const struct slr_result *r, int n)
                      v[SLR_RISK], v[SLR_SE], best);
         }
     }
-    judge(l, &linear, 3, "linear attention is never below its bound", "3 standard errors");
-    judge(l, &element, 3, "no un-normalised activation beats the best function of one score",
+    judge(l, &linear, 3, "linear attention is never below its bound",
+          "3 standard errors");
+    judge(l, &element, 3,
+          "no un-normalised activation beats the best function of one score",
           "1 - integral of r^2/t (oracle.c), 3 standard errors");
     judge(l, &any, 3, "nothing beats Bayes", "3 standard errors");
 }
 
 /* The mean risk of an arm over the seeds of a setting; NaN: not run. */
-static double mean_risk(const struct slr_result *r, int n, const struct slr *s, enum slr_arm arm)
+static double mean_risk(const struct slr_result *r, int n, const struct slr *s,
+                        enum slr_arm arm)
 {
     double sum = 0;
     int    seen = 0;
@@ -165,13 +173,17 @@ static void judge_lengths(struct lab *l, const struct slr_result *r, int n)
         if (s->lo == s->hi || s->kind != SLR_SPIKED)
             continue;
         for (int L = s->lo; L <= s->hi; L++)
-            apart += slr_linear(&(struct slr){s->kind, s->nu, L, L}) / (s->hi - s->lo + 1);
-        snprintf(measured, sizeof measured, "linear %.4f, softmax %.4f at L = %d to %d, nu = %g",
-                 linear, mean_risk(r, n, s, SLR_SOFTMAX), s->lo, s->hi, s->nu);
-        snprintf(yardstick, sizeof yardstick, "one linear layer for each L %.4f; Bayes %.4f", apart,
+            apart += slr_linear(&(struct slr){s->kind, s->nu, L, L}) /
+                     (s->hi - s->lo + 1);
+        snprintf(measured, sizeof measured,
+                 "linear %.4f, softmax %.4f at L = %d to %d, nu = %g", linear,
+                 mean_risk(r, n, s, SLR_SOFTMAX), s->lo, s->hi, s->nu);
+        snprintf(yardstick, sizeof yardstick,
+                 "one linear layer for each L %.4f; Bayes %.4f", apart,
                  r[i].value[SLR_BAYES]);
-        lab_verdict(l, linear > apart * 1.02, "varying length costs linear attention, not softmax",
-                    measured, yardstick);
+        lab_verdict(l, linear > apart * 1.02,
+                    "varying length costs linear attention, not softmax", measured,
+                    yardstick);
         return;
     }
 }
@@ -211,7 +223,7 @@ void slr_verdicts(struct lab *l, const struct slr_result *r, int n)
     judge_decay(l, r, n);
 }
 
-/* ---- risk against nu ---------------------------------------------------------------------- */
+/* ---- risk against nu --------------------------------------------------------------- */
 
 enum { CURVE = 24, CURVES = 3, DOTS = 64 };
 
@@ -226,16 +238,19 @@ static void curve(double *y, double *x, double (*f)(const struct slr *))
 
 int slr_chart_risks(struct lab *l, const struct slr_result *r, int n, struct why *why)
 {
-    static const struct { const char *name; double (*f)(const struct slr *); } exact[CURVES] = {
-        {"Bayes", slr_bayes}, {"best element-wise", slr_elementwise}, {"best linear", slr_linear},
+    static const struct {
+        const char *name; double (*f)(const struct slr *);
+    } exact[CURVES] = {
+        {"Bayes", slr_bayes}, {"best element-wise", slr_elementwise},
+        {"best linear", slr_linear},
     };
     double x[CURVE], y[CURVES][CURVE], at[SLR_ARMS][DOTS], risk[SLR_ARMS][DOTS];
     struct chart_series series[CURVES + SLR_ARMS] = {0};
 
     for (int i = 0; i < CURVES; i++) {
         curve(y[i], x, exact[i].f);
-        series[i] = (struct chart_series){.name = exact[i].name, .x = x, .y = y[i], .n = CURVE,
-                                          .colour = i};
+        series[i] = (struct chart_series){.name = exact[i].name, .x = x, .y = y[i],
+                                          .n = CURVE, .colour = i};
     }
     for (int arm = 0; arm < SLR_ARMS; arm++) {
         int seen = 0;
@@ -245,8 +260,8 @@ int slr_chart_risks(struct lab *l, const struct slr_result *r, int n, struct why
                 r[i].s->hi == 3)
                 at[arm][seen] = r[i].s->nu, risk[arm][seen++] = r[i].value[SLR_RISK];
         series[CURVES + arm] = (struct chart_series){
-            .name = slr_arm_name[arm], .x = at[arm], .y = risk[arm], .n = seen, .points = 1,
-            .colour = CURVES + arm};
+            .name = slr_arm_name[arm], .x = at[arm], .y = risk[arm], .n = seen,
+            .points = 1, .colour = CURVES + arm};
     }
     return lab_chart(l, "slr-risk", &(struct chart){
         .title = "Risk against signal, spiked, L = 3: exact curves, trained points",

@@ -13,7 +13,7 @@ const char *const slr_arm_name[SLR_ARMS] = {
     [SLR_ERF] = "erf", [SLR_SIGMOID] = "sigmoid", [SLR_RELU] = "relu",
 };
 
-/* ---- activations -------------------------------------------------------------------------- */
+/* ---- activations ------------------------------------------------------------------- */
 
 static double linear(double x) { return 1 + x; }
 static double one_plus_erf(double x) { return 1 + erf(x); }
@@ -44,8 +44,8 @@ double (*slr_activation(enum slr_arm arm))(double)
     return arms[arm].normalised ? NULL : arms[arm].value;
 }
 
-/* sigma (L) from chi (L), which loses its maximum when the arm does not mind. Returns what
- * value was divided by. */
+/* sigma (L) from chi (L), which loses its maximum when the arm does not mind. Returns
+ * what value was divided by. */
 static double weigh(enum slr_arm arm, double *chi, double c, int L, double *sigma)
 {
     double sum = 0, top = chi[0];
@@ -63,7 +63,7 @@ static double weigh(enum slr_arm arm, double *chi, double c, int L, double *sigm
     return sum;
 }
 
-/* ---- samples ------------------------------------------------------------------------------ */
+/* ---- samples ----------------------------------------------------------------------- */
 
 void slr_teacher(real *k, real *v, int D, struct rng *r)
 {
@@ -88,8 +88,8 @@ static int choose(double nu, const double *chi, int L, struct rng *r)
     return at;
 }
 
-static void draw_one(const struct slr *s, struct slr_batch *b, int i, const real *k, const real *v,
-                     struct rng *r)
+static void draw_one(const struct slr *s, struct slr_batch *b, int i, const real *k,
+                     const real *v, struct rng *r)
 {
     int    L = s->lo + (int)rng_below(r, s->hi - s->lo + 1), D = b->D;
     real  *x = b->x + (size_t)i * b->L * D, root = vsqrt(D);
@@ -118,7 +118,7 @@ void slr_draw(const struct slr *s, struct slr_batch *b, const real *k, const rea
         draw_one(s, b, i, k, v, r);
 }
 
-/* ---- loss --------------------------------------------------------------------------------- */
+/* ---- loss -------------------------------------------------------------------------- */
 
 static inline void add_scaled(real *g, const real *x, real by, int D)
 {
@@ -147,7 +147,8 @@ double slr_loss(enum slr_arm arm, const struct slr_batch *b, const real *w, real
 
         // df/dchi_l = slope(chi_l) (z_l - f) / sum when normalised, else slope(chi_l) z_l
         for (int l = 0; l < b->length[i]; l++) {
-            double d = error * arms[arm].slope(chi[l]) / sum * (z[l] - arms[arm].normalised * f);
+            double d = error * arms[arm].slope(chi[l]) / sum *
+                       (z[l] - arms[arm].normalised * f);
 
             add_scaled(g, x + (size_t)l * D, (real)(d / root), D);
             add_scaled(g + D, x + (size_t)l * D, (real)(error * sigma[l] / root), D);
@@ -157,7 +158,7 @@ double slr_loss(enum slr_arm arm, const struct slr_batch *b, const real *w, real
     return total;
 }
 
-/* ---- risk --------------------------------------------------------------------------------- */
+/* ---- risk -------------------------------------------------------------------------- */
 
 struct slr_order slr_order(const real *w, const real *k, const real *v, int D)
 {
@@ -173,8 +174,9 @@ struct slr_order slr_order(const real *w, const real *k, const real *v, int D)
     return o;
 }
 
-/* A token's (chi*, chi) = (g, m_kk g + side h) about their means, g and h ~ N(0, 1); given those,
- * z is N(m_vk g + z_h h, rest) and z* is N(star_h h, star_rest), with covariance `both`. */
+/* A token's (chi*, chi) = (g, m_kk g + side h) about their means, g and h ~ N(0, 1);
+ * given those, z is N(m_vk g + z_h h, rest) and z* is N(star_h h, star_rest), with
+ * covariance `both`. */
 struct given {
     double side, z_h, star_h, rest, star_rest, both;
 };

@@ -1,12 +1,14 @@
-/* One attention layer that reads a single location, trained on samples of tools/lab/oracle.h.
+/* One attention layer that reads a single location, trained on samples of
+ * tools/lab/oracle.h.
  *
  *     f(X) = sum_l sigma_l z_l       chi = X k / sqrt(D),  z = X v / sqrt(D)
  *
- *     softmax    e^chi_l / sum e^chi          softplus   s(chi_l) / sum s(chi),  s = log(1 + e^x)
+ *     softmax    e^chi_l / sum e^chi          softplus   s(chi_l) / sum s(chi)
  *     linear     1 + chi_l                    erf        1 + erf(c + chi_l)
  *     sigmoid    1 / (1 + e^-(c + chi_l))     relu       max(c + chi_l, 0)
  *
- * Parameters w = (k, v, c): 2 D + 1 reals; c rests at zero where it has no use.
+ * s(x) = log(1 + e^x). Parameters w = (k, v, c): 2 D + 1 reals; c rests at zero where it
+ * has no use.
  */
 #ifndef WEFT_LAB_SLR_NET_H
 #define WEFT_LAB_SLR_NET_H
@@ -14,7 +16,8 @@
 #include "tools/lab/learn.h"
 #include "tools/lab/oracle.h"
 
-enum slr_arm { SLR_SOFTMAX, SLR_SOFTPLUS, SLR_LINEAR, SLR_ERF, SLR_SIGMOID, SLR_RELU, SLR_ARMS };
+enum slr_arm { SLR_SOFTMAX, SLR_SOFTPLUS, SLR_LINEAR, SLR_ERF, SLR_SIGMOID, SLR_RELU,
+               SLR_ARMS };
 
 extern const char *const slr_arm_name[SLR_ARMS];
 
@@ -29,7 +32,8 @@ struct slr_batch {
     real *y;                // (n)
 };
 
-/* The teacher for an even D: k* has entries +-1, v* is k* with every other sign turned. */
+/* The teacher for an even D: k* has entries +-1, v* is k* with every other
+ * sign turned. */
 void slr_teacher(real *k, real *v, int D, struct rng *r);
 
 /* x, y, length and at filled for the setting. */
@@ -49,7 +53,8 @@ struct slr_order {
 
 struct slr_order slr_order(const real *w, const real *k, const real *v, int D);
 
-/* The risk at these order parameters from n draws of (chi, chi*); z and z* are integrated out. */
+/* The risk at these order parameters from n draws of (chi, chi*); z and z* are
+ * integrated out. */
 struct estimate slr_risk(const struct slr *s, enum slr_arm arm, const struct slr_order *o,
                          long n, uint64_t seed);
 

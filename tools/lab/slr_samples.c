@@ -1,6 +1,7 @@
-/* Finite samples: softmax and linear attention fitted to N = alpha D of them by full-batch Adam
- * on the mean loss + decay / (2 N) |w|^2, spiked, L = 3, nu = 5. Both start informed, k near
- * 0.3 k* and v near 0.3 v*, as in the paper; of the decays the one with the least risk counts. */
+/* Finite samples: softmax and linear attention fitted to N = alpha D of them by
+ * full-batch Adam on the mean loss + decay / (2 N) |w|^2, spiked, L = 3, nu = 5.
+ * Both start informed, k near 0.3 k* and v near 0.3 v*, as in the paper; of the decays
+ * the one with the least risk counts. */
 #include "tools/lab/slr_cells.h"
 
 #include <math.h>
@@ -41,8 +42,10 @@ static bool fit_open(struct fit *f, int D, int N, uint64_t seed)
     *f = (struct fit){.memory = p};
     if (!p)
         return false;
-    f->k = (real *)p, f->v = f->k + D, f->w = f->v + D, f->g = f->w + n, f->moments = f->g + n;
-    f->batch = (struct slr_batch){.n = N, .L = setting.hi, .D = D, .x = f->moments + 2 * n};
+    f->k = (real *)p, f->v = f->k + D, f->w = f->v + D, f->g = f->w + n,
+        f->moments = f->g + n;
+    f->batch = (struct slr_batch){.n = N, .L = setting.hi, .D = D,
+                                  .x = f->moments + 2 * n};
     f->batch.y = f->batch.x + (size_t)N * setting.hi * D;
     f->batch.length = (int *)(f->batch.y + N);
     f->batch.at = f->batch.length + N;
@@ -70,7 +73,8 @@ static void fit(struct fit *f, enum slr_arm arm, double decay, int count, uint64
 }
 
 /* Fit with every decay at once, each on a thread of its own; values of the best. */
-static bool best_fit(const struct lab *l, enum slr_arm arm, int alpha, uint64_t seed, double *value)
+static bool best_fit(const struct lab *l, enum slr_arm arm, int alpha, uint64_t seed,
+                     double *value)
 {
     double found[DECAYS][SLR_VALUES];
     bool   ok = true;
@@ -140,11 +144,13 @@ static void judge(struct lab *l, double (*risk)[ALPHAS])
     for (int i = first_alpha(l); i < ALPHAS; i++) {
         below = below && risk[0][i] < risk[1][i];
         at += snprintf(measured + at, sizeof measured - at, "%salpha %d: %.4f / %.4f",
-                       at ? ", " : "softmax / linear at ", alphas[i], risk[0][i], risk[1][i]);
+                       at ? ", " : "softmax / linear at ", alphas[i], risk[0][i],
+                       risk[1][i]);
     }
     snprintf(yardstick, sizeof yardstick, "without end of samples %.4f / %.4f (exact)",
              slr_bayes(&setting), slr_linear(&setting));
-    lab_verdict(l, below, "from finite samples softmax is below linear attention at each alpha",
+    lab_verdict(l, below,
+                "from finite samples softmax is below linear attention at each alpha",
                 measured, yardstick);
 }
 

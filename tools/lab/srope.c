@@ -36,8 +36,8 @@ static struct setting for_words(const struct lab *l, const char *group)
 
     group_make(&s.group, group);
     s.task = (struct task){.layers = 1, .width = 32, .heads = 2, .batch = full ? 64 : 32,
-                           .length = full ? 64 : 32, .steps = full ? 4000 : 1000, .lr = 2e-2,
-                           .clip = 1};
+                           .length = full ? 64 : 32, .steps = full ? 4000 : 1000,
+                           .lr = 2e-2, .clip = 1};
     return s;
 }
 
@@ -119,32 +119,37 @@ static void judge_words(const struct panel *p, const struct setting *s, struct l
              : "turns in a plane commute: one gla layer cannot follow %s even with srope",
              s->group.name);
     tell(p, TRACK_TWICE, measured, sizeof measured);
-    snprintf(yardstick, sizeof yardstick, "up to twice the training length; guessing %.3f",
-             chance);
-    lab_verdict(l, others_fail && follows == s->group.commutes, claim, measured, yardstick);
+    snprintf(yardstick, sizeof yardstick,
+             "up to twice the training length; guessing %.3f", chance);
+    lab_verdict(l, others_fail && follows == s->group.commutes, claim, measured,
+                yardstick);
     tell(p, TRACK_FOURFOLD, far, sizeof far);
     lab_say(l, "    farther    %s, between two and four times the training length", far);
 }
 
 static void judge_copying(const struct panel *p, struct lab *l)
 {
-    double none = panel_mean(p, NONE, TRACK_TWICE), rope = panel_mean(p, ROPE, TRACK_TWICE);
+    double none = panel_mean(p, NONE, TRACK_TWICE),
+           rope = panel_mean(p, ROPE, TRACK_TWICE);
     double selective = panel_mean(p, SROPE, TRACK_TWICE);
     char   measured[128];
 
     tell(p, TRACK_TWICE, measured, sizeof measured);
     lab_verdict(l, selective >= 0.9 && selective > none + 0.1 && selective > rope + 0.1,
-                "copying strings twice as long as trained on: srope can, none and rope cannot",
-                measured, "letters right; guessing 0.125; 0.9 counts as can");
+                "copying strings twice as long as trained on: srope can, "
+                "none and rope cannot", measured,
+                "letters right; guessing 0.125; 0.9 counts as can");
 }
 
 static void paper_says(struct lab *l, int panel)
 {
     static const char *const figures[PANELS] = {
-        "reported at four times its training length, width 384: none and rope fail, srope 0.935",
+        "reported at four times its training length, width 384: none and rope fail, "
+        "srope 0.935",
         "reported: none and rope fail; about 0.92 with srope in DeltaNet",
         "reported: no turning in a plane can",
-        "reported at 8 times its training length, 4 layers of width 512: rope 0.11, srope 0.96",
+        "reported at 8 times its training length, 4 layers of width 512: rope 0.11, "
+        "srope 0.96",
     };
 
     lab_say(l, "%s", figures[panel]);
@@ -173,10 +178,13 @@ static int one_panel(struct panel *p, const struct setting *s, int which, struct
 static int run(struct lab *l, struct why *why)
 {
     static const char *const groups[] = {"parity", "z3", "s3"};
-    static const char *const files[] = {"srope-parity", "srope-z3", "srope-s3", "srope-copy"};
+    static const char *const files[] = {"srope-parity", "srope-z3", "srope-s3",
+                                        "srope-copy"};
     static const char *const titles[] = {
-        "parity: running products right, by position", "Z3: running products right, by position",
-        "S3: running products right, by position", "copying: letters right, by length",
+        "parity: running products right, by position",
+        "Z3: running products right, by position",
+        "S3: running products right, by position",
+        "copying: letters right, by length",
     };
     struct setting s[PANELS];
     struct panel   p[PANELS] = {{0}};
@@ -190,7 +198,8 @@ static int run(struct lab *l, struct why *why)
                               .arm = i == COPY ? copy_arms : words_arms, .arms = ARMS,
                               .n = TRACK_RANGES, .x = track_times, .logx = true,
                               .xlabel = "up to ... times the training length",
-                              .ylabel = "accuracy", .cell = i == COPY ? copy_cell : words_cell};
+                              .ylabel = "accuracy",
+                              .cell = i == COPY ? copy_cell : words_cell};
         code = code ? code : panel_open(&p[i], l, why);
     }
     for (int i = 0; i < PANELS; i++)
@@ -202,7 +211,8 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_srope = {
     .name    = "srope",
-    .claim   = "one gla layer with Selective RoPE tracks parity and Z3 past the training length",
+    .claim   = "one gla layer with Selective RoPE tracks parity and Z3 past the "
+               "training length",
     .paper   = "Selective Rotary Position Embedding, arXiv:2511.17388",
     .columns = "quarter,half,once,twice,fourfold",
     .seeds   = 3,

@@ -36,8 +36,8 @@ static void write_hay(struct rng *r, int32_t *tokens, int n)
 
 static void write_needle(int32_t *at, char key, const char *digits)
 {
-    const char text[NEEDLE_BYTES] = {key, ' ', 'i', 's', ' ', digits[0], digits[1], digits[2],
-                                     '.', ' '};
+    const char text[NEEDLE_BYTES] = {key, ' ', 'i', 's', ' ', digits[0], digits[1],
+                                     digits[2], '.', ' '};
 
     for (int i = 0; i < NEEDLE_BYTES; i++)
         at[i] = text[i];
@@ -67,7 +67,8 @@ static void place(const struct needle *n, struct rng *r, int *slot, int slots)
     slot[0] = first;
 }
 
-void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets)
+void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens,
+                 int32_t *targets)
 {
     const struct needle *n = user;
     int                  body = T - n->questions * NEEDLE_QUESTION;

@@ -16,7 +16,8 @@ struct needle {
     int    questions;           // <= needles; the first needle is asked for first
     double depth;               // of the first needle: 0 begin, 1 end; below 0: drawn
 };
-void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
+void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens,
+                 int32_t *targets);
 
 /* Facts and questions among noise. A fact is one token that names a key and its value; a
  * question is one token that names the key, and its target is the value. Every key is
@@ -33,6 +34,8 @@ static inline int facts_vocab(const struct facts *f)
 {
     return f->keys * (f->values + 1) + f->noise;
 }
-void facts_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t *targets);
+
+void facts_fill(const void *user, struct rng *r, int T, int32_t *tokens,
+                int32_t *targets);
 
 #endif

@@ -20,8 +20,9 @@ static const double GUESS_NATS = 1.386294361119891;    // of 4 values
 
 static const double      distances[DISTANCES] = {1, 2, 4, 8, 16, NEAR, 64, 96, 120};
 static const char *const names[ARMS] = {
-    "windows of 4 and mlstm", "windows of 32 and mlstm", "windows of 4 or 32, drawn, and mlstm",
-    "mlstm alone", "windows of 32 alone", "full attention",
+    "windows of 4 and mlstm", "windows of 32 and mlstm",
+    "windows of 4 or 32, drawn, and mlstm", "mlstm alone", "windows of 32 alone",
+    "full attention",
 };
 static const char *const entries[ARMS] = {
     "softmax(window=4)/mlstm", "softmax(window=32)/mlstm", "softmax(window=32)/mlstm",
@@ -42,10 +43,10 @@ static struct setting settings(const struct lab *l)
 
     return (struct setting){
         .tests = full ? 512 : 64,
-        .task = {.layers = 2, .width = 32, .heads = 2, .mlp = 64, .vocab = facts_vocab(&spread),
-                 .batch = full ? 32 : 16, .length = LENGTH,
-                 .steps = full ? 6000 : form == LAB_QUICK ? 700 : 5, .lr = 1e-2, .clip = 1,
-                 .window_short = W_SHORT, .fill = facts_fill, .user = &spread},
+        .task = {.layers = 2, .width = 32, .heads = 2, .mlp = 64,
+                 .vocab = facts_vocab(&spread), .batch = full ? 32 : 16, .length = LENGTH,
+                 .steps = full ? 6000 : form == LAB_QUICK ? 700 : 5, .lr = 1e-2,
+                 .clip = 1, .window_short = W_SHORT, .fill = facts_fill, .user = &spread},
     };
 }
 
@@ -63,7 +64,8 @@ static int near_loss(const struct task *t, const struct model *m, int tests, dou
     real        *nats = malloc(size * sizeof *nats);
     double       sum = 0, asked = 0;
     int          code = tokens && nats ? pass_open(&p, m, B, LENGTH, false, why)
-                                       : fail(why, FAIL_INPUT, "out of memory for a test");
+                                       : fail(why, FAIL_INPUT,
+                                              "out of memory for a test");
 
     near.far = NEAR;
     for (int i = 0; !code && i < tests; i += B) {
@@ -83,8 +85,8 @@ static int near_loss(const struct task *t, const struct model *m, int tests, dou
     return code;
 }
 
-static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed, const char *key,
-                double *values, struct why *why)
+static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                const char *key, double *values, struct why *why)
 {
     const struct setting *s = p->user;
     struct task           t = s->task;
@@ -128,8 +130,10 @@ static void say_losses(const struct panel *p, struct lab *l)
 
     lab_say(l, "\n%-40s%16s%20s", "", "recall beyond 62", "nats within 31");
     for (int a = 0; a < ARMS; a++)
-        lab_say(l, "%-40s%16.3f%20s", names[a], beyond(p, a), panel_text(p, a, LOSS, text));
-    lab_say(l, "reported, 1.4B parameters (window 128, 2048, drawn; xLSTM alone): recall at 131k\n"
+        lab_say(l, "%-40s%16.3f%20s", names[a], beyond(p, a),
+                panel_text(p, a, LOSS, text));
+    lab_say(l, "reported, 1.4B parameters (window 128, 2048, drawn; "
+               "xLSTM alone): recall at 131k\n"
                "0.30, 0.00, about 0.30; perplexity 2.551, 2.523, 2.502; 2.602");
 }
 
@@ -140,13 +144,14 @@ static void judge(const struct panel *p, struct lab *l)
     const double far[] = {beyond(p, SHORT), beyond(p, LONG), beyond(p, STOCHASTIC)};
     char         recall[96], loss[96];
 
-    snprintf(recall, sizeof recall, "short %.3f, long %.3f, drawn %.3f right beyond 62 tokens",
-             far[SHORT], far[LONG], far[STOCHASTIC]);
+    snprintf(recall, sizeof recall,
+             "short %.3f, long %.3f, drawn %.3f right beyond 62 tokens", far[SHORT],
+             far[LONG], far[STOCHASTIC]);
     snprintf(loss, sizeof loss, "short %.3f, long %.3f, drawn %.3f nats within 31 tokens",
              near[SHORT], near[LONG], near[STOCHASTIC]);
     lab_verdict(l, far[SHORT] > far[LONG] + 0.05,
-                "with short windows the mLSTM recalls more from beyond all windows", recall,
-                "0.05 counts as more; guessing 0.250");
+                "with short windows the mLSTM recalls more from beyond all windows",
+                recall, "0.05 counts as more; guessing 0.250");
     lab_verdict(l, near[LONG] < near[SHORT] - 0.02 && near[LONG] < GUESS_NATS,
                 "with long windows what is near is predicted better", loss,
                 "0.02 nats count as better; guessing 1.386");
@@ -183,7 +188,8 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_swax = {
     .name    = "swax",
-    .claim   = "short windows teach mLSTM to recall from afar, drawn ones keep what is near too",
+    .claim   = "short windows teach mLSTM to recall from afar, drawn ones keep what "
+               "is near too",
     .paper   = "SWAX, arXiv:2509.24552",
     .columns = "d1,d2,d4,d8,d16,d31,d64,d96,d120,loss",
     .seeds   = 3,

@@ -21,8 +21,8 @@ static void by_range(const struct task_places *p, int length, double *values)
     }
 }
 
-static int test_words(const struct task *t, const struct model *m, int tests, double *values,
-                      struct why *why)
+static int test_words(const struct task *t, const struct model *m, int tests,
+                      double *values, struct why *why)
 {
     int                T = TRACK_TIMES * t->length, code;
     struct task_places p = {calloc(2 * (size_t)T, sizeof *p.asked), NULL};
@@ -37,8 +37,8 @@ static int test_words(const struct task *t, const struct model *m, int tests, do
     return code;
 }
 
-int track_words(struct task *t, const struct group *g, int tests, struct lab *l, const char *key,
-                double *values, struct why *why)
+int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
+                const char *key, double *values, struct why *why)
 {
     struct model m;
     int          code;
@@ -56,7 +56,7 @@ int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
 
 /* ---- by hand ---------------------------------------------------------------------- */
 
-enum { WIDTH = 4, START = 2 };          // channels: 0, 1 and the start token, then the answer
+enum { WIDTH = 4, START = 2 };  // channels: 0, 1 and the start token, then the answer
 
 static real *weight(struct model *m, const char *name)
 {
@@ -130,7 +130,8 @@ static int exact_cell(struct lab *l, const struct model *m, int T, double *value
                       struct why *why)
 {
     struct group g;
-    struct task  t = {.length = T / TRACK_TIMES, .fill = group_fill, .seed = lab_seed(l, 0)};
+    struct task  t = {.length = T / TRACK_TIMES, .fill = group_fill,
+                      .seed = lab_seed(l, 0)};
     char         key[64];
     int          code;
 
@@ -163,7 +164,7 @@ int track_exact(struct lab *l, struct why *why)
     snprintf(text, sizeof text, "%.6f of the prefixes right, up to %d elements", least,
              lengths[3] - 1);
     lab_verdict(l, least == 1,
-                "one gla layer with half turns set by hand computes parity at any length", text,
-                "1, exactly; 0.5 by guessing");
+                "one gla layer with half turns set by hand computes parity at any length",
+                text, "1, exactly; 0.5 by guessing");
     return FAIL_NONE;
 }

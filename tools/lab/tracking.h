@@ -14,8 +14,8 @@ extern const double track_times[TRACK_RANGES];
 
 /* Train t, whose vocabulary and data are set here, on words of the group and fill values
  * (TRACK_RANGES) from `tests` words. */
-int track_words(struct task *t, const struct group *g, int tests, struct lab *l, const char *key,
-                double *values, struct why *why);
+int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
+                const char *key, double *values, struct why *why);
 
 /* A model of one gla layer with Selective RoPE whose weights are set by hand: each 1
  * turns by half a turn, the start token alone is remembered, and the sign of the

@@ -6,7 +6,7 @@
  * from tree(1), kept when min < tokens < max. MED is the median rounded down, SM the sum
  * modulo 10. The task is the value of the whole.
  *
- *     tokens    0-9 the digits, then the operators, the closing bracket, and what fills up
+ *     tokens    0-9 the digits, then operators, the closing bracket, what fills up
  */
 #ifndef WEFT_LAB_TREES_H
 #define WEFT_LAB_TREES_H
@@ -25,7 +25,8 @@ struct tree_form {
 struct tree {
     int     n;                      // tokens
     uint8_t token[TREE_LONGEST];
-    int8_t  value[TREE_LONGEST];    // of the subtree that a closing bracket ends; elsewhere -1
+    int8_t  value[TREE_LONGEST];    // of the subtree that a closing bracket ends;
+                                    // elsewhere -1
 };
 
 /* Draw until one is kept; returns how many draws it took. */

@@ -15,8 +15,9 @@ enum { GROUPS = 4 };
 
 static const char *const group_names[GROUPS] = {"parity", "z3", "s3", "a5"};
 
-static const char standard[] = "softmax,gla,gla+srope(base=1,gate=0,act=none,rank=8),qlstm,"
-                               "deltanet,deltanet(neg_eig=1)";
+static const char standard[] =
+    "softmax,gla,gla+srope(base=1,gate=0,act=none,rank=8),qlstm,deltanet,"
+    "deltanet(neg_eig=1)";
 
 struct words {
     struct group group;
@@ -24,8 +25,8 @@ struct words {
     int          tests;
 };
 
-static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed, const char *key,
-                double *values, struct why *why)
+static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                const char *key, double *values, struct why *why)
 {
     const struct words *w = p->user;
     struct task         t = w->task;
@@ -42,8 +43,9 @@ static struct words settings(const struct lab *l, const char *group)
 
     group_make(&w.group, group);
     w.task = (struct task){.layers = 1, .width = full ? 64 : 32, .heads = 2,
-                           .batch = full ? 64 : 32, .length = 32, .steps = full ? 4000 : 800,
-                           .lr = 2e-2, .vocab = group_vocab(&w.group), .clip = 1};
+                           .batch = full ? 64 : 32, .length = 32,
+                           .steps = full ? 4000 : 800, .lr = 2e-2,
+                           .vocab = group_vocab(&w.group), .clip = 1};
     return w;
 }
 
@@ -80,17 +82,18 @@ static void judge(const struct panel *p, const struct words *w, struct lab *l)
         return;
     follows = panel_mean(p, turning, TRACK_TWICE) >= 0.9;
     fails = panel_mean(p, fading, TRACK_TWICE) < chance + 0.1;
-    snprintf(claim, sizeof claim, "%s beyond the training length: one layer that turns or "
-             "reflects %s, layers that only fade cannot", w->group.name,
-             commutes ? "can" : "cannot");
-    snprintf(measured, sizeof measured, "%s %s; %s %s, from %d to %d tokens", p->arm[turning],
-             panel_text(p, turning, TRACK_TWICE, a), p->arm[fading],
+    snprintf(claim, sizeof claim,
+             "%s beyond the training length: one layer that turns or reflects %s, "
+             "layers that only fade cannot", w->group.name, commutes ? "can" : "cannot");
+    snprintf(measured, sizeof measured, "%s %s; %s %s, from %d to %d tokens",
+             p->arm[turning], panel_text(p, turning, TRACK_TWICE, a), p->arm[fading],
              panel_text(p, fading, TRACK_TWICE, b), w->task.length, 2 * w->task.length);
     snprintf(yardstick, sizeof yardstick, "0.9 counts as can; guessing %.3f", chance);
     lab_verdict(l, fails && follows == commutes, claim, measured, yardstick);
 }
 
-static int one_group(struct panel *p, const struct words *w, struct lab *l, struct why *why)
+static int one_group(struct panel *p, const struct words *w, struct lab *l,
+                     struct why *why)
 {
     struct chart_line chance = {"guessing", 1.0 / w->group.order};
     int               code = panel_run(p, l, why);
@@ -136,8 +139,10 @@ static int run(struct lab *l, struct why *why)
 
 const struct experiment experiment_words = {
     .name    = "words",
-    .claim   = "states that turn or reflect follow parity and Z3 past the training length",
-    .paper   = "word problems of groups, arXiv:2404.08819; arXiv:2511.17388; arXiv:2411.12537",
+    .claim   = "states that turn or reflect follow parity and Z3 past the "
+               "training length",
+    .paper   = "word problems of groups, arXiv:2404.08819; arXiv:2511.17388; "
+               "arXiv:2411.12537",
     .columns = "quarter,half,once,twice,fourfold",
     .seeds   = 3,
     .run     = run,
