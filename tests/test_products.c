@@ -121,8 +121,8 @@ static double at(const real *a, size_t ld, bool transposed, int i, int j)
     return transposed ? a[j * ld + i] : a[i * ld + j];
 }
 
-static void (*const gemm[])(real *, size_t, const real *, size_t, const real *, size_t, int,
-                            int, int, real, real) = {gemm_nt, gemm_nn, gemm_tn};
+static void (*const gemm[])(real *, size_t, const real *, size_t, const real *, size_t,
+                            int, int, int, real, real) = {gemm_nt, gemm_nn, gemm_tn};
 static const bool ta[] = {false, false, true}, tb[] = {true, false, false};
 
 START_TEST(strided_products_leave_the_gaps_alone)
@@ -243,11 +243,12 @@ START_TEST(slices_of_tokens_add_up)
 }
 END_TEST
 
-/* Sizes on both sides of every block: strips of 6 rows, 96 of them copied at once, panels of
- * up to 64 columns and 384 rows. */
+/* Sizes on both sides of every block: strips of 6 rows, 96 of them copied at once,
+ * panels of up to 64 columns and 384 rows. */
 static const int sizes[][3] = {
-    {1, 1, 1},    {5, 15, 16},  {6, 16, 17},   {7, 17, 1},     {12, 64, 191},  {13, 65, 192},
-    {96, 63, 193}, {97, 128, 9}, {100, 3, 383}, {11, 130, 384}, {200, 66, 385}, {50, 31, 900},
+    {1, 1, 1},     {5, 15, 16},   {6, 16, 17},    {7, 17, 1},
+    {12, 64, 191}, {13, 65, 192}, {96, 63, 193},  {97, 128, 9},
+    {100, 3, 383}, {11, 130, 384}, {200, 66, 385}, {50, 31, 900},
 };
 
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
@@ -294,7 +295,8 @@ START_TEST(cutting_rows_and_columns_changes_no_bit)
             gemm[form](cut + (size_t)i * n + j, n, a + i * (ta[form] ? 1 : lda), lda,
                        b + j * (tb[form] ? ldb : 1), ldb, m - i < 10 ? m - i : 10,
                        n - j < 20 ? n - j : 20, k, 0.5, 0);
-    ck_assert_msg(!memcmp(c, cut, all * sizeof *c), "form %d, %d x %d x %d", form, m, n, k);
+    ck_assert_msg(!memcmp(c, cut, all * sizeof *c), "form %d, %d x %d x %d", form, m, n,
+                  k);
     free(a), free(b), free(c), free(cut);
 }
 END_TEST

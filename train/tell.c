@@ -135,8 +135,8 @@ void tell_model(struct setup *s)
                  c->mixers, c->layers, c->layers == 1 ? "" : "s", c->width,
                  c->context, count);
     progress_say(&s->progress,
-                 "memory %s; %s FLOPs a token; products at %.0f GFLOP/s, %d thread%s", memory,
-                 flops, s->peak / 1e9, c->threads, c->threads == 1 ? "" : "s");
+                 "memory %s; %s FLOPs a token; products at %.0f GFLOP/s, %d thread%s",
+                 memory, flops, s->peak / 1e9, c->threads, c->threads == 1 ? "" : "s");
     if (s->trainer.start)
         tell_start(s);
     if (s->trainer.tally.step == 0)

@@ -140,7 +140,7 @@ int  report_html(const struct comparison *c, struct why *why);      // and repor
 
 /* plots.c: every chart, each in a <figure>. */
 void plots_write(const struct comparison *c, FILE *f);
-void plots_alone(const struct comparison *c, FILE *f);       // the first as a file of its own
+void plots_alone(const struct comparison *c, FILE *f);  // the first, as a file
 
 /* The plain sentences, one after the other, each ended by a line break. */
 void report_conclude(const struct comparison *c, FILE *f);

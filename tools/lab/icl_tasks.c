@@ -16,8 +16,8 @@ enum { BATCH = 128 };
 
 static long steps(const struct lab *l) { return lab_form(l) == LAB_FULL ? 3000 : 800; }
 
-/* None in the brief form, whose verdicts the tests insist on: one head for each task does not
- * show at this size. */
+/* None in the brief form, whose verdicts the tests insist on: one head for each task does
+ * not show at this size. */
 int icl_tasks_cells(const struct lab *l)
 {
     return lab_form(l) == LAB_BRIEF ? 0 : lab_seeds(l);
