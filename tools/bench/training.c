@@ -121,33 +121,29 @@ static double replay(const struct rig *r, const struct gemm_log *log)
     return wall_seconds() - start;
 }
 
-/* Record the products of one step: first only their number, then all. */
-static bool record_step(struct rig *r, struct gemm_log *log)
+/* Two steps to warm up. The first counts its products, the second writes them down. */
+static void warm_up(struct rig *r, struct gemm_log *log)
 {
     gemm_record(log);
     rig_step(r, NULL);
-    gemm_record(NULL);
     log->call = malloc(log->n * sizeof *log->call);
-    if (!log->call)
-        return false;
-    log->room = log->n, log->n = 0;
-    gemm_record(log);
+    log->room = log->call ? log->n : 0;
+    log->n = 0;
     rig_step(r, NULL);
     gemm_record(NULL);
-    return log->n == log->room;
 }
 
-static double products_alone(struct rig *r, int tries)
+/* Seconds of the products alone, best of tries; 0 when there was no room to write them
+ * down. */
+static double products_alone(const struct rig *r, const struct gemm_log *log, int tries)
 {
-    struct gemm_log log = {0};
-    double          best = 0;
+    double best = 0;
 
-    for (int i = 0; i < tries && (log.call || record_step(r, &log)); i++) {
-        double t = replay(r, &log);
+    for (int i = 0; log->call && i < tries; i++) {
+        double t = replay(r, log);
 
         best = i == 0 || t < best ? t : best;
     }
-    free(log.call);
     return best;
 }
 
@@ -160,17 +156,14 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The best and the median of some steps; tries is how many there was time for. */
-static void time_steps(struct rig *r, const struct shape *s, struct result *out,
-                       int *tries)
+/* The best and the median of some steps; returns how many there was time for. */
+static int time_steps(struct rig *r, const struct shape *s, struct result *out)
 {
-    enum { MOST = 64, WARM_UP = 2, SECONDS = 20 };
+    enum { MOST = 64, SECONDS = 20 };
     double seconds[MOST], start = wall_seconds(), tokens = (double)s->batch * s->context,
            best = 0;
     int    n = 0;
 
-    for (int i = 0; i < WARM_UP; i++)
-        rig_step(r, NULL);
     while (n < MOST && n < s->steps && (n < 3 || wall_seconds() - start < SECONDS)) {
         struct parts p;
 
@@ -183,22 +176,25 @@ static void time_steps(struct rig *r, const struct shape *s, struct result *out,
     out->step_ms = best * 1e3;
     out->tok_s = tokens / best;
     out->tok_s_median = tokens / seconds[n / 2];
-    *tries = n;
+    return n;
 }
 
 int bench_training(struct rig *r, const struct shape *s, struct result *out,
                    struct why *why)
 {
-    int code, tries;
+    struct gemm_log log = {0};
+    int             code, tries;
 
     peak_reset();
     if ((code = rig_open(r, s, why)))
         return code;
-    time_steps(r, s, out, &tries);
+    warm_up(r, &log);
+    tries = time_steps(r, s, out);
     out->mfu = 3 * model_flops(&r->model, s->context, 0) * s->batch /
                (out->step_ms * 1e6) / out->sgemm_gflops;
     out->peak_rss_mib = peak_mib();
     out->params = (double)model_count(&r->model);
-    out->products_ms = products_alone(r, tries) * 1e3;
+    out->products_ms = products_alone(r, &log, tries) * 1e3;
+    free(log.call);
     return FAIL_NONE;
 }
