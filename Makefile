@@ -25,6 +25,12 @@ PREFIX ?= /usr/local
 CC     ?= cc
 CXX    ?= c++
 O      := build/$(MODE)
+
+# As many compilers as there are cores, unless -j says otherwise.
+ifeq ($(findstring -j,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+
 Q      := $(if $(V),,@)
 
 # No -ffast-math: NaN checks and -INFINITY masks must keep their meaning. These three
@@ -112,8 +118,8 @@ FAMILIES := $(filter test_systems test_scalar test_linear_attention test_vector 
 DOUBLE := test_oracles test_icl test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
 
 test: deps
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=$(MODE) run-tests
-	@$(MAKE) --no-print-directory -j$$(nproc) MODE=double run-double
+	@$(MAKE) --no-print-directory MODE=$(MODE) run-tests
+	@$(MAKE) --no-print-directory MODE=double run-double
 	@echo "all tests passed"
 
 run-tests: $O/bin/weft $(TESTX)
@@ -126,7 +132,7 @@ run-double: $(DOUBLE:%=$O/tests/%)
 
 check: deps
 	@ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(MAKE) --no-print-directory -j$$(nproc) MODE=asan run-tests
+	  $(MAKE) --no-print-directory MODE=asan run-tests
 
 # tokenizer < data < model < infer < train < tools: includes go left only.
 layers:
@@ -140,15 +146,15 @@ layers:
 
 # ---- the first minutes ----------------------------------------------------------------------------
 
-# As many compilers as there are cores; what needs the libraries is parsed after they are there.
+# What needs the libraries is parsed after they are there.
 demo: deps
-	@$(MAKE) -s --no-print-directory -j$$(nproc) MODE=$(MODE) all
+	@$(MAKE) -s --no-print-directory MODE=$(MODE) all
 	@WEFT=$O/bin/weft tools/demo.sh
 
 # Three seeds of each; an interrupted demo goes on when it is called again.
 DEMO_ARCHS := softmax,linear,gla,mlstm,swax,metala,deltanet,ssd
 compare-demo: deps
-	@$(MAKE) -s --no-print-directory -j$$(nproc) MODE=$(MODE) all
+	@$(MAKE) -s --no-print-directory MODE=$(MODE) all
 	@mkdir -p runs
 	@[ -e runs/stories.txt ] || $O/bin/weft data stories --bytes 3M --out runs/stories.txt
 	$O/bin/weft compare runs/stories.txt --arch $(DEMO_ARCHS) --size nano --flops 2e12 \

@@ -218,8 +218,7 @@ int entries_check_budget(const struct comparison *c, struct why *why)
             least *= 4;
         if (c->budget != BUDGET_FOR && c->amount < least)
             return fail(why, FAIL_USAGE,
-                        "--%s %g is too small for one step of %s%s; it takes "
-                        "%.3g",
+                        "--%s %g is too small for one step of %s%s; it takes %.12g",
                         flag, c->amount, a->name,
                         c->sweep ? " in the sweep, which gets a quarter" : "", least);
     }

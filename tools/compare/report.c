@@ -94,13 +94,15 @@ static void say_tests(const struct comparison *c, FILE *f)
     if (list(c, BETTER, NULL)) {
         fputs("At this budget and size, on this text, ", f);
         list(c, BETTER, f);
-        fprintf(f, " predict%s better than %s (p < %g, corrected for %d tests).\n",
-                list(c, BETTER, NULL) == 1 ? "s" : "", first, chance, c->n - 1);
+        fprintf(f, " predict%s better than %s (p < %g%s).\n",
+                list(c, BETTER, NULL) == 1 ? "s" : "", first, chance,
+                c->n > 2 ? ", corrected for the number of tests" : "");
     }
     if (list(c, WORSE, NULL)) {
         list(c, WORSE, f);
-        fprintf(f, " predict%s worse than %s (p < %g, corrected).\n",
-                list(c, WORSE, NULL) == 1 ? "s" : "", first, chance);
+        fprintf(f, " predict%s worse than %s (p < %g%s).\n",
+                list(c, WORSE, NULL) == 1 ? "s" : "", first, chance,
+                c->n > 2 ? ", corrected likewise" : "");
     }
     if (list(c, OPEN, NULL)) {
         fprintf(f, "Between %s and ", first);
