@@ -260,7 +260,7 @@ START_TEST(a_step_allocates_nothing)
     struct trainer  t;
     struct step     s = {0};
     struct log      l;
-    struct progress p;
+    struct progress p = {0};
     struct log_line line = {.tally = &t.tally, .step = &s, .val_loss = NAN,
                             .val_bpb = NAN, .tok_s = 123.4, .mfu = 0.5};
     struct why      why;
