@@ -31,7 +31,8 @@ struct progress {
     void  *user;
 };
 
-/* Of a run of `steps` steps that begins after `first`. p is zeroed, but for watch and user. */
+/* Of a run of `steps` steps that begins after `first`. p is zeroed, but for watch and
+ * user. */
 void progress_open(struct progress *p, long steps, long first, const struct dataset *d,
                    double peak);
 

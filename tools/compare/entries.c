@@ -31,7 +31,7 @@ static void make_slug(char *slug, size_t cap, const char *name)
 static int add_entry(struct comparison *c, const char *name, size_t len, struct why *why)
 {
     struct arch *a = &c->arch[c->n];
-    int          same = 0;
+    unsigned     same = 0;
 
     if (len == 0)
         return fail(why, FAIL_USAGE,
@@ -49,7 +49,7 @@ static int add_entry(struct comparison *c, const char *name, size_t len, struct 
         same += !strncmp(c->arch[i].slug, a->slug, strlen(a->slug));
     }
     if (same)
-        snprintf(a->slug + strlen(a->slug), 4, "-%d", (same + 1) % 100);
+        snprintf(a->slug + strlen(a->slug), 4, "-%u", (same + 1) % 100);
     c->n++;
     return 0;
 }
