@@ -64,35 +64,6 @@ static void say_head(struct lab *l, const struct recall_size *s)
             100.0 / s->recall.pairs[s->recall.n - 1]);
 }
 
-static int draw(struct lab *l, const struct recall_size *s, const struct table *t,
-                struct why *why)
-{
-    struct chart_series series[ARMS];
-    char                title[64];
-    struct chart_line   line = {"1/K", 1.0 / s->recall.pairs[t->last]};
-    struct chart c = {.title = title,
-                      .xlabel = "decode state, bytes",
-                      .ylabel = "accuracy",
-                      .logx = 1,
-                      .series = series,
-                      .nseries = t->n,
-                      .lines = &line,
-                      .nlines = 1,
-                      .ymin = 0,
-                      .ymax = 1};
-
-    snprintf(title, sizeof title, "Recall of %d pairs against state",
-             s->recall.pairs[t->last]);
-    for (int a = 0; a < t->n; a++)
-        series[a] = (struct chart_series){.name = t->arm[a],
-                                          .x = &t->r[a].state,
-                                          .y = &t->r[a].right[t->last],
-                                          .n = 1,
-                                          .points = 1,
-                                          .colour = a};
-    return lab_chart(l, "dsf", &c, why);
-}
-
 /* ---- verdicts ---- */
 
 /* Accuracy over all numbers of pairs. */
@@ -202,7 +173,7 @@ static int run(struct lab *l, struct why *why)
         say_row(l, &t, s, a);
     }
     judge(l, s, &t);
-    return draw(l, s, &t, why);
+    return recall_chart(l, "dsf", s, t.arm, t.r, t.n, why);
 }
 
 const struct experiment experiment_dsf = {

@@ -96,32 +96,6 @@ static int chart_pairs(struct lab *l, const struct recall_size *s, const struct 
     return lab_chart(l, "mqar", &c, why);
 }
 
-static int chart_state(struct lab *l, const struct recall_size *s, const struct table *t,
-                       struct why *why)
-{
-    struct chart_series series[LAB_ARMS];
-    struct chart_line   line = {"1/K", 1.0 / s->recall.pairs[s->recall.n - 1]};
-    char                title[64];
-    struct chart c = {.title = title,
-                      .xlabel = "decode state, bytes",
-                      .ylabel = "accuracy",
-                      .logx = 1,
-                      .series = series,
-                      .nseries = t->n,
-                      .lines = &line,
-                      .nlines = 1,
-                      .ymin = 0,
-                      .ymax = 1};
-
-    snprintf(title, sizeof title, "Recall of %d pairs against state",
-             s->recall.pairs[s->recall.n - 1]);
-    for (int a = 0; a < t->n; a++)
-        series[a] = (struct chart_series){.name = t->arm[a], .x = &t->r[a].state,
-                                          .y = &t->r[a].right[s->recall.n - 1], .n = 1,
-                                          .points = 1, .colour = a};
-    return lab_chart(l, "mqar-state", &c, why);
-}
-
 /* ---- verdicts ---- */
 
 static double lowest(const struct recall_size *s, const struct recall_result *r)
@@ -197,7 +171,7 @@ static int run(struct lab *l, struct why *why)
     judge_attention(l, s, &t);
     judge_fixed(l, s, &t);
     code = chart_pairs(l, s, &t, why);
-    return code ? code : chart_state(l, s, &t, why);
+    return code ? code : recall_chart(l, "mqar-state", s, t.arm, t.r, t.n, why);
 }
 
 const struct experiment experiment_mqar = {

@@ -169,3 +169,24 @@ int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
     }
     return code;
 }
+
+int recall_chart(struct lab *l, const char *name, const struct recall_size *s,
+                 const char (*arm)[RECALL_ARM], const struct recall_result *r, int n,
+                 struct why *why)
+{
+    const int           last = s->recall.n - 1;
+    struct chart_series series[RECALL_ARMS];
+    struct chart_line   line = {"1/K", 1.0 / s->recall.pairs[last]};
+    char                title[64];
+    struct chart c = {.title = title, .xlabel = "decode state, bytes",
+                      .ylabel = "accuracy", .logx = 1, .series = series, .nseries = n,
+                      .lines = &line, .nlines = 1, .ymin = 0, .ymax = 1};
+
+    snprintf(title, sizeof title, "Recall of %d pairs against state",
+             s->recall.pairs[last]);
+    for (int a = 0; a < n; a++)
+        series[a] = (struct chart_series){.name = arm[a], .x = &r[a].state,
+                                          .y = &r[a].right[last], .n = 1, .points = 1,
+                                          .colour = a};
+    return lab_chart(l, name, &c, why);
+}

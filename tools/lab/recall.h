@@ -14,7 +14,8 @@
 
 #include "tools/lab/task.h"
 
-enum { RECALL_PAIRS = 64, RECALL_SLOTS = 1024, RECALL_KS = 4, RECALL_ARM = 128 };
+enum { RECALL_PAIRS = 64, RECALL_SLOTS = 1024, RECALL_KS = 4, RECALL_ARM = 128,
+       RECALL_ARMS = 64 };
 
 /* user of recall_fill: a sequence takes one of these numbers of pairs, with equal chance.
  * T is even and at least 4 times each, V at least 4 times. */
@@ -54,5 +55,11 @@ int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
  * best mean at the largest number of pairs kept. */
 int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
                int n_rates, const char *arm, struct recall_result *out, struct why *why);
+
+/* NAME.svg: accuracy at the largest number of pairs against the decode state, a point for
+ * each of n <= RECALL_ARMS arms. */
+int recall_chart(struct lab *l, const char *name, const struct recall_size *s,
+                 const char (*arm)[RECALL_ARM], const struct recall_result *r, int n,
+                 struct why *why);
 
 #endif
