@@ -27,8 +27,9 @@ enum { NV = 2, MR = 6, KC = 256 };
 enum {
     L  = LANES,
     NR = NV * L,                    // columns of a panel
-    MB = 16 * MR,                   // columns of a transposed a that are copied at once,
-    KT = KC / 2,                    // and rows; MB is a whole number of vectors
+    FAR = 96,                       // a transposed a with rows farther apart is copied:
+    MB = 64 * MR,                   // columns at once, whole vectors,
+    KT = KC / 2,                    // and rows
 };
 
 /* A factor: element (i, p) at x[i * row + p * col]. */
@@ -46,13 +47,19 @@ static inline int min_int(int a, int b) { return a < b ? a : b; }
 /* ---- the kernel -------------------------------------------------------------------- */
 
 /* c (rows, nv vectors) = alpha a (rows, k) b (k, nv vectors) + beta c. rows and nv are
- * constants wherever this is inlined, so that the sums live in registers. */
+ * constants wherever this is inlined, so that the sums live in registers. c is sent for
+ * while they are formed. */
 static inline __attribute__((always_inline)) void
 tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int k,
      struct scale s)
 {
     vec sum[MR][NV] = {0};
 
+    #pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+        #pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            __builtin_prefetch(c + i * ldc + j * L, 1);
     for (int p = 0; p < k; p++, b += nv * L)
         #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
@@ -254,7 +261,7 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
         int           depth = min_int(k - p, KT);
         struct factor rows = {a + p * lda, 1, lda};
 
-        if (lda > MB) {
+        if (lda > FAR) {
             copy_rows(side, rows.x, lda, depth, m, whole_vectors(m));
             rows = (struct factor){side, 1, whole_vectors(m)};
         }
