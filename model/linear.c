@@ -17,11 +17,10 @@
 enum {
     FEW      = 16,          // rows up to which w is read in place, by dot products
     TILE     = 512,         // rows of a tile
-    DW_ROWS  = 96,          // of a tile of dw
-    DW_COLS  = 256,
+    DW_ROWS  = 384,         // most of a tile of dw
+    DW_COLS  = 384,
     DOT_ROWS = 32,          // rows of w that a thread takes at once when decoding
-    SOME     = 4,           // rows of w, or of x, whose dot products are taken together;
-    MANY     = 8,           // MANY of x go with SOME / 2 of w
+    SOME     = 4,           // rows of w, and of x, whose dot products are taken together
 };
 
 int linear_tile(long n)
@@ -44,48 +43,66 @@ static int min_int(long a, int b)
     return a < b ? (int)a : b;
 }
 
-/* y (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are
- * in flight at once, and the next rows of w are on their way. nx and nw are constants
- * wherever this is inlined. */
-static inline __attribute__((always_inline)) void
-dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in)
+/* y += what elements p .. in - 1, fewer than a vector, add to the dot products. */
+static __attribute__((noinline)) void
+dots_rest(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int p,
+          int in)
 {
-    vec sum[MANY][SOME] = {0};
+    for (int i = 0; i < nx; i++)
+        for (int o = 0; o < nw; o++)
+            for (int q = p; q < in; q++)
+                y[i * ldy + o] += x[(size_t)i * in + q] * w[(size_t)o * in + q];
+}
+
+/* y (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are
+ * in flight at once, and `fetch` rows that follow in w are sent for. nx and nw are
+ * constants wherever this is inlined. */
+static inline __attribute__((always_inline)) void
+dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in,
+     const real *next, int fetch)
+{
+    vec sum[SOME][SOME] = {0};
     int p = 0;
 
     for (; p + LANES <= in; p += LANES) {
+        for (int o = 0; o < fetch; o++)
+            __builtin_prefetch(next + (size_t)o * in + p);
         #pragma GCC unroll 4
-        for (int o = 0; o < nw; o++)
-            __builtin_prefetch(w + (size_t)(nw + o) * in + p);
-        #pragma GCC unroll 8
         for (int i = 0; i < nx; i++)
             #pragma GCC unroll 4
             for (int o = 0; o < nw; o++)
                 sum[i][o] += *(const loose *)(x + (size_t)i * in + p) *
                              *(const loose *)(w + (size_t)o * in + p);
     }
+    #pragma GCC unroll 4
     for (int i = 0; i < nx; i++)
-        for (int o = 0; o < nw; o++) {
-            real rest = vec_sum(sum[i][o]);
-
-            for (int q = p; q < in; q++)
-                rest += x[(size_t)i * in + q] * w[(size_t)o * in + q];
-            y[i * ldy + o] = rest;
-        }
+        #pragma GCC unroll 4
+        for (int o = 0; o < nw; o++)
+            y[i * ldy + o] = vec_sum(sum[i][o]);
+    if (p < in)
+        dots_rest(y, ldy, x, nx, w, nw, p, in);
 }
 
-/* All n rows of x against nw rows of w. */
+/* All n rows of x against nw rows of w. Memory is to be busy all the time, so each pass
+ * over them sends for its share of the rows that come after the next. */
 static inline __attribute__((always_inline)) void
 dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int in)
 {
-    int i = 0;
+    const real *next = w + (size_t)2 * nw * in;
+    int         i = 0;
 
-    for (; nw < SOME && i + MANY <= n; i += MANY)
-        dots(y + i * ldy, ldy, x + (size_t)i * in, MANY, w, nw, in);
-    for (; i + SOME <= n; i += SOME)
-        dots(y + i * ldy, ldy, x + (size_t)i * in, SOME, w, nw, in);
-    for (; i < n; i++)
-        dots(y + i * ldy, ldy, x + (size_t)i * in, 1, w, nw, in);
+    while (i < n) {
+        int rows = n - i < SOME ? 1 : SOME, from = nw * i / n,
+            fetch = nw * (i + rows) / n - from;
+
+        if (rows == SOME)
+            dots(y + i * ldy, ldy, x + (size_t)i * in, SOME, w, nw, in,
+                 next + (size_t)from * in, fetch);
+        else
+            dots(y + i * ldy, ldy, x + (size_t)i * in, 1, w, nw, in,
+                 next + (size_t)from * in, fetch);
+        i += rows;
+    }
 }
 
 /* A few rows of x: w is read once, and its rows stay in cache for all of them. */
@@ -95,10 +112,8 @@ static void forward_few(real *y, const real *x, const real *w, int n, int in, in
     for (int o = 0; o < out; o += DOT_ROWS) {
         int end = min_int(out, o + DOT_ROWS), r = o;
 
-        for (; n < MANY && r + SOME <= end; r += SOME)
+        for (; r + SOME <= end; r += SOME)
             dot_rows(y + r, out, x, n, w + (size_t)r * in, SOME, in);
-        for (; n >= MANY && r + SOME / 2 <= end; r += SOME / 2)
-            dot_rows(y + r, out, x, n, w + (size_t)r * in, SOME / 2, in);
         for (; r < end; r++)
             dot_rows(y + r, out, x, n, w + (size_t)r * in, 1, in);
     }
@@ -131,15 +146,27 @@ void linear_forward(real *y, const real *x, const real *w, long n, int in, int o
     meter_switch(was);
 }
 
+/* Rows of a tile of dw: as many as pay for copying x, but three tiles for each thread. */
+static int weights_tile(int in, int out)
+{
+    int across = (in + DW_COLS - 1) / DW_COLS, most = (out + DW_ROWS - 1) / DW_ROWS,
+        cells = 3 * omp_get_max_threads(), parts = (cells + across - 1) / across;
+
+    parts = parts > most ? parts : most;
+    return (out + parts - 1) / parts;
+}
+
 /* dw (out, in) += dyᵀ x, tile by tile; inside a parallel region. */
 static void backward_weights(real *dw, const real *dy, const real *x, long n,
                              int in, int out)
 {
+    const int rows = weights_tile(in, out);
+
     #pragma omp for schedule(dynamic) collapse(2)
-    for (int o = 0; o < out; o += DW_ROWS)
+    for (int o = 0; o < out; o += rows)
         for (int j = 0; j < in; j += DW_COLS)
             gemm_tn(dw + (size_t)o * in + j, in, dy + o, out, x + j, in,
-                    min_int(out - o, DW_ROWS), min_int(in - j, DW_COLS), (int)n, 1, 1);
+                    min_int(out - o, rows), min_int(in - j, DW_COLS), (int)n, 1, 1);
 }
 
 void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
@@ -170,27 +197,49 @@ const char *linear_blas_problem(void)
     return NULL;
 }
 
+/* y (m, n) = x wᵀ on one thread, w (n, k). */
+typedef void product(real *y, const real *x, const real *w, int m, int n, int k);
+
+static void product_blas(real *y, const real *x, const real *w, int m, int n, int k)
+{
+    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, x, k, w, k, 0, y, n);
+}
+
+static void product_own(real *y, const real *x, const real *w, int m, int n, int k)
+{
+    gemm_nt(y, n, x, k, w, k, m, n, k, 1, 0);
+}
+
+static double product_gflops(product *multiply, real *y, const real *x, const real *w,
+                             int n, int d, int tries)
+{
+    double best = 0;
+
+    for (int i = 0; i < tries; i++) {
+        double start = omp_get_wtime(), rate;
+
+        #pragma omp parallel for schedule(static)
+        for (int t = 0; t < n; t += TILE)
+            multiply(y + (size_t)t * d, x + (size_t)t * d, w, TILE, d, d);
+        rate = 2.0 * n * d * d / (omp_get_wtime() - start) / 1e9;
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
 double linear_peak_gflops(int tries)
 {
-    enum { N = 4096, D = 768 };
+    enum { N = 8 * TILE, D = 768 };
     size_t bytes = (2 * (size_t)N * D + (size_t)D * D) * sizeof(real);
     real  *x = pages_alloc(bytes), *y = x + (size_t)N * D, *w = y + (size_t)N * D;
-    double best = 0;
+    double blas, own;
 
     if (!x)
         return 0;
     for (size_t i = 0; i < bytes / sizeof(real); i++)
         x[i] = 1;
-    for (int i = 0; i < tries; i++) {
-        double start = omp_get_wtime(), rate;
-
-        #pragma omp parallel for schedule(static)
-        for (int t = 0; t < N; t += TILE)
-            GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, TILE, D, D, 1,
-                 x + (size_t)t * D, D, w, D, 0, y + (size_t)t * D, D);
-        rate = 2.0 * N * D * D / (omp_get_wtime() - start) / 1e9;
-        best = rate > best ? rate : best;
-    }
+    blas = product_gflops(product_blas, y, x, w, N, D, tries);
+    own = product_gflops(product_own, y, x, w, N, D, tries);
     pages_free(x, bytes);
-    return best;
+    return blas > own ? blas : own;
 }

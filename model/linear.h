@@ -25,7 +25,8 @@ int linear_tile(long n);
 const char *linear_blas_problem(void);
 
 /* This machine's rate for products now, in GFLOP/s: 4096 x 768 x 768, best of `tries`,
- * on all threads. */
+ * on all threads; OpenBLAS's or our own, whichever is higher: an OpenBLAS older than the
+ * processor falls back to a kernel for any x86, a fifth as fast. */
 double linear_peak_gflops(int tries);
 
 #endif

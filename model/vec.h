@@ -19,12 +19,24 @@ typedef real vec __attribute__((vector_size(VEC_BYTES), may_alias));
 typedef real loose __attribute__((vector_size(VEC_BYTES), may_alias,
                                   aligned(sizeof(real))));
 
+/* The sum of all elements: halves are added until sixteen bytes are left. */
 static inline real vec_sum(vec x)
 {
+    typedef real quarter __attribute__((vector_size(16)));
+    union {
+        vec     whole;
+        quarter part[VEC_BYTES / 16];
+    } u = {x};
     real sum = 0;
 
-    for (int i = 0; i < LANES; i++)
-        sum += x[i];
+    #pragma GCC unroll 2
+    for (int half = VEC_BYTES / 32; half; half /= 2)
+        #pragma GCC unroll 2
+        for (int i = 0; i < half; i++)
+            u.part[i] += u.part[half + i];
+    #pragma GCC unroll 4
+    for (int i = 0; i < 16 / (int)sizeof(real); i += 2)
+        sum += u.part[0][i] + u.part[0][i + 1];
     return sum;
 }
 

@@ -13,9 +13,10 @@ static const char help[] =
     "weft bench [tiny|small|base|long] [--arch A] [--layers L …] [--json]\n"
     "\n"
     "Training, prefill and decoding on random tokens, where the time goes, and beside\n"
-    "it what this machine can do: OpenBLAS's product rate, read bandwidth, the step's\n"
-    "products alone (the ceiling). Without a shape or --arch: every mixer in turn.\n"
-    "mfu is useful FLOPs (three times forward) over the product rate.\n";
+    "it what this machine can do: its rate of products (OpenBLAS's or our own, the\n"
+    "higher), read bandwidth, the step's products alone (the ceiling). Without a shape\n"
+    "or --arch: every mixer in turn. mfu is useful FLOPs (three times forward) over the\n"
+    "rate of products.\n";
 
 static const struct shape known[] = {
     {"tiny", "softmax", 4, 128, 4, 512, 256, 16, 5},
