@@ -190,10 +190,16 @@ static void prefill(const struct attention *a, int span, void *state, int b,
     size_t           row = (size_t)b * a->T;
 
     one.B = 1;
-    one.first = line_up(a, span, state, b, pos, l);
-    one.q = a->q + row * a->ld_q, one.k = l.k, one.v = l.v;
-    one.ld_kv = (size_t)a->Hk * a->e;
+    one.q = a->q + row * a->ld_q;
+    if (pos == 0)
+        one.k = a->k + row * a->ld_kv, one.v = a->v + row * a->ld_kv;
+    else {
+        one.first = line_up(a, span, state, b, pos, l);
+        one.k = l.k, one.v = l.v;
+        one.ld_kv = (size_t)a->Hk * a->e;
+    }
     attention_forward(&one, o + row * a->H * a->e, NULL);
+    #pragma omp parallel for schedule(static)
     for (int t = a->T > span ? a->T - span : 0; t < a->T; t++)
         store(a, span, state, row + t, pos + t);
 }

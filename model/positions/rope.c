@@ -6,6 +6,7 @@
  * All heads and sequences share one row of cos and sin per position.
  */
 #include "model/mixer.h"
+#include "model/vmath.h"
 
 #include <math.h>
 
@@ -32,41 +33,62 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->sin = room_keep(m, rows * a->t);
 }
 
-static void fill_row(const struct mixer_cfg *c, real *cos_row, real *sin_row,
-                     double t, int n)
-{
-    for (int j = 0; j < n; j++) {
-        double theta = t * pow(c->position_opt[BASE], -(double)j / n);
+/* Frequencies j = from .. from + n - 1 of all. */
+struct band {
+    int    from, n;
+    double f[64];
+};
 
-        cos_row[j] = (real)cos(theta);
-        sin_row[j] = (real)sin(theta);
+static struct band band_at(const struct mixer_cfg *c, int from, int all)
+{
+    struct band b = {.from = from, .n = all - from};
+
+    b.n = b.n < (int)(sizeof b.f / sizeof *b.f) ? b.n : (int)(sizeof b.f / sizeof *b.f);
+    for (int j = 0; j < b.n; j++)
+        b.f[j] = pow(c->position_opt[BASE], -(double)(from + j) / all);
+    return b;
+}
+
+static inline void fill_row(const struct band *b, real *c, real *s, double t)
+{
+    #pragma omp simd
+    for (int j = 0; j < b->n; j++)
+        vsincos(t * b->f[j], s + b->from + j, c + b->from + j);
+}
+
+/* Positions pos[b], pos[b] + 1 … of B sequences. */
+static void fill(const struct ctx *ctx, const struct angles *a, int B, const long *pos)
+{
+    const int T = ctx->T, all = (int)a->t;
+
+    for (int j = 0; j < all;) {
+        struct band f = band_at(ctx->cfg, j, all);
+
+        #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > 32)
+        for (int b = 0; b < B; b++)
+            for (int t = 0; t < T; t++) {
+                size_t at = b * a->b + t * a->t;
+
+                fill_row(&f, a->cos + at, a->sin + at, (double)pos[b] + t);
+            }
+        j += f.n;
     }
 }
 
 static void forward(struct ctx *ctx, const real *x)
 {
-    const struct angles *a = ctx->acts;
+    const long first = 0;
 
     (void)x;
-    ctx->angles = *a;
-    #pragma omp parallel for schedule(static)
-    for (int t = 0; t < ctx->T; t++)
-        fill_row(ctx->cfg, a->cos + t * a->t, a->sin + t * a->t, t, (int)a->t);
+    ctx->angles = *(struct angles *)ctx->acts;
+    fill(ctx, ctx->acts, 1, &first);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x)
 {
-    const struct angles *a = ctx->acts;
-
     (void)state, (void)x;
-    ctx->angles = *a;
-    for (int b = 0; b < ctx->B; b++)
-        for (int t = 0; t < ctx->T; t++) {
-            size_t at = b * a->b + t * a->t;
-
-            fill_row(ctx->cfg, a->cos + at, a->sin + at, (double)ctx->pos[b] + t,
-                     (int)a->t);
-        }
+    ctx->angles = *(struct angles *)ctx->acts;
+    fill(ctx, ctx->acts, ctx->B, ctx->pos);
 }
 
 static double flops(const struct mixer_cfg *c, int T)
