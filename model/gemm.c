@@ -30,6 +30,8 @@ enum {
     FAR = 96,                       // a transposed a with rows farther apart is copied:
     MB = 64 * MR,                   // columns at once, whole vectors,
     KT = KC / 2,                    // and rows
+    LINE = 64 / sizeof(real),       // of cache
+    NEXT = 4 * LINE,                // elements of a next row that are sent for
 };
 
 /* A factor: element (i, p) at x[i * row + p * col]. */
@@ -47,8 +49,8 @@ static inline int min_int(int a, int b) { return a < b ? a : b; }
 /* ---- the kernel -------------------------------------------------------------------- */
 
 /* c (rows, nv vectors) = alpha a (rows, k) b (k, nv vectors) + beta c. rows and nv are
- * constants wherever this is inlined, so that the sums live in registers. c is sent for
- * while they are formed. */
+ * constants wherever this is inlined, so that the sums live in registers. While they are
+ * formed, c and the beginnings of the next rows of a are on their way. */
 static inline __attribute__((always_inline)) void
 tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int k,
      struct scale s)
@@ -60,6 +62,12 @@ tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int 
         #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
             __builtin_prefetch(c + i * ldc + j * L, 1);
+    if (a.col == 1)
+        #pragma GCC unroll 8
+        for (int i = 0; i < rows; i++)
+            #pragma GCC unroll 4
+            for (int p = 0; p < NEXT; p += LINE)
+                __builtin_prefetch(a.x + (i + rows) * a.row + p);
     for (int p = 0; p < k; p++, b += nv * L)
         #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
