@@ -20,7 +20,12 @@ enum {
     DW_ROWS  = 384,         // most of a tile of dw
     DW_COLS  = 384,
     DOT_ROWS = 32,          // rows of w that a thread takes at once when decoding
-    SOME     = 4,           // rows of w, and of x, whose dot products are taken together
+    W_ROWS   = 4,           // rows of w whose dot products are taken together,
+#if defined __AVX512F__
+    X_ROWS   = 4,           // with these of x: the sums must fit the registers
+#else
+    X_ROWS   = 2,
+#endif
 };
 
 int linear_tile(long n)
@@ -61,7 +66,7 @@ static inline __attribute__((always_inline)) void
 dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in,
      const real *next, int fetch)
 {
-    vec sum[SOME][SOME] = {0};
+    vec sum[X_ROWS][W_ROWS] = {0};
     int p = 0;
 
     for (; p + LANES <= in; p += LANES) {
@@ -92,11 +97,11 @@ dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int i
     int         i = 0;
 
     while (i < n) {
-        int rows = n - i < SOME ? 1 : SOME, from = nw * i / n,
+        int rows = n - i < X_ROWS ? 1 : X_ROWS, from = nw * i / n,
             fetch = nw * (i + rows) / n - from;
 
-        if (rows == SOME)
-            dots(y + i * ldy, ldy, x + (size_t)i * in, SOME, w, nw, in,
+        if (rows == X_ROWS)
+            dots(y + i * ldy, ldy, x + (size_t)i * in, X_ROWS, w, nw, in,
                  next + (size_t)from * in, fetch);
         else
             dots(y + i * ldy, ldy, x + (size_t)i * in, 1, w, nw, in,
@@ -112,8 +117,8 @@ static void forward_few(real *y, const real *x, const real *w, int n, int in, in
     for (int o = 0; o < out; o += DOT_ROWS) {
         int end = min_int(out, o + DOT_ROWS), r = o;
 
-        for (; r + SOME <= end; r += SOME)
-            dot_rows(y + r, out, x, n, w + (size_t)r * in, SOME, in);
+        for (; r + W_ROWS <= end; r += W_ROWS)
+            dot_rows(y + r, out, x, n, w + (size_t)r * in, W_ROWS, in);
         for (; r < end; r++)
             dot_rows(y + r, out, x, n, w + (size_t)r * in, 1, in);
     }
