@@ -11,12 +11,13 @@
 static const char help[] =
     "weft bench small\n"
     "weft bench [tiny|small|base|long] [--arch A] [--layers L …] [--json]\n"
+    "weft bench small --context 8192 --batch 1 --arch 'softmax(window=64)'\n"
     "\n"
     "Training, prefill and decoding on random tokens, where the time goes, and beside\n"
     "it what this machine can do: its rate of products (OpenBLAS's or our own, the\n"
-    "higher), read bandwidth, the step's products alone (the ceiling). Without a shape\n"
-    "or --arch: every mixer in turn. mfu is useful FLOPs (three times forward) over the\n"
-    "rate of products.\n";
+    "higher), read bandwidth, the step's products alone (the ceiling). Flags change the\n"
+    "shape, which is tiny unless named. Without a shape or --arch: every mixer in turn.\n"
+    "mfu is useful FLOPs (three times forward) over the rate of products.\n";
 
 static const struct shape known[] = {
     {"tiny", "softmax", 4, 128, 4, 512, 256, 16, 5},
@@ -186,20 +187,43 @@ static const struct shape *find_shape(const struct cli *cli, const char *name)
             "'%s' is no shape; tiny, small, base, long, or --layers, --width …", name);
 }
 
-static void run_named(const struct cli *cli, const char *arch, int steps, bool json)
+/* A shape with what was asked for in place of its own. */
+static struct shape changed(struct shape s, const struct shape *asked)
+{
+    s.arch = asked->arch ? asked->arch : s.arch;
+    s.layers = asked->layers ? asked->layers : s.layers;
+    s.width = asked->width ? asked->width : s.width;
+    s.heads = asked->heads ? asked->heads : s.heads;
+    s.vocab = asked->vocab ? asked->vocab : s.vocab;
+    s.context = asked->context ? asked->context : s.context;
+    s.batch = asked->batch ? asked->batch : s.batch;
+    s.steps = asked->steps ? asked->steps : s.steps;
+    return s;
+}
+
+static void run_named(const struct cli *cli, const struct shape *asked, bool json)
 {
     for (int i = 0; i < cli->n_args; i++) {
-        struct shape s = *find_shape(cli, cli->args[i]);
+        struct shape s = changed(*find_shape(cli, cli->args[i]), asked);
 
-        s.arch = arch ? arch : s.arch;
-        s.steps = steps;
         run_shape(cli, &s, json);
     }
 }
 
+static void run_unnamed(const struct cli *cli, const struct shape *asked, bool json)
+{
+    struct shape s = changed(known[0], asked);
+
+    s.name = NULL;
+    if (asked->arch)
+        run_shape(cli, &s, json);
+    else
+        run_mixers(cli, s, json);
+}
+
 int bench_main(int argc, char **argv)
 {
-    struct shape s = known[0];
+    struct shape s = {0};
     int          threads = 0;
     bool         json = false, slopes = false, changes = false;
     struct why   why;
@@ -230,7 +254,6 @@ int bench_main(int argc, char **argv)
     struct cli cli = {.verb = "bench", .help = help, .flags = flags};
     int        code = FAIL_NONE;
 
-    s.name = s.arch = NULL;
     cli_parse(&cli, argc, argv);
     if (threads)
         omp_set_num_threads(threads);
@@ -241,11 +264,9 @@ int bench_main(int argc, char **argv)
     else if (slopes)
         code = bench_slopes(s.arch, &why);
     else if (cli.n_args)
-        run_named(&cli, s.arch, s.steps, json);
-    else if (s.arch)
-        run_shape(&cli, &s, json);
+        run_named(&cli, &s, json);
     else
-        run_mixers(&cli, s, json);
+        run_unnamed(&cli, &s, json);
     if (code)
         cli_fail(&cli, code, &why);
     return 0;

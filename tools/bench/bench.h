@@ -2,8 +2,8 @@
  *
  * A shape is measured on random tokens: real training steps (forward, backward, clipping,
  * AdamW), the matrix products of one such step alone, prefill, decoding. Beside it the
- * yardsticks, in the same run since machines are noisy: the rate of one large product by
- * OpenBLAS, and the bandwidth of reading memory.
+ * yardsticks, in the same run since machines are noisy: the rate of one large product
+ * and the bandwidth of reading memory.
  */
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H

@@ -19,7 +19,7 @@ enum {
 
 static struct shape shape_of(const char *arch, int T)
 {
-    return (struct shape){NULL, arch, 2, 128, 4, 512, T, TOKENS / T, 2};
+    return (struct shape){NULL, arch, 2, 128, 4, 512, T, TOKENS / T, 4};
 }
 
 /* Microseconds per token of the best of a few steps. */
