@@ -26,8 +26,8 @@ CC     ?= cc
 CXX    ?= c++
 O      := build/$(MODE)
 
-# As many compilers as there are cores, unless -j says otherwise.
-ifeq ($(findstring -j,$(MAKEFLAGS)),)
+# As many jobs as there are cores, unless -j says otherwise; a make below this one shares them.
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
 
@@ -110,25 +110,36 @@ $O/tools/notes.inc: $(wildcard model/mixers/*.c)
 
 # ---- tests -------------------------------------------------------------------------------------
 
-# Every program, then the numerical ones again in double precision. Threads that wait do not spin:
-# the suites are many short parallel regions.
-QUIET    := OMP_WAIT_POLICY=passive
-FAMILIES := $(filter test_systems test_scalar test_linear_attention test_vector test_delta test_scan test_rela test_srope,\
-              $(TESTS:tests/%.c=%))
-DOUBLE := test_oracles test_icl test_golden test_mixers test_gradients test_softmax test_numeric test_products $(FAMILIES)
+# Every program, and the numerical ones again in double precision. They run beside each other, long
+# ones first, on one thread where a test does not set more. What one says comes in one piece when
+# it ends.
+LONG   := test_lab test_compare resume.sh wrong.sh
+ALL    := $(LONG) $(filter-out $(LONG),$(TESTS:tests/%.c=%) $(notdir $(wildcard tests/*.sh)))
+DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_linear_attention \
+          test_vector test_delta test_scan test_softmax test_rela test_srope test_numeric \
+          test_products test_oracles test_icl
+BESIDE := OMP_NUM_THREADS=1 OMP_PROC_BIND=false OMP_WAIT_POLICY=passive CK_TIMEOUT_MULTIPLIER=4
 
-test: deps
-	@$(MAKE) --no-print-directory MODE=$(MODE) run-tests
-	@$(MAKE) --no-print-directory MODE=double run-double
+test: test-all test-double
 	@echo "all tests passed"
 
-run-tests: $O/bin/weft $(TESTX)
-	@for t in $(TESTX); do $(QUIET) WEFT=$O/bin/weft $$t || exit 1; done
-	@for t in $(wildcard tests/*.sh); do echo "$$t"; WEFT=$O/bin/weft sh $$t || exit 1; done
+test-all: deps
+	@$(MAKE) --no-print-directory MODE=$(MODE) run-tests
 
-run-double: $(DOUBLE:%=$O/tests/%)
-	@for t in $(filter-out %/test_gradients,$^); do $(QUIET) $$t || exit 1; done
-	@OMP_NUM_THREADS=1 $O/tests/test_gradients
+test-double: deps
+	@$(MAKE) --no-print-directory MODE=double run-double
+
+run-tests: $(ALL:%=run-%)
+run-double: $(DOUBLE:%=run-%)
+
+said = code=0; $(1) > $(2).log 2>&1 || code=1; cat $(2).log; exit $$code
+
+$(filter run-test_%,$(ALL:%=run-%)): run-%: $O/tests/%
+	@$(call said,$(BESIDE) $<,$<)
+
+$(filter %.sh,$(ALL:%=run-%)): run-%: tests/% $O/bin/weft
+	@mkdir -p $O/tests
+	@$(call said,WEFT=$O/bin/weft sh $<,$O/$<)
 
 check: deps
 	@ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -186,6 +197,7 @@ install: $O/bin/weft
 clean:
 	rm -rf build
 
-.PHONY: all demo compare-demo recording test run-tests run-double check layers deps install clean
+.PHONY: all demo compare-demo recording test test-all test-double \
+        run-tests run-double $(ALL:%=run-%) check layers deps install clean
 .SECONDARY:
 -include $(patsubst %.o,%.d,$(LIBO) $(TOOLO) $(MAINO) $(RIGO) $(TESTX:%=%.c.o))
