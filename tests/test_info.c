@@ -30,6 +30,27 @@ START_TEST(every_mixer_says_what_it_is)
 }
 END_TEST
 
+static void assert_width(const char *text)
+{
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        ck_assert_msg(strcspn(line, "\n") <= 100, "wide: %.*s",
+                      (int)strcspn(line, "\n"), line);
+}
+
+START_TEST(the_page_of_a_mixer_fits_a_hundred_columns)
+{
+    char              line[64];
+    const struct ran *r;
+
+    snprintf(line, sizeof line, "info --arch %s", mixers[_i]->name);
+    r = spawn_verb(info_main, line, "");
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    assert_width(r->out);
+    for (const struct opt *o = mixers[_i]->opts; o && o->name; o++)
+        ck_assert_msg(strstr(r->out, o->about) != NULL, "no %s", o->name);
+}
+END_TEST
+
 START_TEST(the_table_has_a_row_for_every_mixer_in_a_hundred_columns)
 {
     const struct ran *r = spawn_verb(info_main, "info --arch", "");
@@ -43,9 +64,7 @@ START_TEST(the_table_has_a_row_for_every_mixer_in_a_hundred_columns)
         ck_assert_msg(strstr(r->out, mixers[i]->system) != NULL, "no system of %s",
                       mixers[i]->name);
     }
-    for (const char *line = r->out; *line; line += strcspn(line, "\n") + 1)
-        ck_assert_msg(strcspn(line, "\n") <= 100, "wide: %.*s",
-                      (int)strcspn(line, "\n"), line);
+    assert_width(r->out);
 }
 END_TEST
 
@@ -162,6 +181,7 @@ static Suite *suite(void)
 
     tcase_add_loop_test(tc, every_mixer_says_what_it_is, 0, n_mixers);
     tcase_add_test(tc, the_table_has_a_row_for_every_mixer_in_a_hundred_columns);
+    tcase_add_loop_test(tc, the_page_of_a_mixer_fits_a_hundred_columns, 0, n_mixers);
     tcase_add_test(tc, the_figures_are_those_of_the_formulas);
     tcase_add_test(tc, an_unknown_mixer_is_refused_with_the_nearest);
     tcase_add_test(tc, a_run_says_how_fast_its_layers_forget);

@@ -153,15 +153,21 @@ static void format_standard(const struct opt *o, char *buf, size_t cap)
         snprintf(buf, cap, "%.*s", (int)strcspn(p, "|"), p);
 }
 
+/* A limit from which on it says nothing to a person. */
+#define ENDLESS 1e9
+
 static void format_values(const struct opt *o, char *buf, size_t cap)
 {
     if (o->type == OPT_CHOICE)
         snprintf(buf, cap, "%s", o->choices);
     else if (o->type == OPT_FLAG)
         snprintf(buf, cap, "0|1");
+    else if (o->type == OPT_SPAN)
+        snprintf(buf, cap, "tokens, or 1/8 of the context");
+    else if (o->max >= ENDLESS)
+        snprintf(buf, cap, "%.9g or more", o->min);
     else
-        snprintf(buf, cap, "%s%.9g to %.9g",
-                 o->type == OPT_SPAN ? "1/8 of the context, or " : "", o->min, o->max);
+        snprintf(buf, cap, "%.9g to %.9g", o->min, o->max);
 }
 
 static void print_opts(const struct opt *o)
@@ -192,10 +198,11 @@ static void print_positions(const struct mixer *m)
 /* Where to read more: every arXiv number of the note. */
 static void print_papers(const char *note)
 {
-    printf("\nPaper:");
-    for (const char *p = note; (p = strstr(p, "arXiv:")); p++)
-        printf(" https://arxiv.org/abs/%.*s", (int)strspn(p + 6, "0123456789."), p + 6);
-    putchar('\n');
+    const char *lead = "\nPaper:";
+
+    for (const char *p = note; (p = strstr(p, "arXiv:")); lead = "      ", p++)
+        printf("%s https://arxiv.org/abs/%.*s\n", lead,
+               (int)strspn(p + 6, "0123456789."), p + 6);
 }
 
 int arch_describe(const char *entry, struct why *why)

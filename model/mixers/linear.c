@@ -1,10 +1,21 @@
-/* Linear attention with a feature map (arXiv:2006.16236; the maps: model/feature.h).
+/* Linear attention with a feature map (arXiv:2006.16236).
  *
  *     q, k, v = Wq x, Wk x, Wv x       q, k (H, dk), v (H, dv); the encoding rotates q, k
  *     s_tu = phi(q_t) . phi(k_u),      u <= t
  *     o_t = sum_u s_tu v_u / (sum_u s_tu + eps)            normalise = 1
  *     o_t = rms(sum_u s_tu v_u / sqrt(dk)) norm            normalise = 0
  *     y = Wo o
+ *
+ *     phi(z), widths and layout in model/feature.h:
+ *     elu1        z + 1 where z >= 0, e^z elsewhere
+ *     relu        max(z, 0)
+ *     taylor      phi(q) . phi(k) = 1 + s + s²/2, s = q.k / sqrt(dk) (arXiv:2402.18668)
+ *     hedgehog    softmax(W z + b), softmax(-W z - b), per head (arXiv:2402.04347)
+ *     favor       m^(-1/2) exp(w_i.z' - |z'|²/2), z' = z / dk^(1/4), w drawn at random
+ *                 (Performer, arXiv:2009.14794)
+ *     cosformer   max(z, 0) sin a_t, max(z, 0) cos a_t, a_t = pi t / (2 max_len),
+ *                 t from 1 (arXiv:2202.08791)
+ *     id          z, with normalise = 0
  *
  * favor divides phi(q) by its largest entry, which cancels, and phi(k_u) by e^{top_u}.
  * The core puts e^{top_u - top_0} back as the weight of token u and keeps it in range
