@@ -49,7 +49,9 @@ static double change(const struct layer *l, const real *was)
 
 /* ---- weights that sum to one ------------------------------------------------------- */
 
-static const char *const averaging[] = {
+/* The first N_KERNELS have a kernel for weight, the next subtract, the last does not
+ * divide by a sum. */
+static const char *const entries[] = {
     "linear",
     "linear(heads=1,feature=relu)",
     "linear(feature=taylor)",
@@ -59,15 +61,17 @@ static const char *const averaging[] = {
     "luna",
     "inline(local=0)",
     "inline(local=0,feature=elu1)",
+    "normattn",
 };
 
-enum { N_AVERAGING = sizeof averaging / sizeof *averaging };
+enum { N_ENTRIES = sizeof entries / sizeof *entries, N_AVERAGING = N_ENTRIES - 1,
+       N_KERNELS = N_AVERAGING - 2 };
 
 START_TEST(equal_values_come_out_as_they_went_in)
 {
     struct layer l;
 
-    open_plain(&l, averaging[_i], 150, 1);
+    open_plain(&l, entries[_i], 150, 1);
     real *wv = weights(&l, "wv"), *want = rig_reals(l.n_x);
 
     for (int i = 0; i < C * C; i++)
@@ -86,7 +90,7 @@ START_TEST(the_first_token_returns_its_value)
     struct layer l;
     real         v[C] = {0};
 
-    open_plain(&l, averaging[_i], 1, 1);
+    open_plain(&l, entries[_i], 1, 1);
     for (int i = 0; i < C * C; i++)
         v[i / C] += weights(&l, "wv")[i] * l.x[i % C];
     layer_forward(&l);
@@ -95,17 +99,142 @@ START_TEST(the_first_token_returns_its_value)
 }
 END_TEST
 
+/* Channels 0 and 1 of x are the first two of every head's values and of nothing else. */
+static void show_values(struct layer *l)
+{
+    memset(weights(l, "wv"), 0, C * C * sizeof(real));
+    for (int i = 0; i < C; i++) {
+        weights(l, "wq")[i * C] = weights(l, "wq")[i * C + 1] = 0;
+        weights(l, "wk")[i * C] = weights(l, "wk")[i * C + 1] = 0;
+        weights(l, "wv")[i * C + i % E] = i % E < 2;
+    }
+}
+
+/* Only token 20 has a value: outputs are its weights. */
+START_TEST(only_subtraction_gives_negative_weights)
+{
+    struct layer l;
+    real         least = 0;
+
+    open_plain(&l, entries[_i], 150, 0);
+    show_values(&l);
+    l.x[20 * C] = 1;
+    layer_forward(&l);
+    for (size_t i = 0; i < l.n_x; i += C) {
+        least = l.y[i] < least ? l.y[i] : least;
+        ck_assert_msg(i >= 20 * C || l.y[i] == 0, "%s: seen early", l.entry);
+    }
+    ck_assert_msg(_i < N_KERNELS ? least == 0 : least < (real)-1e-3, "%s: weight %g",
+                  l.entry, (double)least);
+    layer_close(&l);
+}
+END_TEST
+
+/* ---- kernels are inner products ---------------------------------------------------- */
+
+/* Whether M (n, n) has a Cholesky factor, to rounding; it takes M's place. */
+static bool positive(double *M, int n)
+{
+    for (int j = 0; j < n; j++)
+        for (int i = j; i < n; i++) {
+            for (int k = 0; k < j; k++)
+                M[i * n + j] -= M[i * n + k] * M[j * n + k];
+            if (i == j && M[j * n + j] < -1e-5)
+                return false;
+            if (i == j)
+                M[j * n + j] = sqrt(fmax(M[j * n + j], 1e-5));
+            else
+                M[i * n + j] /= M[j * n + j];
+        }
+    return true;
+}
+
+/* k(b, a) / k(b, b) of every pair of N tokens, each pair a sequence: the weights of its
+ * second token are in this ratio. Keys and queries are alike. */
+static void ratios(const char *entry, double *R, int N)
+{
+    struct mixer_cfg c = layer_cfg(entry, C, HEADS, 2);
+    struct layer     l;
+
+    layer_open(&l, entry, &c, N * N, 2, 3);
+    real *token = layer_copy(l.x, (size_t)N * C);
+
+    show_values(&l);
+    memcpy(weights(&l, "wk"), weights(&l, "wq"), C * C * sizeof(real));
+    memset(weights(&l, "wo"), 0, C * C * sizeof(real));
+    weights(&l, "wo")[0] = weights(&l, "wo")[C + 1] = 1;
+    for (int i = 0; i < N * N; i++) {
+        real *pair = l.x + (size_t)i * 2 * C;
+
+        memcpy(pair, token + i % N * C, C * sizeof *pair);
+        memcpy(pair + C, token + i / N * C, C * sizeof *pair);
+        pair[0] = pair[C + 1] = 1, pair[1] = pair[C] = 0;
+    }
+    layer_forward(&l);
+    for (int i = 0; i < N * N; i++)
+        R[i] = (double)l.y[(2 * i + 1) * C] / (double)l.y[(2 * i + 1) * C + 1];
+    free(token);
+    layer_close(&l);
+}
+
+static const char *const symmetric[] = {
+    "linear", "linear(feature=taylor)", "linear(feature=favor)", "luna",
+};
+
+START_TEST(a_gram_matrix_is_symmetric_and_positive)
+{
+    enum { N = 8 };
+    double R[N * N], M[N * N];
+
+    ratios(symmetric[_i], R, N);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++) {
+            double there = R[i * N + j] * R[j * N] * R[i],
+                   back = R[j * N + i] * R[i * N] * R[j];
+
+            ck_assert_msg(fabs(there / back - 1) < 1e-4, "%s: %d, %d and 0: %g and %g",
+                          symmetric[_i], i, j, there, back);
+            M[i * N + j] = sqrt(R[i * N + j] * R[j * N + i]);
+        }
+    ck_assert_msg(positive(M, N), "%s: not positive", symmetric[_i]);
+}
+END_TEST
+
 /* ---- what scaling and shifting do -------------------------------------------------- */
+
+START_TEST(outputs_are_linear_in_the_values)
+{
+    struct layer l;
+
+    open_plain(&l, entries[_i], 100, 1);
+    real *wv = weights(&l, "wv"), *a = layer_copy(wv, C * C);
+
+    layer_forward(&l);
+    real *sum = layer_copy(l.y, l.n_x);
+
+    for (int i = 0; i < C * C; i++)
+        wv[i] = a[C * C - 1 - i];
+    layer_forward(&l);
+    for (size_t i = 0; i < l.n_x; i++)
+        sum[i] += l.y[i];
+    for (int i = 0; i < C * C; i++)
+        wv[i] += a[i];
+    layer_forward(&l);
+    layer_assert_near(&l, "y of a sum of values", l.y, sum, l.n_x);
+    free(a), free(sum);
+    layer_close(&l);
+}
+END_TEST
 
 START_TEST(only_subtraction_notices_the_length_of_a_query)
 {
-    static const char *const entries[] = {"linear(heads=1,feature=relu)",
-                                          "inline(local=0)"};
+    static const char *const pair[] = {"linear(heads=1,feature=relu)",
+                                       "inline(local=0)"};
 
     for (int i = 0; i < 2; i++) {
         struct layer l;
 
-        open_plain(&l, entries[i], 100, 1);
+        open_plain(&l, pair[i], 100, 1);
         layer_forward(&l);
         real *y = layer_copy(l.y, l.n_x);
 
@@ -136,20 +265,28 @@ START_TEST(the_scale_of_learned_features_cancels)
 }
 END_TEST
 
-START_TEST(normattn_is_linear_in_its_queries)
+/* normattn gives 0 without a query, inline the mean of the values. */
+START_TEST(queries_move_outputs_in_proportion)
 {
+    static const char *const moved[] = {"normattn", "inline(local=0)"};
     struct layer l;
 
-    open_plain(&l, "normattn", 100, 1);
+    open_plain(&l, moved[_i], 100, 1);
     layer_forward(&l);
     real *y = layer_copy(l.y, l.n_x);
 
     scale(&l, "wq", 3);
     layer_forward(&l);
-    for (size_t i = 0; i < l.n_x; i++)
-        y[i] *= 3;
-    layer_assert_near(&l, "y of 3 q", l.y, y, l.n_x);
-    free(y);
+    real *far = layer_copy(l.y, l.n_x);
+
+    scale(&l, "wq", 0);
+    layer_forward(&l);
+    for (size_t i = 0; i < l.n_x; i++) {
+        ck_assert(_i || l.y[i] == 0);
+        y[i] = l.y[i] + 3 * (y[i] - l.y[i]);
+    }
+    layer_assert_near(&l, "y of 3 q", far, y, l.n_x);
+    free(y), free(far);
     layer_close(&l);
 }
 END_TEST
@@ -470,87 +607,6 @@ START_TEST(long_and_extreme_sequences_follow_the_recurrence)
 }
 END_TEST
 
-/* ---- maps with corners ------------------------------------------------------------- */
-
-/* These are not in the table of variants, whose finite differences step over corners. */
-static const char *const cornered[] = {
-    "linear(heads=1,feature=relu)",
-    "linear(feature=cosformer,max_len=500)",
-    "luna(m=8,channels=2,hidden=5)",
-    "luna(m=8,channels=2,hidden=6,shared=0)+rope",
-};
-
-enum { N_CORNERED = sizeof cornered / sizeof *cornered };
-
-static void open_cornered(struct layer *l, int i)
-{
-    struct mixer_cfg c = layer_cfg(cornered[i], 24, HEADS, 300);
-
-    layer_open(l, cornered[i], &c, 2, 300, 7);
-}
-
-START_TEST(cornered_maps_stream_as_they_train)
-{
-    static const int all[] = {0, 1}, steps[] = {1, 3, 100, 64, 1, 131};
-    struct layer     l;
-
-    open_cornered(&l, _i);
-    layer_forward(&l);
-    real *y = layer_copy(l.y, l.n_x);
-
-    for (int i = 0; i < 6; i++)
-        layer_extend(&l, all, 2, steps[i]);
-    layer_assert_near(&l, "streamed", l.y, y, l.n_x);
-    free(y);
-    layer_close(&l);
-}
-END_TEST
-
-/* The loss with x and all parameters moved by h along u, which has room for both. */
-static double loss_along(struct layer *l, const real *u, double h)
-{
-    real  *x = layer_copy(l->x, l->n_x), *w = layer_copy(l->w, l->n_w);
-    double loss;
-
-    for (size_t i = 0; i < l->n_x; i++)
-        l->x[i] += (real)h * u[i];
-    for (size_t i = 0; i < l->n_w; i++)
-        l->w[i] += (real)h * u[l->n_x + i];
-    layer_forward(l);
-    loss = layer_loss(l);
-    memcpy(l->x, x, l->n_x * sizeof *x);
-    memcpy(l->w, w, l->n_w * sizeof *w);
-    free(x), free(w);
-    return loss;
-}
-
-/* In double, where a step can be so short that it crosses no corner. */
-START_TEST(slopes_of_cornered_maps_match_short_differences)
-{
-    const double h = 1e-8;
-    struct rng   r = rng_open(5, RNG_TEST, (uint64_t)_i);
-    struct layer l;
-
-    open_cornered(&l, _i);
-    layer_forward(&l);
-    layer_backward(&l);
-    real *u = malloc((l.n_x + l.n_w) * sizeof *u);
-
-    for (int k = 0; k < 3; k++) {
-        rig_normal(&r, u, l.n_x + l.n_w);
-        double want = (loss_along(&l, u, h) - loss_along(&l, u, -h)) / (2 * h);
-        double got = inner(u, l.dx, (int)l.n_x) + inner(u + l.n_x, l.dw, (int)l.n_w);
-        double norm = sqrt(inner(l.dx, l.dx, (int)l.n_x) + inner(l.dw, l.dw, (int)l.n_w));
-
-        ck_assert_msg(fabs(got - want) <= 2e-6 * norm,
-                      "%s: slope %.9g by the gradient, %.9g by differences", l.entry,
-                      got, want);
-    }
-    free(u);
-    layer_close(&l);
-}
-END_TEST
-
 static Suite *suite(void)
 {
     Suite *s = suite_create("linear attention");
@@ -558,9 +614,13 @@ static Suite *suite(void)
 
     tcase_add_loop_test(tc, equal_values_come_out_as_they_went_in, 0, N_AVERAGING);
     tcase_add_loop_test(tc, the_first_token_returns_its_value, 0, N_AVERAGING);
+    tcase_add_loop_test(tc, only_subtraction_gives_negative_weights, 0, N_KERNELS + 1);
+    tcase_add_loop_test(tc, a_gram_matrix_is_symmetric_and_positive, 0,
+                        sizeof symmetric / sizeof *symmetric);
+    tcase_add_loop_test(tc, outputs_are_linear_in_the_values, 0, N_ENTRIES);
     tcase_add_test(tc, only_subtraction_notices_the_length_of_a_query);
     tcase_add_test(tc, the_scale_of_learned_features_cancels);
-    tcase_add_test(tc, normattn_is_linear_in_its_queries);
+    tcase_add_loop_test(tc, queries_move_outputs_in_proportion, 0, 2);
     tcase_add_test(tc, inline_ignores_a_shift_of_keys_and_passes_on_one_of_values);
     tcase_add_test(tc, luna_can_be_linear_attention);
     tcase_add_test(tc, taylor_features_make_the_second_order_kernel);
@@ -568,10 +628,6 @@ static Suite *suite(void)
     tcase_add_test(tc, rows_of_a_projection_are_orthogonal_in_blocks_of_the_head_width);
     tcase_add_test(tc, pieces_are_the_network);
     tcase_add_loop_test(tc, long_and_extreme_sequences_follow_the_recurrence, 0, N_LONG);
-    tcase_add_loop_test(tc, cornered_maps_stream_as_they_train, 0, N_CORNERED);
-    if (sizeof(real) == sizeof(double))
-        tcase_add_loop_test(tc, slopes_of_cornered_maps_match_short_differences, 0,
-                            N_CORNERED);
     suite_add_tcase(s, tc);
     return s;
 }

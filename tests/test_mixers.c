@@ -3,6 +3,7 @@
 #include "tests/variants.h"
 
 #include <omp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,45 @@ START_TEST(a_mixer_declares_itself_completely)
         ck_assert_msg(strcmp(mixers[i]->name, m->name), "%s is in the table twice",
                       m->name);
     ck_assert_ptr_null(mixers[n_mixers]);
+}
+END_TEST
+
+/* Whether a variant of this mixer or encoding has the option at this value. */
+static bool varied(const char *name, const char *option, const char *value, int len)
+{
+    char want[64];
+
+    snprintf(want, sizeof want, "%s=%.*s", option, len, value);
+    for (int i = 0; i < variant_count(); i++) {
+        const char *owner = strstr(variant_entry(i), name);
+
+        if (owner && strstr(owner, want))
+            return true;
+    }
+    return false;
+}
+
+static void assert_varied(const char *name, const struct opt *o)
+{
+    const char *at = o->type == OPT_FLAG ? "0|1" : o->choices;
+
+    for (int i = 0; *at; i++) {
+        int len = (int)strcspn(at, "|");
+
+        ck_assert_msg(i == (int)o->standard || varied(name, o->name, at, len),
+                      "no variant has %s(%s=%.*s)", name, o->name, len, at);
+        at += len + (at[len] == '|');
+    }
+}
+
+START_TEST(every_choice_is_among_the_variants)
+{
+    bool              mixer = _i < n_mixers;
+    const struct opt *o = mixer ? mixers[_i]->opts : positions[_i - n_mixers]->opts;
+
+    for (; o && o->name; o++)
+        if (o->type == OPT_FLAG || o->type == OPT_CHOICE)
+            assert_varied(mixer ? mixers[_i]->name : positions[_i - n_mixers]->name, o);
 }
 END_TEST
 
@@ -401,6 +441,7 @@ static Suite *suite(void)
     int    n = variant_count();
 
     tcase_add_loop_test(tc, a_mixer_declares_itself_completely, 0, n_mixers);
+    tcase_add_loop_test(tc, every_choice_is_among_the_variants, 0, n_mixers + 3);
     tcase_add_loop_test(tc, parameters_have_names_and_shapes_of_their_own, 0, n);
     tcase_add_loop_test(tc, initialisation_fills_everything_and_follows_the_seed, 0, n);
     tcase_add_loop_test(tc, sizes_grow_with_the_call_and_the_state_does_not, 0, n);

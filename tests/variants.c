@@ -56,6 +56,10 @@ static const char *const variants[] = {
     "rglru(inner=40,heads=4)",
     "mingru(act=none,expand=2)",
     "s6(expand=1,state=5,rank=3)",
+    "linear(heads=1,feature=relu)",
+    "linear(feature=cosformer,max_len=500)",
+    "luna(m=8,channels=2,hidden=5)",
+    "luna(m=8,channels=2,hidden=6,shared=0)+rope",
 };
 
 int variant_count(void)
