@@ -2,11 +2,13 @@
  * and metala on it. */
 #include "tests/layer.h"
 #include "tests/rig.h"
+#include "tests/systems.h"
 
 #include "model/core_scalar.h"
 #include "model/core_vector.h"
 #include "model/vmath.h"
 
+#include <complex.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,6 +290,8 @@ END_TEST
 
 /* ---- gla --------------------------------------------------------------------------- */
 
+static double silu(double x) { return x / (1 + exp(-x)); }
+
 static void set(struct layer *l, const char *name, double to)
 {
     int p = layer_param(l, name);
@@ -356,6 +360,68 @@ START_TEST(rotated_gla_does_not_see_where_it_starts)
 }
 END_TEST
 
+/* Pair j of head h of W x_t as a complex number; a pair is half a head apart. */
+static double complex pair_of(const struct layer *l, const char *name, int h, int j,
+                              int t)
+{
+    const real    *w = l->wp[layer_param(l, name)] + (h * 6 + j) * 24;
+    double complex z = 0;
+
+    for (int i = 0; i < 24; i++)
+        z += ((double)w[i] + I * (double)w[3 * 24 + i]) * (double)l->x[t * 24 + i];
+    return z;
+}
+
+/* o of head h, before its norm, by S <- e^(g - i turn) S + k v for every pair:
+ * o_t = Re(sum of conj(q) S) / sqrt(dk). */
+static void turn_head(const struct layer *l, int h, const double *v, double *o)
+{
+    double complex S[3][12] = {{0}};
+
+    for (int t = 0; t < l->T; t++)
+        for (int j = 0; j < 3; j++) {
+            double         g = -log1p(exp(-l->wp[layer_param(l, "ba")][h * 3 + j])) / 16;
+            double complex a = cexp(g - I * pow(1e4, -2.0 * j / 6));
+            double complex q = pair_of(l, "wq", h, j, t), k = pair_of(l, "wk", h, j, t);
+
+            for (int c = 0; c < 12; c++) {
+                size_t at = (size_t)t * 24 + h * 12 + c;
+
+                S[j][c] = a * S[j][c] + k * v[at];
+                o[at] += creal(conj(q) * S[j][c]) / sqrt(6);
+            }
+        }
+}
+
+START_TEST(rotated_gla_is_a_complex_recurrence)
+{
+    struct layer l;
+
+    open_layer(&l, "gla+rope", 1, 150);
+    set(&l, "wa2", 0);
+    double *x = system_inputs(&l), *v = system_product(&l, "wv", 0, 24, 24, x, NULL);
+    double *gate = system_product(&l, "wg", 0, 24, 24, x, NULL), *y;
+    double *o = calloc(l.n_x, sizeof *o);
+
+    turn_head(&l, 0, v, o);
+    turn_head(&l, 1, v, o);
+    for (size_t i = 0; i < l.n_x; i += 12) {
+        double mean = 0;
+
+        for (int j = 0; j < 12; j++)
+            mean += o[i + j] * o[i + j] / 12;
+        for (int j = 0; j < 12; j++)
+            o[i + j] *= (double)weights_of(&l, "norm")[j] / sqrt(mean + 1e-5) *
+                        silu(gate[i + j]);
+    }
+    y = system_product(&l, "wo", 0, 24, 24, o, NULL);
+    layer_forward(&l);
+    rig_assert_error("y", l.y, y, l.n_x);
+    free(x), free(v), free(gate), free(o), free(y);
+    layer_close(&l);
+}
+END_TEST
+
 /* Channels from no decay at all to forgetting at once. */
 START_TEST(extreme_logits_of_gla_stay_finite)
 {
@@ -387,8 +453,6 @@ static void open_metala(struct layer *l, int T)
     for (int i = 0; i < C; i++)
         l->wp[layer_param(l, "conv")][4 * i + 3] = 1;
 }
-
-static double silu(double x) { return x / (1 + exp(-x)); }
 
 static const real *state_of(const struct layer *l)
 {
@@ -548,6 +612,7 @@ static Suite *suite(void)
     tcase_add_test(tc, e_to_the_x_minus_one_keeps_its_digits);
     tcase_add_test(tc, a_constant_decay_makes_gla_retention);
     tcase_add_test(tc, rotated_gla_does_not_see_where_it_starts);
+    tcase_add_test(tc, rotated_gla_is_a_complex_recurrence);
     tcase_add_test(tc, extreme_logits_of_gla_stay_finite);
     tcase_add_loop_test(tc, the_weights_of_metala_sum_to_what_was_forgotten, 0, 2);
     tcase_add_test(tc, metala_with_z_far_up_freezes_its_state);
