@@ -59,25 +59,82 @@ static void assert_bounded(const struct layer *l, const struct range *r, int hea
                       l->entry, r[h].lo, r[h].hi);
 }
 
+/* y of the layer against that of its system as a plain recurrence. */
+static void assert_system(const struct layer *l)
+{
+    struct memory s;
+
+    memory_open(&s, l);
+    double *v = memory_run(&s, l);
+    double *y = system_product(l, "wo", 0, l->cfg.C, s.H * s.P, v, NULL);
+
+    ck_assert_msg(rig_error(l->y, y, l->n_x) <= rig_tolerance(), "%s, T = %d: error %.3g",
+                  l->entry, l->T, rig_error(l->y, y, l->n_x));
+    free(v), free(y);
+    memory_close(&s);
+}
+
 START_TEST(a_memory_is_the_dynamical_system_it_says)
 {
     static const int lengths[] = {9, 33, 80};
 
     for (int i = 0; i < 3; i++) {
-        struct layer  l;
-        struct memory s;
+        struct layer l;
 
         run_layer(&l, entries[_i], lengths[i]);
-        memory_open(&s, &l);
-        double *v = memory_run(&s, &l);
-        double *y = system_product(&l, "wo", 0, l.cfg.C, s.H * s.P, v, NULL);
-
-        ck_assert_msg(rig_error(l.y, y, l.n_x) <= rig_tolerance(),
-                      "%s, T = %d: error %.3g", l.entry, l.T, rig_error(l.y, y, l.n_x));
-        free(v), free(y);
-        memory_close(&s);
+        assert_system(&l);
         layer_close(&l);
     }
+}
+END_TEST
+
+/* Gates of the memories; those of the scans are driven to their ends in test_scan. */
+static const struct {
+    const char *entry, *gate[2];
+} gated[] = {
+    {"normattn", {"wn"}},          {"retention", {NULL}},
+    {"gla", {"wa2"}},              {"gla(conv=4)", {"wa2"}},
+    {"metala", {"wa"}},            {"mlstm", {"wi", "wf"}},
+    {"mlstm(norm=rms)", {"wi", "wf"}}, {"ssd", {"win", "alog"}},
+    {"deltanet", {"wa", "wb"}},    {"deltanet(neg_eig=1)", {"wa", "wb"}},
+};
+enum { N_GATED = sizeof gated / sizeof *gated };
+
+/* 40 times as steep: most tokens find a gate shut or open. Of win only the rows of the
+ * step, its last. */
+static void steepen(struct layer *l, const char *name)
+{
+    size_t n = name ? weights_count(l, name) : 0;
+    size_t first = name && !strcmp(name, "win") ? n - (size_t)HEADS * l->cfg.C : 0;
+
+    for (size_t i = first; i < n; i++)
+        weights_of(l, name)[i] *= strcmp(name, "alog") ? 40 : 2;
+}
+
+/* mlstm divides by sums that cancel here, which float cannot follow to 1e-4; without
+ * cancelling it does, in test_scalar. */
+START_TEST(extreme_gates_over_8192_tokens_follow_the_recurrence)
+{
+    struct mixer_cfg c = layer_cfg(gated[_i].entry, 16, HEADS, 8192);
+    bool exact = sizeof(real) == sizeof(double) || strncmp(gated[_i].entry, "mlstm", 5);
+    struct layer     l;
+
+    layer_open(&l, gated[_i].entry, &c, 1, 8192, 11);
+    steepen(&l, gated[_i].gate[0]);
+    steepen(&l, gated[_i].gate[1]);
+    layer_forward(&l);
+    layer_backward(&l);
+    layer_assert_finite(&l, "y", l.y, l.n_x);
+    layer_assert_finite(&l, "dx", l.dx, l.n_x);
+    layer_assert_finite(&l, "dw", l.dw, l.n_w);
+    if (exact)
+        assert_system(&l);
+    layer_restart(&l);
+    while (l.pos[0] < l.T)
+        layer_extend(&l, (int[]){0}, 1, l.pos[0] < 100 ? 1 : 4046);
+    if (exact)
+        assert_system(&l);
+    layer_close(&l);
 }
 END_TEST
 
@@ -154,6 +211,8 @@ static Suite *suite(void)
     TCase *tc = tcase_create("systems");
 
     tcase_add_loop_test(tc, a_memory_is_the_dynamical_system_it_says, 0, N_ENTRIES);
+    tcase_add_loop_test(tc, extreme_gates_over_8192_tokens_follow_the_recurrence, 0,
+                        N_GATED);
     tcase_add_loop_test(tc, a_memory_tells_how_fast_it_forgets, 0, N_ENTRIES);
     tcase_add_loop_test(tc, a_scan_tells_how_fast_it_forgets, 0, N_SCANS);
     tcase_add_test(tc, the_scale_of_favor_cancels_in_its_ratios);
