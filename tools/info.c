@@ -184,14 +184,16 @@ static void describe_layers(const struct model *m)
 {
     for (int i = 0, last; i < m->cfg.layers; i = last + 1) {
         const struct mixer_cfg *c = &m->layer[i];
-        char                    range[40];
+        char                    range[40], keys[32] = "";
 
         for (last = i; last + 1 < m->cfg.layers && same_layer(c, &m->layer[last + 1]);
              last++)
             ;
         snprintf(range, sizeof range, last > i ? "layers %d-%d" : "layer %d", i, last);
-        line(range, "%s+%s: %s; %d heads, %d for keys", c->mixer->name, c->position->name,
-             c->mixer->about, c->H, c->Hk);
+        if (c->Hk != c->H)
+            snprintf(keys, sizeof keys, ", %d for keys", c->Hk);
+        line(range, "%s+%s: %s; %d heads%s", c->mixer->name, c->position->name,
+             c->mixer->about, c->H, keys);
     }
 }
 
@@ -288,7 +290,7 @@ static void print_watched(const struct model *m, const struct watched *w, uint64
 
             if (h % RANGES == 0)
                 printf("%-14s %-9s ", h ? "" : label, h ? "" : m->layer[i].mixer->name);
-            printf(" %.4g to %.4g%s", r->lo, r->hi,
+            printf(" %#6.4g to %#6.4g%s", r->lo, r->hi,
                    h == w->heads[i] - 1 ? "\n" : h % RANGES == RANGES - 1 ? ",\n" : ",");
         }
     }
