@@ -132,7 +132,7 @@ test-double: deps
 run-tests: $(ALL:%=run-%)
 run-double: $(DOUBLE:%=run-%)
 
-said = code=0; $(1) > $(2).log 2>&1 || code=1; cat $(2).log; exit $$code
+said = code=0; $(1) > $(2).log 2>&1 || code=1; echo "  test $<"; cat $(2).log; exit $$code
 
 $(filter run-test_%,$(ALL:%=run-%)): run-%: $O/tests/%
 	@$(call said,$(BESIDE) $<,$<)
