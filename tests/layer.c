@@ -198,6 +198,22 @@ int layer_param(const struct layer *l, const char *name)
     return -1;
 }
 
+double *layer_project(const struct layer *l, const char *name, int b)
+{
+    const struct param *p = &l->param[layer_param(l, name)];
+    const real         *w = l->wp[layer_param(l, name)];
+    double             *out = calloc((size_t)l->T * p->rows, sizeof *out);
+
+    for (int t = 0; t < l->T; t++) {
+        const real *x = l->x + ((size_t)b * l->T + t) * p->cols;
+
+        for (int i = 0; i < p->rows; i++)
+            for (int j = 0; j < p->cols; j++)
+                out[t * p->rows + i] += (double)w[i * p->cols + j] * (double)x[j];
+    }
+    return out;
+}
+
 double layer_loss(const struct layer *l)
 {
     double sum = 0;

@@ -60,6 +60,9 @@ void layer_restart(struct layer *l);        // all sequences empty again, y pois
 /* Index of a parameter by name, or -1. */
 int layer_param(const struct layer *l, const char *name);
 
+/* A matrix of the layer times the tokens of sequence b, in double: a new (T, rows). */
+double *layer_project(const struct layer *l, const char *name, int b);
+
 double layer_loss(const struct layer *l);   // sum(y dy), in double
 real  *layer_copy(const real *a, size_t n); // the caller frees it
 

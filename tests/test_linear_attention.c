@@ -471,20 +471,6 @@ END_TEST
 
 /* ---- against a recurrence in double ------------------------------------------------ */
 
-/* Rows of w times the tokens of l, in double: (T, rows). */
-static double *product(const struct layer *l, const char *name)
-{
-    int     i = layer_param(l, name), rows = l->param[i].rows;
-    double *y = calloc((size_t)l->T * rows, sizeof *y);
-
-    for (int t = 0; t < l->T; t++)
-        for (int r = 0; r < rows; r++)
-            for (int j = 0; j < C; j++)
-                y[(size_t)t * rows + r] += (double)l->wp[i][r * C + j] *
-                                           (double)l->x[t * C + j];
-    return y;
-}
-
 enum kind { ELU1, FAVOR, ID, NORMATTN, INLINE };
 
 static const struct {
@@ -563,7 +549,7 @@ static void recur(enum kind kind, const struct layer *l, double *o, const double
 /* What follows the sum in linear with normalise = 0, and in normattn. */
 static void finish(enum kind kind, const struct layer *l, double *o)
 {
-    double *z = kind == NORMATTN ? product(l, "wn") : NULL;
+    double *z = kind == NORMATTN ? layer_project(l, "wn", 0) : NULL;
 
     for (size_t i = 0; i < l->n_x; i += E) {
         double mean = 0;
@@ -587,8 +573,8 @@ START_TEST(long_and_extreme_sequences_follow_the_recurrence)
     open_plain(&l, long_runs[_i].entry, 8192, long_runs[_i].level);
     for (size_t i = 0; i < l.n_x; i++)
         l.x[i] *= i % C ? (real)long_runs[_i].size : 1;
-    double *q = product(&l, "wq"), *k = product(&l, "wk"), *v = product(&l, "wv");
-    double *want = calloc(l.n_x, sizeof *want);
+    double *q = layer_project(&l, "wq", 0), *k = layer_project(&l, "wk", 0);
+    double *v = layer_project(&l, "wv", 0), *want = calloc(l.n_x, sizeof *want);
 
     for (int h = 0; h < HEADS; h++)
         recur(kind, &l, want, q, k, v, h);

@@ -51,23 +51,6 @@ struct naive {
     double *q, *k, *v;          // (T, H, e), (T, Hk, e)
 };
 
-/* w x for each token of sequence b; the caller frees it. */
-static double *project(const struct layer *l, const char *name, int b)
-{
-    const struct param *p = &l->param[layer_param(l, name)];
-    const real         *w = l->wp[layer_param(l, name)];
-    double             *out = calloc((size_t)l->T * p->rows, sizeof *out);
-
-    for (int t = 0; t < l->T; t++) {
-        const real *x = l->x + ((size_t)b * l->T + t) * p->cols;
-
-        for (int i = 0; i < p->rows; i++)
-            for (int j = 0; j < p->cols; j++)
-                out[t * p->rows + i] += (double)w[i * p->cols + j] * (double)x[j];
-    }
-    return out;
-}
-
 /* Rotary encoding with base 1e4 of z (T, heads, e). */
 static void rotate_all(double *z, int T, int heads, int e)
 {
@@ -87,8 +70,8 @@ static struct naive naive_open(const struct layer *l, int b)
 {
     const struct mixer_cfg *c = &l->cfg;
     struct naive            n = {c->H, c->Hk, c->C / c->H, c->C, l->T,
-                                 project(l, "wq", b), project(l, "wk", b),
-                                 project(l, "wv", b)};
+                                 layer_project(l, "wq", b), layer_project(l, "wk", b),
+                                 layer_project(l, "wv", b)};
 
     if (!strcmp(c->position->name, "rope")) {
         rotate_all(n.q, n.T, n.H, n.e);

@@ -46,23 +46,6 @@ static void assert_equal_layers(const struct layer *a, const struct layer *b)
 
 /* ---- the definition, in double ----------------------------------------------------- */
 
-/* row . x for every row of a parameter: out (T, rows) from sequence b. */
-static double *project(const struct layer *l, const char *name, int b)
-{
-    const struct param *p = &l->param[layer_param(l, name)];
-    const real         *w = l->wp[layer_param(l, name)];
-    double             *out = calloc((size_t)l->T * p->rows, sizeof *out);
-
-    for (int t = 0; t < l->T; t++) {
-        const real *x = l->x + ((size_t)b * l->T + t) * p->cols;
-
-        for (int i = 0; i < p->rows; i++)
-            for (int j = 0; j < p->cols; j++)
-                out[t * p->rows + i] += (double)w[i * p->cols + j] * (double)x[j];
-    }
-    return out;
-}
-
 /* o (e) of query head h at position t; sink may be NULL. */
 static void naive_head(const struct layer *l, const double *q, const double *k,
                        const double *v, int t, int h, int window, const real *sink,
@@ -92,8 +75,8 @@ static void naive(const struct layer *l, int b, int window, double *y)
 {
     int         C = l->cfg.C, H = l->cfg.H, sink = layer_param(l, "sink");
     const real *wo = l->wp[layer_param(l, "wo")];
-    double     *q = project(l, "wq", b), *k = project(l, "wk", b);
-    double     *v = project(l, "wv", b), *o = malloc(C * sizeof *o);
+    double     *q = layer_project(l, "wq", b), *k = layer_project(l, "wk", b);
+    double     *v = layer_project(l, "wv", b), *o = malloc(C * sizeof *o);
 
     memset(y, 0, (size_t)l->T * C * sizeof *y);
     for (int t = 0; t < l->T; t++) {

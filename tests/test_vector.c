@@ -360,35 +360,22 @@ START_TEST(rotated_gla_does_not_see_where_it_starts)
 }
 END_TEST
 
-/* Pair j of head h of W x_t as a complex number; a pair is half a head apart. */
-static double complex pair_of(const struct layer *l, const char *name, int h, int j,
-                              int t)
-{
-    const real    *w = l->wp[layer_param(l, name)] + (h * 6 + j) * 24;
-    double complex z = 0;
-
-    for (int i = 0; i < 24; i++)
-        z += ((double)w[i] + I * (double)w[3 * 24 + i]) * (double)l->x[t * 24 + i];
-    return z;
-}
-
-/* o of head h, before its norm, by S <- e^(g - i turn) S + k v for every pair:
- * o_t = Re(sum of conj(q) S) / sqrt(dk). */
-static void turn_head(const struct layer *l, int h, const double *v, double *o)
+/* o of head h, before its norm, by S <- e^(g - i turn) S + k v for every pair (j, j + 3)
+ * as a complex number: o_t = Re(sum of conj(q) S) / sqrt(dk). */
+static void turn_head(const struct layer *l, int h, const double *q, const double *k,
+                      const double *v, double *o)
 {
     double complex S[3][12] = {{0}};
 
     for (int t = 0; t < l->T; t++)
         for (int j = 0; j < 3; j++) {
+            int            at = t * 12 + h * 6 + j, out = t * 24 + h * 12;
             double         g = -log1p(exp(-l->wp[layer_param(l, "ba")][h * 3 + j])) / 16;
             double complex a = cexp(g - I * pow(1e4, -2.0 * j / 6));
-            double complex q = pair_of(l, "wq", h, j, t), k = pair_of(l, "wk", h, j, t);
 
             for (int c = 0; c < 12; c++) {
-                size_t at = (size_t)t * 24 + h * 12 + c;
-
-                S[j][c] = a * S[j][c] + k * v[at];
-                o[at] += creal(conj(q) * S[j][c]) / sqrt(6);
+                S[j][c] = a * S[j][c] + (k[at] + I * k[at + 3]) * v[out + c];
+                o[out + c] += creal((q[at] - I * q[at + 3]) * S[j][c]) / sqrt(6);
             }
         }
 }
@@ -399,12 +386,12 @@ START_TEST(rotated_gla_is_a_complex_recurrence)
 
     open_layer(&l, "gla+rope", 1, 150);
     set(&l, "wa2", 0);
-    double *x = system_inputs(&l), *v = system_product(&l, "wv", 0, 24, 24, x, NULL);
-    double *gate = system_product(&l, "wg", 0, 24, 24, x, NULL), *y;
-    double *o = calloc(l.n_x, sizeof *o);
+    double *q = layer_project(&l, "wq", 0), *k = layer_project(&l, "wk", 0);
+    double *v = layer_project(&l, "wv", 0), *gate = layer_project(&l, "wg", 0);
+    double *o = calloc(l.n_x, sizeof *o), *y;
 
-    turn_head(&l, 0, v, o);
-    turn_head(&l, 1, v, o);
+    turn_head(&l, 0, q, k, v, o);
+    turn_head(&l, 1, q, k, v, o);
     for (size_t i = 0; i < l.n_x; i += 12) {
         double mean = 0;
 
@@ -417,7 +404,7 @@ START_TEST(rotated_gla_is_a_complex_recurrence)
     y = system_product(&l, "wo", 0, 24, 24, o, NULL);
     layer_forward(&l);
     rig_assert_error("y", l.y, y, l.n_x);
-    free(x), free(v), free(gate), free(o), free(y);
+    free(q), free(k), free(v), free(gate), free(o), free(y);
     layer_close(&l);
 }
 END_TEST
