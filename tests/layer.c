@@ -258,6 +258,13 @@ void layer_assert_finite(const struct layer *l, const char *what, const real *a,
                          (double)a[i]);
 }
 
+void layer_assert_results(const struct layer *l)
+{
+    layer_assert_finite(l, "y", l->y, l->n_x);
+    layer_assert_finite(l, "dx", l->dx, l->n_x);
+    layer_assert_finite(l, "dw", l->dw, l->n_w);
+}
+
 void layer_encoding(struct room *m, struct ctx *ctx, enum call call)
 {
     *m = (struct room){

@@ -73,6 +73,7 @@ void layer_assert_bits(const struct layer *l, const char *what, const real *a,
                        const real *b, size_t n);
 void layer_assert_finite(const struct layer *l, const char *what, const real *a,
                          size_t n);
+void layer_assert_results(const struct layer *l);       // y, dx and dw are finite
 
 /* Lay out in m what ctx's encoding alone needs for a call, its w being the encoding's;
  * where kept and scratch are NULL it only measures. Sets ctx->acts. */

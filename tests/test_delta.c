@@ -476,8 +476,7 @@ START_TEST(tokens_of_zeros_are_neither_read_nor_pulled_to_infinity)
     for (size_t i = 0; i < l.n_x; i++)
         if (l.y[i] != 0)
             ck_abort_msg("y is %g", (double)l.y[i]);
-    layer_assert_finite(&l, "dx", l.dx, l.n_x);
-    layer_assert_finite(&l, "dw", l.dw, l.n_w);
+    layer_assert_results(&l);
     layer_close(&l);
 }
 END_TEST
