@@ -15,9 +15,9 @@ static const char help[] =
     "\n"
     "Training, prefill and decoding on random tokens, where the time goes, and beside\n"
     "it what this machine can do: its rate of products (OpenBLAS's or our own, the\n"
-    "higher), read bandwidth, the step's products alone (the ceiling). Flags change the\n"
-    "shape, which is tiny unless named. Without a shape or --arch: every mixer in turn.\n"
-    "mfu is useful FLOPs (three times forward) over the rate of products.\n";
+    "higher), read bandwidth, the step's products alone (the ceiling). Flags change\n"
+    "the shape, which is tiny unless named. Without a shape or --arch: every mixer in\n"
+    "turn. mfu is useful FLOPs (three times forward) over the rate of products.\n";
 
 static const struct shape known[] = {
     {"tiny", "softmax", 4, 128, 4, 512, 256, 16, 5},
