@@ -1,6 +1,5 @@
 /* The layers that loop tests run over: every mixer of the table by its bare name, then
- * settings that take another way through the code. A new mixer adds lines to variants.c,
- * nothing else. */
+ * settings that take another way through the code. */
 #ifndef WEFT_VARIANTS_H
 #define WEFT_VARIANTS_H
 
