@@ -36,8 +36,8 @@ static struct setting for_words(const struct lab *l, const char *group)
 
     group_make(&s.group, group);
     s.task = (struct task){.layers = 1, .width = 32, .heads = 2, .batch = full ? 64 : 32,
-                           .length = full ? 64 : 32, .steps = full ? 4000 : 1000,
-                           .lr = 2e-2, .clip = 1};
+                           .length = full ? 64 : 32, .steps = full ? 4000 : 3000,
+                           .lr = 1e-2, .clip = 1};
     return s;
 }
 
@@ -64,7 +64,7 @@ static struct setting for_copying(const struct lab *l)
         .tests = full ? 512 : 64,
         .task = {.layers = 2, .width = 64, .heads = 4, .mlp = 128,
                  .vocab = STRING_LETTERS + LETTERS, .batch = full ? 32 : 16, .length = 96,
-                 .steps = full ? 4000 : 400, .lr = 3e-3, .weight_decay = 0.1, .clip = 1,
+                 .steps = full ? 4000 : 1600, .lr = 3e-3, .weight_decay = 0.1, .clip = 1,
                  .fill = strings_fill, .user = &packed},
     };
 }
