@@ -63,7 +63,7 @@ static struct setting settings(const struct lab *l)
                    .user = &spread},
         .text = {.layers = full ? 4 : 2, .width = 64, .heads = 2, .mlp = 192,
                  .vocab = CORPUS_VOCAB, .batch = 16, .length = LENGTH,
-                 .steps = full ? 3000 : brief ? 5 : 500, .lr = 3e-3, .weight_decay = 0.1,
+                 .steps = full ? 3000 : brief ? 5 : 400, .lr = 3e-3, .weight_decay = 0.1,
                  .clip = 1, .window_short = W_SHORT, .fill = corpus_fill},
     };
 }
