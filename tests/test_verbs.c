@@ -123,7 +123,10 @@ START_TEST(a_long_text_ends_with_the_cost_of_its_first_and_last_tenth)
     ck_assert_int_eq(sscanf(line, "first tenth: %lf us a token, %lf MiB held\n"
                                   "last tenth: %lf us a token, %lf MiB held\n",
                             us, mib, us + 1, mib + 1), 4);
-    ck_assert(us[0] > 0 && us[1] > 0 && mib[0] > 0 && mib[1] < 1.2 * mib[0]);
+    ck_assert(us[0] > 0 && us[1] > 0 && mib[0] > 0);
+#ifndef __SANITIZE_ADDRESS__            // which keeps what is freed for a while
+    ck_assert_msg(mib[1] < 1.2 * mib[0], "%g MiB, then %g", mib[0], mib[1]);
+#endif
     ck_assert_ptr_null(
         strstr(infer("infer @ -p Hi -n 60 --ignore-eos", "")->err, "tenth"));
 }
