@@ -1,6 +1,7 @@
 #include "infer/term.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -39,6 +40,21 @@ double wall_seconds(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+size_t memory_held(void)
+{
+    char text[128] = "";
+    long size, pages = 0;
+    int  fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0) {
+        if (read(fd, text, sizeof text - 1) < 0 ||
+            sscanf(text, "%ld %ld", &size, &pages) != 2)
+            pages = 0;
+        close(fd);
+    }
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
 /* Three digits of n divided by base until it is below about 1000; returns how often. */

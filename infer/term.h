@@ -9,6 +9,7 @@ bool   term_live(void);             // stderr is a terminal: one rewritten line
 int    term_width(void);            // columns of stderr, 80 when unknown
 bool   term_color(void);            // stderr is a terminal and NO_COLOR is not set
 double wall_seconds(void);          // monotonic
+size_t memory_held(void);           // bytes of memory this process holds now; 0: unknown
 
 void format_count(char *buf, size_t cap, double n);         // 12.3M
 void format_bytes(char *buf, size_t cap, double n);         // 1.2 GiB

@@ -162,10 +162,24 @@ static int pick_all(struct writer *w)
     return left;
 }
 
+/* After i of n tokens: a tenth ends here, or the last one begins. */
+static void mark(struct writer *w, int i, double start, double *last)
+{
+    const int n = w->o.n, tenth = n / 10;
+
+    if (i == tenth)
+        w->first = (struct tenth){wall_seconds() - start, memory_held()};
+    if (i == n - tenth)
+        *last = wall_seconds();
+    if (i == n)
+        w->last = (struct tenth){wall_seconds() - *last, memory_held()};
+}
+
 void writer_run(struct writer *w)
 {
-    double start = wall_seconds();
+    double start = wall_seconds(), last = start;
 
+    w->first = w->last = (struct tenth){0};
     for (int k = 0; k < w->o.K; k++)
         w->text[k].done = false;
     for (int i = 0; (w->o.n < 0 || i < w->o.n) && !interrupted && !w->error; i++) {
@@ -173,6 +187,7 @@ void writer_run(struct writer *w)
             session_extend(&w->session, w->next);
         if (pick_all(w) == 0)
             break;
+        mark(w, i + 1, start, &last);
     }
     w->seconds += wall_seconds() - start;
     for (int k = 0; k < w->o.K; k++)

@@ -30,6 +30,12 @@ struct writer_options {
 
 struct text_out;                            // one of the texts
 
+/* The time a tenth of the n tokens took, and the memory held at its end. */
+struct tenth {
+    double seconds;
+    size_t memory;
+};
+
 struct writer {
     struct writer_options   o;
     const struct model     *model;          // not owned
@@ -41,6 +47,7 @@ struct writer {
     int                     error;          // errno of the write that failed, or 0
     long                    prompt_tokens, tokens;
     double                  prompt_seconds, seconds;
+    struct tenth            first, last;    // zero unless the last run wrote all n
 };
 
 /* FAIL_INPUT when memory is short; then nothing needs closing. model, tokenizer and

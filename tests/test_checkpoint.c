@@ -26,7 +26,7 @@ static void new_model(struct model *m)
 
     config_defaults(&c);
     c.layers = 2, c.width = 16, c.heads = 2, c.context = 24, c.vocab = 257, c.tied = 0;
-    strcpy(c.mixers, "softmax(window=1/8,qk_norm=1)/softmax+none");
+    strcpy(c.mixers, "softmax(window=1/8,qk_norm=1)+srope(rank=4)/mlstm+none");
     ck_assert_msg(!config_resolve(&c, &why), "%s", why.line);
     ck_assert_msg(!model_open(m, &c, &why), "%s", why.line);
     model_init(m, 7);

@@ -13,7 +13,10 @@
 enum { CONTEXT = 24, VOCAB = 61 };
 
 /* What the layers of the small models are: every mixer as it comes, and these. */
-static const char *const stacks[] = {"softmax(window=5)", "softmax(window=1/3)/softmax"};
+static const char *const stacks[] = {
+    "softmax(window=5)", "softmax(window=1/3)/softmax", "softmax(window=5)/mlstm",
+    "gla(conv=4)+rope/softmax(window=7)+srope(rank=4)", "deltanet+srope/s6",
+};
 enum { N_STACKS = sizeof stacks / sizeof *stacks };
 
 static const char *stack_name(int i)

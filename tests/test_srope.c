@@ -24,21 +24,22 @@ static void fill(struct layer *l, const char *name, double value)
         l->wp[i][j] = (real)value;
 }
 
-/* Give b the x, dy and parameters of a, where it has them. */
+/* Give b the x, dy and parameters of a, where it has them in the same size. */
 static void copy_layer(struct layer *b, const struct layer *a)
 {
     for (int i = 0; i < a->n_param; i++) {
-        int j = layer_param(b, a->param[i].name);
+        int    j = layer_param(b, a->param[i].name);
+        size_t n = param_size(&a->param[i]);
 
-        if (j >= 0)
-            memcpy(b->wp[j], a->wp[i], param_size(&a->param[i]) * sizeof(real));
+        if (j >= 0 && param_size(&b->param[j]) == n)
+            memcpy(b->wp[j], a->wp[i], n * sizeof(real));
     }
     memcpy(b->x, a->x, a->n_x * sizeof(real));
     memcpy(b->dy, a->dy, a->n_x * sizeof(real));
 }
 
-/* The same outputs, gradients of x and of every parameter of plain, and streamed
- * outputs. */
+/* The same outputs, gradients of x and of every parameter that both have in the same
+ * size, and streamed outputs. */
 static void assert_equals(struct layer *selective, struct layer *plain)
 {
     layer_forward(selective);
@@ -47,9 +48,13 @@ static void assert_equals(struct layer *selective, struct layer *plain)
     layer_backward(plain);
     layer_assert_near(selective, "y", selective->y, plain->y, plain->n_x);
     layer_assert_near(selective, "dx", selective->dx, plain->dx, plain->n_x);
-    for (int i = 0; i < plain->n_param; i++)
-        layer_assert_near(selective, plain->param[i].name, selective->dwp[i],
-                          plain->dwp[i], param_size(&plain->param[i]));
+    for (int i = 0; i < plain->n_param; i++) {
+        size_t n = param_size(&plain->param[i]);
+
+        if (param_size(&selective->param[i]) == n)
+            layer_assert_near(selective, plain->param[i].name, selective->dwp[i],
+                              plain->dwp[i], n);
+    }
     layer_restart(selective);
     for (int t = 0; t < selective->T; t += 10)
         layer_extend(selective, (int[]){0, 1}, 2, 10);
@@ -97,16 +102,83 @@ START_TEST(a_gate_half_open_halves_the_increments)
 }
 END_TEST
 
+/* Every mixer that lets an encoding rotate its q and k. */
+static const char *const rotated[] = {
+    "softmax", "softmax(window=9)", "softmax(heads=4,kv_heads=2,qk_norm=1)", "rela",
+    "linear", "linear(feature=taylor)", "linear(feature=id,normalise=0)", "retention",
+    "gla", "gla(conv=4)", "mlstm", "deltanet", "normattn", "luna", "inline",
+    "inline(feature=elu1)",
+};
+
+enum { N_ROTATED = sizeof rotated / sizeof *rotated };
+
+static void open_with(struct layer *l, const char *mixer, const char *position)
+{
+    char entry[128];
+
+    snprintf(entry, sizeof entry, "%s+%s", mixer, position);
+    open_layer(l, entry, 2, 70);
+}
+
+/* The first channel of every chunk of x: 1 in the first token, 0 later. */
+static void mark_first_token(struct layer *l)
+{
+    int g = l->cfg.C / l->param[layer_param(l, "sr_s")].rows;
+
+    for (size_t i = 0; i < l->n_x; i += g)
+        l->x[i] = i / l->cfg.C % l->T == 0;
+}
+
+/* Increments 1 but for the first token, whose gate is shut: angle t at position t. */
+START_TEST(increments_of_one_after_the_first_token_are_rope_in_every_mixer)
+{
+    struct layer selective, rope;
+    int          wg;
+
+    open_with(&selective, rotated[_i], "srope(base=100,bias=1)");
+    open_with(&rope, rotated[_i], "rope(base=100)");
+    mark_first_token(&selective);
+    copy_layer(&rope, &selective);
+    fill(&selective, "sr_conv", 0);
+    fill(&selective, "sr_bias", 0);
+    fill(&selective, "sr_wg", 0);
+    fill(&selective, "sr_bg", 40);
+    wg = layer_param(&selective, "sr_wg");
+    for (int h = 0; h < selective.param[wg].rows; h++)
+        selective.wp[wg][(size_t)h * selective.cfg.C] = -4000;
+    assert_equals(&selective, &rope);
+    layer_close(&selective);
+    layer_close(&rope);
+}
+END_TEST
+
+/* gla without an encoding has a decay for each channel: give those of a pair the same. */
+static void untie(struct layer *none, const struct layer *tied, const char *name)
+{
+    int from = layer_param(tied, name), to = layer_param(none, name);
+
+    if (from < 0 || param_size(&none->param[to]) == param_size(&tied->param[from]))
+        return;
+    int    heads = tied->cfg.H;
+    size_t half = param_size(&tied->param[from]) / heads;
+
+    for (int i = 0; i < 2 * heads; i++)
+        memcpy(none->wp[to] + i * half, tied->wp[from] + i / 2 * half,
+               half * sizeof(real));
+}
+
 START_TEST(zero_increments_are_no_encoding)
 {
-    static const char *const entries[] = {
-        "softmax+srope", "softmax+srope(rank=3)", "softmax+srope(act=none,gate=0)",
+    static const char *const settings[] = {
+        "srope", "srope(rank=3)", "srope(act=none,gate=0)",
     };
     struct layer selective, none;
 
-    open_layer(&selective, entries[_i], 2, 70);
-    open_layer(&none, "softmax+none", 2, 70);
+    open_with(&selective, rotated[_i % N_ROTATED], settings[_i / N_ROTATED]);
+    open_with(&none, rotated[_i % N_ROTATED], "none");
     copy_layer(&none, &selective);
+    untie(&none, &selective, "wa2");
+    untie(&none, &selective, "ba");
     fill(&selective, "sr_conv", 0);
     assert_equals(&selective, &none);
     layer_close(&selective);
@@ -145,6 +217,8 @@ static const char *const invariant[] = {
     "rela(kv_heads=1)+srope(base=100,act=none,gate=0)",
     "mlstm+srope(base=100,act=none,gate=0)",
     "deltanet+srope(base=100,act=none,gate=0)",
+    "normattn+srope(base=100,act=none,gate=0)",
+    "inline+srope(base=100,act=none,gate=0)",
 };
 
 enum { N_INVARIANT = sizeof invariant / sizeof *invariant };
@@ -395,7 +469,10 @@ static Suite *suite(void)
 
     tcase_add_loop_test(tc, unit_increments_are_rope, 0, 2);
     tcase_add_test(tc, a_gate_half_open_halves_the_increments);
-    tcase_add_loop_test(tc, zero_increments_are_no_encoding, 0, 3);
+    tcase_add_loop_test(
+        tc, increments_of_one_after_the_first_token_are_rope_in_every_mixer, 0,
+        N_ROTATED);
+    tcase_add_loop_test(tc, zero_increments_are_no_encoding, 0, 3 * N_ROTATED);
     tcase_add_loop_test(tc, a_constant_added_to_all_angles_changes_nothing, 0,
                         N_INVARIANT);
     if (sizeof(real) == sizeof(double))

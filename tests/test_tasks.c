@@ -2,12 +2,15 @@
  * the share of answers that can be guessed. */
 #include "tests/rig.h"
 
+#include "data/stories.h"
+#include "tools/lab/corpus.h"
 #include "tools/lab/groups.h"
 #include "tools/lab/streams.h"
 #include "tools/lab/trees.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- groups ----------------------------------------------------------------------- */
 
@@ -292,6 +295,71 @@ START_TEST(facts_are_asked_for_at_their_distance)
 }
 END_TEST
 
+/* ---- text -------------------------------------------------------------------------- */
+
+/* Bits and bytes of the stories from id[at] on. */
+static double bits_from(const struct corpus *c, long at, double *bytes)
+{
+    char               story[STORY_MAX];
+    struct story_fault fault;
+    double             sum = 0, bits;
+    size_t             len = 0;
+
+    *bytes = 0;
+    for (; at < c->n; at++) {
+        if (c->id[at] != CORPUS_EOS) {
+            story[len++] = (char)c->id[at];
+            continue;
+        }
+        ck_assert_msg(story_check(story, len, &bits, &fault), "%s", fault.what);
+        sum += bits, *bytes += (double)len;
+        len = 0;
+    }
+    ck_assert_int_eq(len, 0);
+    return sum;
+}
+
+START_TEST(the_floor_of_the_text_held_out_is_its_entropy)
+{
+    struct corpus c;
+    struct why    why;
+    double        bits, bytes;
+
+    ck_assert(!corpus_open(&c, 20000, 5000, 3, &why));
+    ck_assert(c.held >= 20000 && c.n >= c.held + 5000);
+    ck_assert_int_eq(c.id[c.held - 1], CORPUS_EOS);
+    bits = bits_from(&c, c.held, &bytes);
+    ck_assert_double_eq_tol(c.floor, bits / bytes, 1e-9);
+    corpus_close(&c);
+}
+END_TEST
+
+/* A model whose weights are zero finds all 257 tokens equally likely. */
+START_TEST(every_window_of_the_text_held_out_is_scored_once)
+{
+    enum { T = 32 };
+    struct config c;
+    struct model  m;
+    struct corpus text;
+    struct why    why;
+    double        nats[T], bytes[T], tokens = 0;
+
+    config_defaults(&c);
+    c.layers = 1, c.width = 16, c.heads = 2, c.vocab = CORPUS_VOCAB, c.context = T;
+    ck_assert(!config_resolve(&c, &why) && !model_open(&m, &c, &why));
+    ck_assert(!corpus_open(&text, 20000, 5000, 3, &why));
+    memset(m.w, 0, m.n * sizeof *m.w);
+    ck_assert(!corpus_score(&text, &m, T, nats, bytes, &why));
+    for (int t = 0; t < T; t++)
+        tokens += nats[t] / log(CORPUS_VOCAB);
+    ck_assert_double_eq_tol(tokens, (double)((text.n - text.held) / T * T), 1e-2);
+    ck_assert(corpus_bits(nats, bytes, 0, 8) >= log2(CORPUS_VOCAB) - 1e-4);
+    ck_assert(corpus_bits(nats, bytes, 0, T) < 1.01 * log2(CORPUS_VOCAB));
+    corpus_close(&text);
+    model_close(&m);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("tasks");
@@ -306,6 +374,8 @@ static Suite *suite(void)
     tcase_add_test(tc, questions_ask_for_the_digits_of_their_needle);
     tcase_add_test(tc, the_first_needle_lies_at_its_depth);
     tcase_add_loop_test(tc, facts_are_asked_for_at_their_distance, 0, 3);
+    tcase_add_test(tc, the_floor_of_the_text_held_out_is_its_entropy);
+    tcase_add_test(tc, every_window_of_the_text_held_out_is_scored_once);
     suite_add_tcase(s, tc);
     return s;
 }

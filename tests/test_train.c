@@ -197,6 +197,47 @@ START_TEST(every_size_is_a_model)
 }
 END_TEST
 
+/* Mixers of the first five layers at context 2048, a window as its size. */
+static const struct {
+    const char *name, *mixer[5];
+    int         window[5];
+    double      p;
+    int         drawn;              // with chance p
+} hybrids[] = {
+    {"swax", {"softmax", "mlstm", "softmax", "mlstm", "softmax"},
+     {256, 0, 256, 0, 256}, 0.5, 32},
+    {"swax-gla", {"softmax", "gla", "softmax", "gla", "softmax"},
+     {256, 0, 256, 0, 256}, 0.5, 32},
+    {"swax-delta", {"softmax", "deltanet", "softmax", "deltanet", "softmax"},
+     {256, 0, 256, 0, 256}, 0.5, 32},
+    {"sliding", {"softmax", "softmax", "softmax", "softmax", "softmax"},
+     {256, 256, 256, 256, 256}, 0, 0},
+    {"local-global", {"softmax", "softmax", "softmax", "softmax", "softmax"},
+     {256, 256, 256, 0, 256}, 0, 0},
+};
+
+START_TEST(hybrids_are_those_of_the_table)
+{
+    const char    *set[] = {"context", "2048", "layers", "5"};
+    struct sources from = {.arch = hybrids[_i].name, .set = set, .n_set = 2};
+    struct config  c;
+    struct why     why;
+
+    ck_assert_msg(!presets_apply(&c, &from, &why) && !config_resolve(&c, &why), "%s",
+                  why.line);
+    ck_assert(c.window_p == hybrids[_i].p && c.window_anneal == 0.1);
+    ck_assert_int_eq(c.window_short, hybrids[_i].drawn);
+    for (int i = 0; i < 5; i++) {
+        struct mixer_cfg m;
+
+        config_layer(&c, i, &m);
+        ck_assert_str_eq(m.mixer->name, hybrids[_i].mixer[i]);
+        if (!strcmp(m.mixer->name, "softmax"))
+            ck_assert_double_eq(m.opt[0], hybrids[_i].window[i]);
+    }
+}
+END_TEST
+
 static const struct {
     struct sources from;
     const char    *says;
@@ -455,6 +496,8 @@ static Suite *suite(void)
     tcase_add_test(tc, windows_are_drawn_with_their_probability_and_not_at_the_end);
     tcase_add_test(tc, later_sources_of_settings_win);
     tcase_add_loop_test(tc, every_size_is_a_model, 0, 4);
+    tcase_add_loop_test(tc, hybrids_are_those_of_the_table, 0,
+                        sizeof hybrids / sizeof *hybrids);
     tcase_add_loop_test(tc, bad_sources_are_refused_with_a_way_on, 0, ROWS(bad_sources));
     tcase_add_test(tc, intervals_are_filled_sensibly);
     tcase_add_test(tc, given_intervals_stay);

@@ -189,6 +189,32 @@ START_TEST(the_number_of_threads_does_not_matter)
 }
 END_TEST
 
+static void take_windows(int batch, int accumulate, double *loss)
+{
+    struct trainer t;
+    struct config  c = small_config(12);
+    struct model   m;
+    struct why     why;
+
+    c.batch = batch, c.accumulate = accumulate;
+    ck_assert(!model_open(&m, &c, &why));
+    ck_assert_msg(!trainer_open(&t, &c, &m, &data.shard[0], &why), "%s", why.line);
+    trainer_reset(&t);
+    take_steps(&t, 12, loss);
+    trainer_close(&t);
+}
+
+START_TEST(micro_batches_share_the_window_drawn_for_their_step)
+{
+    double whole[12], parts[12];
+
+    take_windows(8, 1, whole);
+    take_windows(2, 4, parts);
+    for (int i = 0; i < 12; i++)
+        ck_assert_double_eq_tol(whole[i], parts[i], 1e-5 * whole[i]);
+}
+END_TEST
+
 START_TEST(a_step_that_is_not_finite_changes_nothing_but_the_count)
 {
     struct trainer t;
@@ -490,6 +516,7 @@ static Suite *suite(void)
     tcase_add_unchecked_fixture(tc, open_data, NULL);
     tcase_add_test(tc, training_lowers_the_loss_and_overfits_one_batch);
     tcase_add_test(tc, the_number_of_threads_does_not_matter);
+    tcase_add_test(tc, micro_batches_share_the_window_drawn_for_their_step);
     tcase_add_test(tc, a_step_that_is_not_finite_changes_nothing_but_the_count);
     tcase_add_test(tc, a_skipped_step_does_not_count_as_an_update);
     tcase_add_test(tc, measuring_leaves_the_initial_state);

@@ -93,6 +93,45 @@ START_TEST(full_attention_says_once_that_it_drops_the_oldest)
 }
 END_TEST
 
+START_TEST(full_attention_holds_as_many_tokens_as_asked)
+{
+    char *trained;
+
+    need_run();
+    trained = strdup(infer("infer @ -p Hi -n 29 --ignore-eos --seed 5", "")->out);
+    const struct ran *r =
+        infer("infer @ -p Hi -n 29 --ignore-eos --seed 5 --context 99", "");
+
+    ck_assert_str_eq(r->out, trained);
+    ck_assert_ptr_null(
+        strstr(infer("infer @ -p Hi -n 60 --ignore-eos --context 99", "")->err, "past"));
+    ck_assert_ptr_nonnull(strstr(
+        infer("infer @ -p Hi -n 99 --ignore-eos --context 99", "")->err, "past the 99"));
+    free(trained);
+}
+END_TEST
+
+START_TEST(a_long_text_ends_with_the_cost_of_its_first_and_last_tenth)
+{
+    double us[2], mib[2];
+
+    need_run();
+    const char *line = strstr(
+        infer("infer @ -p Hi -n 10000 --ignore-eos", "")->err, "first tenth");
+
+    ck_assert_ptr_nonnull(line);
+    ck_assert_int_eq(sscanf(line, "first tenth: %lf us a token, %lf MiB held\n"
+                                  "last tenth: %lf us a token, %lf MiB held\n",
+                            us, mib, us + 1, mib + 1), 4);
+    ck_assert(us[0] > 0 && us[1] > 0 && mib[0] > 0);
+#ifndef __SANITIZE_ADDRESS__            // which keeps what is freed for a while
+    ck_assert_msg(mib[1] < 1.2 * mib[0], "%g MiB, then %g", mib[0], mib[1]);
+#endif
+    ck_assert_ptr_null(
+        strstr(infer("infer @ -p Hi -n 60 --ignore-eos", "")->err, "tenth"));
+}
+END_TEST
+
 START_TEST(interactive_answers_every_line)
 {
     need_run();
@@ -162,6 +201,7 @@ static const struct {
     {false, "infer @ --stop=", 2, "--stop: the text is empty"},
     {false, "infer @ --top-p 1.5", 2, "it goes from 0 to 1"},
     {false, "infer @ -n -2", 2, "--n-predict: -2 is out of range"},
+    {false, "infer @ --context 0", 2, "--context: 0 is out of range"},
     {false, "infer nowhere -p x", 3, "nowhere"},
     {false, "infer / -p x", 3, "/"},
     {true, "score @", 2, "weft score RUN FILE|DATASET"},
@@ -263,6 +303,8 @@ static Suite *suite(void)
     tcase_add_test(tc, the_seed_that_was_drawn_is_told_and_repeats_the_text);
     tcase_add_test(tc, samples_come_in_order_and_the_first_is_the_single_one);
     tcase_add_test(tc, full_attention_says_once_that_it_drops_the_oldest);
+    tcase_add_test(tc, full_attention_holds_as_many_tokens_as_asked);
+    tcase_add_test(tc, a_long_text_ends_with_the_cost_of_its_first_and_last_tenth);
     tcase_add_test(tc, interactive_answers_every_line);
     tcase_add_test(tc, a_reader_that_leaves_ends_it_quietly);
     tcase_add_test(tc, an_interrupt_ends_the_line_and_exits_130);

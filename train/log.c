@@ -1,6 +1,7 @@
 #include "train/log.h"
 
 #include "data/file.h"
+#include "infer/term.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,6 @@ int log_open(struct log *l, const char *run, long step, bool *begun, struct why 
     off_t cut;
 
     path_join(l->path, sizeof l->path, run, "log.jsonl");
-    l->statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     l->fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->fd < 0)
         return fail_log(l, why);
@@ -71,9 +71,7 @@ void log_close(struct log *l)
 {
     if (l->fd >= 0)
         close(l->fd);
-    if (l->statm >= 0)
-        close(l->statm);
-    l->fd = l->statm = -1;
+    l->fd = -1;
 }
 
 /* ---- the first line ---- */
@@ -138,20 +136,6 @@ int log_head(struct log *l, const struct trainer *t, double peak, struct why *wh
 
 /* ---- the others ---- */
 
-size_t log_rss(const struct log *l)
-{
-    char    text[128];
-    long    size, pages = 0;
-    ssize_t n = l->statm < 0 ? -1 : pread(l->statm, text, sizeof text - 1, 0);
-
-    if (n > 0) {
-        text[n] = 0;
-        if (sscanf(text, "%ld %ld", &size, &pages) != 2)
-            pages = 0;
-    }
-    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 /* A JSON number that reads back to the same bits, or null. */
 static void json_text(char *buf, size_t cap, double x)
 {
@@ -176,7 +160,7 @@ int log_step(struct log *l, const struct log_line *line, struct why *why)
                  "\"skipped\": %ld, \"rss\": %zu}\n",
                  y->step, (unsigned long long)y->tokens, y->flops, loss, val, bpb, s->lr,
                  norm, s->window, line->tok_s, line->mfu, s->seconds * 1e3, y->skipped,
-                 log_rss(l));
+                 memory_held());
     return put(l, text, (size_t)n, why);
 }
 

@@ -8,7 +8,6 @@
 struct log {
     char path[1100];
     int  fd;
-    int  statm;         // /proc/self/statm, or -1
 };
 
 /* What the steps' lines need besides the step. */
@@ -33,6 +32,5 @@ int log_step(struct log *l, const struct log_line *line, struct why *why);
 /* Make what was written durable, before the checkpoint that follows it. */
 int log_sync(struct log *l, struct why *why);
 
-size_t log_rss(const struct log *l);    // bytes of memory this process holds now
 
 #endif

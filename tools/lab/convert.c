@@ -8,17 +8,14 @@
  * Text is read byte by byte; bits per byte are those of text that training never saw. The
  * attention was trained with rotated queries and keys, so every arm keeps the rotation.
  */
-#include "data/stories.h"
-#include "tools/lab/task.h"
+#include "tools/lab/corpus.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { ARMS = 16, MARKS = 5, VOCAB = 257, EOS = 256, WIDTH = 64, HEADS = 2,
-       LENGTH = 128 };
-enum { HELD_OUT = 64 * LENGTH, SCORED_AT_ONCE = 16 };
+enum { ARMS = 16, MARKS = 5, WIDTH = 64, HEADS = 2, LENGTH = 128 };
+enum { HELD_OUT = 64 * LENGTH };
 
 static const char *const standard =
     "luna,linear(feature=hedgehog),linear(feature=elu1),linear(feature=favor),gla(dk=32)";
@@ -36,77 +33,6 @@ static const struct size {
 static const double lr = 3e-3;
 static const double share[MARKS] = {0, 1 / 8., 1 / 4., 1 / 2., 1};  // of tune, looked at
 
-/* ---- text -------------------------------------------------------------------------- */
-
-struct corpus {
-    int16_t *id;                // (n) HELD_OUT + 1 of them last
-    long     n;
-};
-
-/* Stories of the built-in grammar, each with its end. */
-static int corpus_open(struct corpus *c, long bytes, uint64_t seed, struct why *why)
-{
-    char   story[STORY_MAX];
-    double bits;
-
-    *c = (struct corpus){.id = malloc((size_t)(bytes + HELD_OUT + 2 * STORY_MAX) *
-                                      sizeof *c->id)};
-    if (!c->id)
-        return fail(why, FAIL_INPUT, "out of memory for %ld bytes of stories", bytes);
-    for (uint64_t k = 0; c->n < bytes + HELD_OUT + 1; k++) {
-        struct rng r = rng_open(seed, RNG_STORY, k);
-        size_t     len = story_write(&r, story, sizeof story, &bits);
-
-        for (size_t i = 0; i < len; i++)
-            c->id[c->n++] = (unsigned char)story[i];
-        c->id[c->n++] = EOS;
-    }
-    return 0;
-}
-
-static void window(const struct corpus *c, long from, int T, int32_t *tokens,
-                   int32_t *targets)
-{
-    for (int t = 0; t < T; t++) {
-        tokens[t] = c->id[from + t];
-        targets[t] = c->id[from + t + 1];
-    }
-}
-
-/* task_fill: somewhere in the text, before what is held out. */
-static void draw_window(const void *user, struct rng *r, int T, int32_t *tokens,
-                        int32_t *targets)
-{
-    const struct corpus *c = user;
-
-    window(c, (long)rng_below(r, (uint64_t)(c->n - HELD_OUT - T - 1)), T, tokens,
-           targets);
-}
-
-/* Bits per byte of the text that is held out; NAN when memory is short. */
-static double held_out_bits(const struct corpus *c, const struct model *m)
-{
-    enum { N = SCORED_AT_ONCE * LENGTH };
-    int32_t     tokens[N], targets[N];
-    real        nats[N];
-    struct pass p;
-    struct why  why;
-    double      sum = 0;
-
-    if (pass_open(&p, m, SCORED_AT_ONCE, LENGTH, false, &why))
-        return NAN;
-    for (long at = 0; at < HELD_OUT; at += N) {
-        for (int b = 0; b < SCORED_AT_ONCE; b++)
-            window(c, c->n - HELD_OUT - 1 + at + b * LENGTH, LENGTH, tokens + b * LENGTH,
-                   targets + b * LENGTH);
-        model_score(m, &p, SCORED_AT_ONCE, LENGTH, tokens, targets, 0, nats);
-        for (int i = 0; i < N; i++)
-            sum += (double)nats[i];
-    }
-    pass_close(&p);
-    return sum / HELD_OUT / M_LN2;
-}
-
 /* ---- cells ------------------------------------------------------------------------- */
 
 /* What one seed shares: the text and the softmax model, trained when a cell needs it. */
@@ -119,6 +45,16 @@ struct bench {
     double            *bits;            // where marks are written
     long               steps;
 };
+
+/* Bits per byte of the text that is held out; NAN when memory is short. */
+static double held_out_bits(const struct corpus *c, const struct model *m)
+{
+    double     nats[LENGTH], bytes[LENGTH];
+    struct why why;
+
+    return corpus_score(c, m, LENGTH, nats, bytes, &why)
+               ? NAN : corpus_bits(nats, bytes, 0, LENGTH);
+}
 
 /* task's mark. */
 static void mark(void *marker, const struct model *m, long step)
@@ -135,9 +71,10 @@ static struct task task_of(struct bench *b, const char *entry, long steps)
     b->steps = steps;
     return (struct task){
         .mixers = entry, .layers = b->size->layers, .width = WIDTH, .heads = HEADS,
-        .mlp = 3 * WIDTH, .vocab = VOCAB, .batch = b->size->batch, .length = LENGTH,
-        .steps = steps, .lr = lr, .weight_decay = 0.1, .clip = 1, .seed = b->seed,
-        .fill = draw_window, .user = &b->corpus, .mark = mark, .marker = b,
+        .mlp = 3 * WIDTH, .vocab = CORPUS_VOCAB, .batch = b->size->batch,
+        .length = LENGTH, .steps = steps, .lr = lr, .weight_decay = 0.1, .clip = 1,
+        .seed = b->seed, .fill = corpus_fill, .user = &b->corpus, .mark = mark,
+        .marker = b,
     };
 }
 
@@ -210,7 +147,7 @@ static int run_seed(struct lab *l, const struct size *s, struct table *t, int k,
 {
     struct bench b = {.lab = l, .size = s, .seed = lab_seed(l, k)};
     double       bits[MARKS], by = 1.0 / lab_seeds(l);
-    int          code = corpus_open(&b.corpus, s->bytes, b.seed, why);
+    int          code = corpus_open(&b.corpus, s->bytes, HELD_OUT, b.seed, why);
 
     if (!code)
         code = run_softmax(&b, bits, why);
@@ -224,7 +161,7 @@ static int run_seed(struct lab *l, const struct size *s, struct table *t, int k,
             to[j] += by * bits[j];
     }
     model_close(&b.softmax);
-    free(b.corpus.id);
+    corpus_close(&b.corpus);
     return code;
 }
 

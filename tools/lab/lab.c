@@ -44,7 +44,9 @@ int lab_seeds(const struct lab *l)
 {
     if (l->ask.seeds)
         return l->ask.seeds;
-    return l->ask.form == LAB_FULL ? l->e->seeds : 1;
+    if (l->ask.form == LAB_FULL)
+        return l->e->seeds;
+    return l->ask.form == LAB_QUICK && l->e->quick ? l->e->quick : 1;
 }
 
 uint64_t lab_seed(const struct lab *l, int k)

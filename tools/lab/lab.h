@@ -21,7 +21,7 @@
     X(slr) X(prompts) X(icl) X(mqar) X(copy) X(words) X(listops)      \
     X(niah) X(convert) X(dsf) X(swax) X(srope)
 
-enum { LAB_VALUES = 32, LAB_ARMS = 16, LAB_INTERRUPTED = 130 };
+enum { LAB_VALUES = 32, LAB_ARMS = 16, LAB_SEEDS = 1000, LAB_INTERRUPTED = 130 };
 
 enum form {
     LAB_BRIEF,              // what the tests run: under 20 seconds
@@ -40,6 +40,7 @@ struct experiment {
     int (*run)(struct lab *l, struct why *why);
     bool exact;             // the tests want every verdict of the brief form to hold
     bool arch;              // takes --arch a,b,c
+    int quick;              // seeds by default in the quick form; 0: one
 };
 
 #define DECLARE_EXPERIMENT(name) extern const struct experiment experiment_##name;

@@ -84,6 +84,17 @@ double panel_spread(const struct panel *p, int arm, int column)
     return p->seeds > 1 ? sqrt(sum / (p->seeds - 1)) : 0;
 }
 
+struct paired panel_paired(const struct panel *p, int a, int b, int column)
+{
+    double x[LAB_SEEDS], y[LAB_SEEDS];
+
+    for (int s = 0; s < p->seeds; s++) {
+        x[s] = values_of(p, a, s)[column];
+        y[s] = values_of(p, b, s)[column];
+    }
+    return paired_test(x, y, p->seeds);
+}
+
 const char *panel_text(const struct panel *p, int arm, int column, char buf[32])
 {
     double mean = panel_mean(p, arm, column);
@@ -131,7 +142,8 @@ int panel_chart(const struct panel *p, struct lab *l,
     struct chart_series s[PANEL_ARMS] = {0};
     struct chart        c = {.title = p->title, .xlabel = p->xlabel, .ylabel = p->ylabel,
                              .logx = p->logx, .series = s, .nseries = p->arms,
-                             .lines = lines, .nlines = n, .ymax = 1};
+                             .lines = lines, .nlines = n,
+                             .ymax = p->unbounded ? 0 : 1};
     double             *y = malloc(2 * (size_t)p->arms * p->n * sizeof *y);
     int                 code;
 

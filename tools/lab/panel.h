@@ -4,6 +4,7 @@
 #ifndef WEFT_LAB_PANEL_H
 #define WEFT_LAB_PANEL_H
 
+#include "tools/compare/stats.h"
 #include "tools/lab/task.h"
 
 struct panel;
@@ -20,6 +21,7 @@ struct panel {
     int          from, n;       // columns shown: from, from + 1, ..., n of them
     const double *x;            // (n) where they are
     bool         logx;
+    bool         unbounded;     // no shares: the chart's axis follows the values
     panel_cell   cell;
     const void  *user;
     int          seeds;
@@ -44,6 +46,9 @@ void panel_close(struct panel *p);
 /* Over the seeds: the mean, and the standard deviation (0 with one seed), of a value. */
 double panel_mean(const struct panel *p, int arm, int column);
 double panel_spread(const struct panel *p, int arm, int column);
+
+/* Arm b less arm a, seed by seed. */
+struct paired panel_paired(const struct panel *p, int a, int b, int column);
 
 /* "0.98" or, with several seeds, "0.98 +- 0.01". */
 const char *panel_text(const struct panel *p, int arm, int column, char buf[32]);
