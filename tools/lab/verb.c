@@ -102,11 +102,12 @@ static void write_table(FILE *f, const struct verdicts *v)
 /* The command and the day of a run of all. */
 static void write_title(FILE *f, const struct lab_ask *ask)
 {
-    time_t now = time(NULL);
-    char   day[16];
+    static const char *const flag[] = {" --brief", " --quick", ""};
+    time_t                   now = time(NULL);
+    char                     day[16];
 
     strftime(day, sizeof day, "%Y-%m-%d", gmtime(&now));
-    fprintf(f, "`weft lab all%s", ask->form == LAB_QUICK ? " --quick" : "");
+    fprintf(f, "`weft lab all%s", flag[ask->form]);
     if (ask->seeds)
         fprintf(f, " --seeds %d", ask->seeds);
     fprintf(f, "`, %s\n\n", day);
