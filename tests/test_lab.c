@@ -70,7 +70,7 @@ START_TEST(every_experiment_runs_and_exact_ones_agree_with_their_yardsticks)
     ck_assert_msg(r->code == 0, "%s: exit %d: %s", e->name, r->code, r->err);
     ck_assert_msg(count(r->out, "\"cell\": ") > 0, "%s: no cell", e->name);
     ck_assert_msg(count(r->out, "\"holds\": ") > 0, "%s: no verdict", e->name);
-    ck_assert_msg(!e->exact || !strstr(r->out, "\"holds\": false"), "%s: %s", e->name,
+    ck_assert_msg(!e->exact || !strstr(r->out, "\"holds\": false"), "%s: %.400s", e->name,
                   strstr(r->out, "\"holds\": false"));
     snprintf(record, sizeof record, "%s.csv", e->name);
     bytes = file_bytes(e->name, record);
