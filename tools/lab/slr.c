@@ -15,7 +15,7 @@
 
 enum { BATCH = 1024, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048 };
 
-static const double rate = 0.03, start = 0.1;
+static const double rate = 0.02, start = 0.1;
 
 /* ---- what is run ------------------------------------------------------------------- */
 
@@ -35,15 +35,15 @@ static void plan_for(enum form form, struct plan *p)
 {
     static const double nus[] = {1, 2, 5, 10};
 
-    *p = (struct plan){.D = 64, .steps = 4000, .draws = 1 << 17};
+    *p = (struct plan){.D = 64, .steps = 6000, .draws = 1 << 17};
     if (form == LAB_BRIEF) {
-        p->D = 16, p->steps = 2000, p->draws = 1 << 15;
+        p->D = 16, p->steps = 3000, p->draws = 1 << 15;
         add(p, SLR_SPIKED, 2, 2, 2), add(p, SLR_SPIKED, 5, 1, 3),
             add(p, SLR_MAX, 3, 2, 2);
         return;
     }
     if (form == LAB_FULL)
-        p->steps = 10000, p->draws = 1 << 19;
+        p->steps = 12000, p->draws = 1 << 19;
     for (int L = 2; L <= 8; L += L == 2 ? 1 : 5)
         for (int i = 0; i < 4 && (form == LAB_FULL || L == 3); i++)
             add(p, SLR_SPIKED, nus[i], L, L);
