@@ -114,7 +114,7 @@ static void judge_order(struct lab *l, const struct recall_size *s, const struct
 {
     char   measured[320] = "", yardstick[160];
     bool   holds = true;
-    double before = 0, error = 0, bag = bag_of_values(s);
+    double before = 0, error = 0, most = 0, bag = bag_of_values(s);
 
     for (int n = 0, first = 1; *arm; arm++, first = 0) {
         int    a = index_of(t, *arm);
@@ -123,13 +123,13 @@ static void judge_order(struct lab *l, const struct recall_size *s, const struct
         holds = holds && (first || now - before > 3 * hypot(error, more_error));
         n += snprintf(measured + n, sizeof measured - (size_t)n, "%s%s %.1f%%",
                       n ? ", " : "", *arm, 100 * now);
-        before = now, error = more_error;
+        before = now, error = more_error, most = fmax(most, error);
     }
     bool learnt = before > bag + 3 * error;
 
     snprintf(yardstick, sizeof yardstick,
-             "each more by 3 standard errors (about %.1f%%); any value shown: %.1f%%%s",
-             300 * error * sqrt(2), 100 * bag,
+             "each more by 3 standard errors (of %.1f%% at most); any value shown: "
+             "%.1f%%%s", 100 * most * sqrt(2), 100 * bag,
              learnt ? "" : ", so the last has not learnt to recall");
     lab_verdict(l, holds && learnt, claim, measured, yardstick);
 }
