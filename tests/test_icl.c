@@ -73,7 +73,7 @@ END_TEST
 START_TEST(held_parameters_stay)
 {
     struct icl_task   task = {.d = 3, .t = 1, .L = 8, .beta = 1};
-    struct icl_course course = {4, 0.1, _i, 1};
+    struct icl_course course = {.steps = 4, .lr = 0.1, .sgd = _i, .seed = 1};
     struct icl_net    a;
 
     ck_assert(icl_open(&a, &task, 1, 8, false));
@@ -173,6 +173,62 @@ START_TEST(many_samples_start_near_the_optimum_and_every_descent_gets_there)
 }
 END_TEST
 
+/* |A T_n(x) - M x|^2 / 2 of one query and n tokens, T_n the softmax over z_i . Bᵀ x. */
+static double layer_loss(const struct factor *f, int n, struct rng *r)
+{
+    double x[FACTOR], q[FACTOR] = {0}, sum = 0, T[FACTOR] = {0}, loss = 0;
+
+    for (int i = 0; i < FACTOR; i++)
+        x[i] = rng_normal(r) * sqrt(f->s[i]);
+    for (int i = 0; i < FACTOR2; i++)
+        q[i % FACTOR] += f->B[i] * x[i / FACTOR];
+    for (int k = 0; k < n; k++) {
+        double z[FACTOR], w = 0;
+
+        for (int i = 0; i < FACTOR; i++)
+            z[i] = rng_normal(r) * sqrt(f->s[i]), w += z[i] * q[i];
+        sum += w = exp(w);
+        for (int i = 0; i < FACTOR; i++)
+            T[i] += w * z[i];
+    }
+    for (int i = 0; i < FACTOR; i++) {
+        double off = 0;
+
+        for (int j = 0; j < FACTOR; j++)
+            off += f->A[i * FACTOR + j] * T[j] / sum - f->M[i * FACTOR + j] * x[j];
+        loss += off * off / 2;
+    }
+    return loss;
+}
+
+/* The finite layer's loss exceeds the formula, ever less as the prompt grows. */
+START_TEST(the_loss_of_the_layer_tends_to_the_factorisation)
+{
+    enum { PROMPTS = 2000 };
+    struct factor f;
+    double        excess[2], se = 0;
+
+    factor_open(&f, 10, 20, 1);
+    for (int i = 0; i < FACTOR2; i++)
+        f.B[i] /= 3, f.A[i] *= 3;           // scores small enough for short prompts
+    for (int k = 0; k < 2; k++) {
+        struct rng r = rng_open(4, RNG_TEST, k);
+        double     s = 0, ss = 0;
+
+        for (int i = 0; i < PROMPTS; i++) {
+            double loss = layer_loss(&f, k ? 2048 : 128, &r);
+
+            s += loss, ss += loss * loss;
+        }
+        struct estimate e = estimate_of(s, ss, PROMPTS);
+
+        excess[k] = e.mean - factor_loss(&f, NULL, NULL), se = e.se;
+    }
+    ck_assert_double_gt(excess[0], 0);
+    assert_near("excess at 16 times the tokens", excess[1], excess[0] / 16, 4 * se);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("icl");
@@ -188,6 +244,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc,
                         many_samples_start_near_the_optimum_and_every_descent_gets_there,
                         0, DESCENTS);
+    tcase_add_test(tc, the_loss_of_the_layer_tends_to_the_factorisation);
     suite_add_tcase(s, tc);
     return s;
 }

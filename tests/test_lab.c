@@ -5,10 +5,12 @@
 #include "tools/lab/lab.h"
 #include "tools/verbs.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 
 /* Where the experiments write. */
 static const char *tmp(void)
@@ -68,7 +70,7 @@ START_TEST(every_experiment_runs_and_exact_ones_agree_with_their_yardsticks)
     ck_assert_msg(r->code == 0, "%s: exit %d: %s", e->name, r->code, r->err);
     ck_assert_msg(count(r->out, "\"cell\": ") > 0, "%s: no cell", e->name);
     ck_assert_msg(count(r->out, "\"holds\": ") > 0, "%s: no verdict", e->name);
-    ck_assert_msg(!e->exact || !strstr(r->out, "\"holds\": false"), "%s: %s", e->name,
+    ck_assert_msg(!e->exact || !strstr(r->out, "\"holds\": false"), "%s: %.400s", e->name,
                   strstr(r->out, "\"holds\": false"));
     snprintf(record, sizeof record, "%s.csv", e->name);
     bytes = file_bytes(e->name, record);
@@ -79,6 +81,62 @@ START_TEST(every_experiment_runs_and_exact_ones_agree_with_their_yardsticks)
                   "%s: other results when repeated", e->name);
     ck_assert_msg(file_bytes(e->name, record) == bytes, "%s: computed a cell twice",
                   e->name);
+}
+END_TEST
+
+/* The records are those of the test before. */
+START_TEST(all_of_them_end_with_one_table_in_a_file)
+{
+    const struct ran *r = lab("lab all --brief --out %s", tmp());
+    char              path[512], *text;
+    size_t            len;
+    struct why        why;
+
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    path_join(path, sizeof path, tmp(), "summary.md");
+    ck_assert_int_eq(file_read(path, 1 << 20, &text, &len, &why), 0);
+    ck_assert_int_ge(count(text, "\n| "), 1 + n_experiments);
+    ck_assert_ptr_nonnull(strstr(r->out, "\n| experiment | claim | measured |"));
+    for (int i = 0; i < n_experiments; i++) {
+        char row[64];
+
+        snprintf(row, sizeof row, "\n| %s | ", experiments[i]->name);
+        ck_assert_msg(strstr(text, row) != NULL, "%s: no row", experiments[i]->name);
+    }
+    free(text);
+}
+END_TEST
+
+static void press_ctrl_c(int alarmed)
+{
+    (void)alarmed;
+    raise(SIGINT);
+}
+
+/* lab_main, with Ctrl-C after a quarter of a second. */
+static int impatient(int argc, char **argv)
+{
+    const struct itimerval soon = {.it_value = {.tv_usec = 250000}};
+
+    signal(SIGALRM, press_ctrl_c);
+    setitimer(ITIMER_REAL, &soon, NULL);
+    return lab_main(argc, argv);
+}
+
+START_TEST(after_ctrl_c_the_same_command_continues_to_the_same_numbers)
+{
+    char              line[512];
+    const struct ran *r = lab("lab icl --brief --json --out %s/whole", tmp());
+    static char       whole[sizeof r->out];
+
+    strcpy(whole, r->out);
+    snprintf(line, sizeof line, "lab icl --brief --json --out %s/halves", tmp());
+    r = spawn_verb(impatient, line, "");
+    ck_assert_msg(r->code == LAB_INTERRUPTED, "exit %d: %s", r->code, r->err);
+    ck_assert_ptr_nonnull(strstr(r->err, "the same command continues"));
+    r = lab("%s", line);
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    ck_assert_msg(!strcmp(whole, r->out), "other results than without a break");
 }
 END_TEST
 
@@ -124,6 +182,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc,
                         every_experiment_runs_and_exact_ones_agree_with_their_yardsticks,
                         0, n_experiments);
+    tcase_add_test(tc, all_of_them_end_with_one_table_in_a_file);
+    tcase_add_test(tc, after_ctrl_c_the_same_command_continues_to_the_same_numbers);
     tcase_add_test(tc, the_list_names_every_experiment);
     tcase_add_loop_test(tc, a_mistake_gets_one_line_and_exit_2, 0,
                         sizeof wrong / sizeof *wrong);

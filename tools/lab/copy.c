@@ -232,17 +232,19 @@ static void judge(struct lab *l, const struct table *t)
 {
     int  a = best_of(t, true, TRAINED), f = best_of(t, false, TRAINED);
     int  far_a = best_of(t, true, LENGTHS - 1), far_f = best_of(t, false, LENGTHS - 1);
-    char measured[256], line[64];
+    char measured[256], line[96];
     double far_by;
 
-    snprintf(line, sizeof line, "chance: %.1f%% of letters", 100.0 / trained.letters);
+    snprintf(line, sizeof line,
+             "90%% counts as copies, 5%% more as better; chance: %.1f%% of letters",
+             100.0 / trained.letters);
     if (a >= 0) {
         snprintf(measured, sizeof measured,
                  "%s: %.1f%% of letters, %.1f%% of strings of %d", t->arm[a],
                  100 * t->r[a].letters[TRAINED], 100 * t->r[a].whole[TRAINED],
                  length[TRAINED]);
         lab_verdict(l, t->r[a].letters[TRAINED] > 0.9,
-                    "attention copies strings of trained lengths, over 90% of letters",
+                    "attention copies strings of trained lengths",
                     measured, line);
     }
     if (a < 0 || f < 0)

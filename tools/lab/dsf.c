@@ -76,12 +76,25 @@ static double mean(const struct table *t, int a)
     return sum / (t->last + 1);
 }
 
-static double right(const struct table *t, const char *arm)
+/* An arm that list_arms lists. */
+static int index_of(const struct table *t, const char *arm)
 {
-    for (int a = 0; a < t->n; a++)
-        if (!strcmp(t->arm[a], arm))
-            return mean(t, a);
-    return NAN;
+    int a = 0;
+
+    while (a < t->n - 1 && strcmp(t->arm[a], arm))
+        a++;
+    return a;
+}
+
+/* The standard error of mean(t, a). */
+static double mean_error(const struct lab *l, const struct recall_size *s,
+                         const struct table *t, int a)
+{
+    double sum = 0;
+
+    for (int i = 0; i <= t->last; i++)
+        sum = hypot(sum, recall_error(s, &t->r[a], i, lab_seeds(l)));
+    return sum / (t->last + 1);
 }
 
 /* What naming any of the values shown would get. */
@@ -94,36 +107,44 @@ static double bag_of_values(const struct recall_size *s)
     return sum / s->recall.n;
 }
 
-/* The arms (ending with NULL) recall ever more, in the order given; equal within 1 point
- * is not more, and the last must do better than naming any value shown. */
-static void judge_order(struct lab *l, const struct table *t, const char *claim,
-                        const char *const *arm, double bag)
+/* The arms (ending with NULL) recall ever more, in the order given, each by more than 3
+ * standard errors; and the last more than naming any value shown. */
+static void judge_order(struct lab *l, const struct recall_size *s, const struct table *t,
+                        const char *claim, const char *const *arm)
 {
-    char   measured[320] = "", yardstick[96];
+    char   measured[320] = "", yardstick[160];
     bool   holds = true;
-    double before = -1;
+    double before = 0, error = 0, most = 0, bag = bag_of_values(s);
 
-    for (int n = 0; *arm; arm++) {
-        double now = right(t, *arm);
+    for (int n = 0, first = 1; *arm; arm++, first = 0) {
+        int    a = index_of(t, *arm);
+        double now = mean(t, a), more_error = mean_error(l, s, t, a);
 
-        holds = holds && now > before + 0.01;
+        holds = holds && (first || now - before > 3 * hypot(error, more_error));
         n += snprintf(measured + n, sizeof measured - (size_t)n, "%s%s %.1f%%",
                       n ? ", " : "", *arm, 100 * now);
-        before = now;
+        before = now, error = more_error, most = fmax(most, error);
     }
-    snprintf(yardstick, sizeof yardstick, "any value shown: %.1f%%%s", 100 * bag,
-             before < bag + 0.02 ? ", so the last has not learnt to recall" : "");
-    lab_verdict(l, holds && before >= bag + 0.02, claim, measured, yardstick);
+    bool learnt = before > bag + 3 * error;
+
+    snprintf(yardstick, sizeof yardstick,
+             "each more by 3 standard errors (of %.1f%% at most); any value shown: "
+             "%.1f%%%s", 100 * most * sqrt(2), 100 * bag,
+             learnt ? "" : ", so the last has not learnt to recall");
+    lab_verdict(l, holds && learnt, claim, measured, yardstick);
 }
 
 /* Share of pairs of arms with states of fixed size in which the larger state recalls
- * more. */
+ * more; were size no matter, it would lie about a half, with the spread of Kendall's
+ * tau: variance (2 n + 5) / (18 n (n - 1)) for n arms. */
 static void judge_state(struct lab *l, const struct table *t)
 {
-    int  more_right = 0, pairs = 0;
-    char measured[128];
+    int    more_right = 0, pairs = 0, n = 0;
+    double share, error;
+    char   measured[128], yardstick[96];
 
-    for (int a = 0; a < t->n; a++)
+    for (int a = 0; a < t->n; a++) {
+        n += !task_grows(t->arm[a]);
         for (int b = 0; b < t->n; b++) {
             if (task_grows(t->arm[a]) || task_grows(t->arm[b]) ||
                 t->r[a].state <= t->r[b].state)
@@ -131,10 +152,16 @@ static void judge_state(struct lab *l, const struct table *t)
             pairs++;
             more_right += mean(t, a) > mean(t, b);
         }
+    }
+    share = (double)more_right / pairs;
+    error = sqrt((2.0 * n + 5) / (18.0 * n * (n - 1)));
     snprintf(measured, sizeof measured, "in %d of %d pairs of fixed-state arms (%.0f%%)",
-             more_right, pairs, 100.0 * more_right / pairs);
-    lab_verdict(l, more_right > 0.6 * pairs, "the larger state recalls more", measured,
-                "50% if size did not matter; 60% asked for");
+             more_right, pairs, 100 * share);
+    snprintf(yardstick, sizeof yardstick,
+             "50%% if size did not matter; more by 3 standard errors: %.0f%%",
+             50 + 300 * error);
+    lab_verdict(l, share > 0.5 + 3 * error, "the larger state recalls more", measured,
+                yardstick);
 }
 
 static void judge(struct lab *l, const struct recall_size *s, const struct table *t)
@@ -145,17 +172,16 @@ static void judge(struct lab *l, const struct recall_size *s, const struct table
     static const char *const eta[] = {"normattn(eta=sigmoid)+none", "normattn+none",
                                       "normattn(eta=exp)+none", NULL};
     static const char *const reversed[] = {"qlstm", "qlstm(reversed=1)", NULL};
-    double bag = bag_of_values(s);
 
     judge_state(l, t);
-    judge_order(l, t, "normalised attention lies between linear and softmax attention",
-                between, bag);
-    judge_order(l, t, "linear attention comes nearer to softmax as its keys widen",
-                expand, bag);
-    judge_order(l, t,
+    judge_order(l, s, t, "normalised attention lies between linear and softmax attention",
+                between);
+    judge_order(l, s, t, "linear attention comes nearer to softmax as its keys widen",
+                expand);
+    judge_order(l, s, t,
                 "the exp normaliser recalls more than softplus, that more than sigmoid",
-                eta, bag);
-    judge_order(l, t, "qLSTM recalls more with the reversed sigmoid", reversed, bag);
+                eta);
+    judge_order(l, s, t, "qLSTM recalls more with the reversed sigmoid", reversed);
 }
 
 static int run(struct lab *l, struct why *why)

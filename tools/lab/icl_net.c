@@ -190,13 +190,15 @@ double icl_grad(struct icl_net *a)
 void icl_learn(struct icl_net *a, const struct icl_course *c, long from, long to)
 {
     for (long t = from; t < to; t++) {
+        double lr = c->steady ? c->lr : cooled(c->lr, t, c->steps);
+
         icl_draw(a, c->seed, (uint64_t)t * a->B);
         icl_grad(a);
         if (c->sgd)
             for (size_t i = 0; i < a->n; i++)
-                a->kq[i] -= (real)cooled(c->lr, t, c->steps) * a->dkq[i];
+                a->kq[i] -= (real)lr * a->dkq[i];
         else
-            adam(a->kq, a->dkq, a->moments, (int)a->n, cooled(c->lr, t, c->steps), t + 1);
+            adam(a->kq, a->dkq, a->moments, (int)a->n, lr, t + 1);
     }
 }
 

@@ -54,11 +54,11 @@ double icl_loss(struct icl_net *a);
 double icl_grad(struct icl_net *a);
 
 /* Steps of training on fresh prompts, from `from` to `to` of `steps`. lr is Adam's,
- * or with sgd that of plain descent. */
+ * or with sgd that of plain descent; it cools (tools/lab/learn.h) unless steady. */
 struct icl_course {
     long     steps;
     double   lr;
-    bool     sgd;
+    bool     sgd, steady;
     uint64_t seed;
 };
 

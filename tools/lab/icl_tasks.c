@@ -1,7 +1,7 @@
 /* Task allocation (arXiv:2402.19442): regressions on disjoint coordinates, more heads
- * than tasks. Descent from a small symmetric start gives each task one head, the one
- * whose value weight for it began largest; that head's KQ is about 1/sqrt(d_task) on the
- * task's coordinates, 0 elsewhere. */
+ * than tasks. Descent of constant rate from a small symmetric start is said to give each
+ * task one head, the one whose value weight for it began largest, with KQ about
+ * 1/sqrt(d_task) on the task's coordinates and 0 elsewhere. */
 #include "tools/lab/icl_cells.h"
 #include "tools/lab/icl_net.h"
 #include "tools/lab/learn.h"
@@ -11,10 +11,9 @@
 
 enum { D = 12, TASKS = 3, GROUP = D / TASKS, LENGTH = 60, H = 4, E = D + TASKS };
 
-static const double rate = 0.02;
-enum { BATCH = 128 };
+enum { BATCH = 512, STEPS = 3000, CHUNK = 20 };
 
-static long steps(const struct lab *l) { return lab_form(l) == LAB_FULL ? 3000 : 800; }
+static const double rate = 0.01;
 
 /* None in the brief form, whose verdicts the tests insist on: one head for each task does
  * not show at this size. */
@@ -67,45 +66,6 @@ static int leader(const struct icl_net *a, int j)
     return best;
 }
 
-static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
-{
-    struct icl_task   task = {.d = D, .t = TASKS, .L = LENGTH, .beta = 1, .groups = true};
-    struct icl_course course = {steps(l), rate, true, seed};
-    struct rng        r = rng_open(seed, RNG_LAB, 1ull << 41);
-    struct icl_net    a;
-    int               first[TASKS];
-    char              key[48];
-
-    snprintf(key, sizeof key, "tasks seed=%llu", (unsigned long long)seed);
-    if (lab_recall(l, key, v))
-        return 0;
-    if (!icl_open(&a, &task, H, BATCH, false))
-        return fail(why, FAIL_INPUT, "%s: not enough memory for its prompts", key);
-    begin(&a, &r);
-    for (int j = 0; j < TASKS; j++)
-        first[j] = leader(&a, j);
-    for (long t = 0; t < course.steps; t += 20) {
-        icl_learn(&a, &course, t, t + 20);
-        if (!lab_progress(l, key, (double)t / course.steps)) {
-            icl_close(&a);
-            return LAB_INTERRUPTED;
-        }
-    }
-    for (int i = 0; i < ICL_VALUES; i++)
-        v[i] = NAN;
-    struct estimate e = icl_risk(&a, LENGTH, 4096, seed);
-
-    v[ICL_RISK] = e.mean / D, v[ICL_SE] = e.se / D, v[ICL_OFF] = 0;
-    for (int j = 0; j < TASKS; j++)
-        v[ICL_OFF] += leader(&a, j) != first[j];
-    for (int i = 0; i < H * TASKS; i++) {
-        v[ICL_KQ + i] = score_of(&a, i / TASKS, i % TASKS);
-        v[ICL_OV + i] = value_of(&a, i / TASKS, i % TASKS);
-    }
-    icl_close(&a);
-    return lab_record(l, key, v, why);
-}
-
 /* The share of task j's value weight in its strongest head; *head is that head. */
 static double strongest(const double *v, int j, int *head)
 {
@@ -121,11 +81,89 @@ static double strongest(const double *v, int j, int *head)
     return top / sum;
 }
 
+/* Of the task whose strongest head has the smallest share of it. */
+static double least_share(const double *v)
+{
+    double least = 1;
+    int    head;
+
+    for (int j = 0; j < TASKS; j++)
+        least = fmin(least, strongest(v, j, &head));
+    return least;
+}
+
+static void read_heads(const struct icl_net *a, double *v)
+{
+    for (int i = 0; i < H * TASKS; i++) {
+        v[ICL_KQ + i] = score_of(a, i / TASKS, i % TASKS);
+        v[ICL_OV + i] = value_of(a, i / TASKS, i % TASKS);
+    }
+}
+
+static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
+{
+    struct icl_task   task = {.d = D, .t = TASKS, .L = LENGTH, .beta = 1, .groups = true};
+    struct icl_course course = {
+        .steps = STEPS, .lr = rate, .sgd = true, .steady = true, .seed = seed};
+    struct rng        r = rng_open(seed, RNG_LAB, 1ull << 41);
+    struct icl_net    a;
+    int               first[TASKS];
+    char              key[48];
+
+    snprintf(key, sizeof key, "tasks seed=%llu", (unsigned long long)seed);
+    if (lab_recall(l, key, v))
+        return 0;
+    if (!icl_open(&a, &task, H, BATCH, false))
+        return fail(why, FAIL_INPUT, "%s: not enough memory for its prompts", key);
+    begin(&a, &r);
+    for (int j = 0; j < TASKS; j++)
+        first[j] = leader(&a, j);
+    for (int i = 0; i < ICL_VALUES; i++)
+        v[i] = NAN;
+    v[ICL_BEST] = 0;
+    for (long t = 0; t < STEPS; t += CHUNK) {
+        icl_learn(&a, &course, t, t + CHUNK);
+        read_heads(&a, v);
+        v[ICL_BEST] = fmax(v[ICL_BEST], least_share(v));
+        if (!lab_progress(l, key, (double)t / STEPS)) {
+            icl_close(&a);
+            return LAB_INTERRUPTED;
+        }
+    }
+    struct estimate e = icl_risk(&a, LENGTH, 4096, seed);
+
+    v[ICL_RISK] = e.mean / D, v[ICL_SE] = e.se / D, v[ICL_OFF] = 0;
+    for (int j = 0; j < TASKS; j++)
+        v[ICL_OFF] += leader(&a, j) != first[j];
+    icl_close(&a);
+    return lab_record(l, key, v, why);
+}
+
+static void judge(struct lab *l, const double *mean, double least, double lost)
+{
+    int  tasks = TASKS * lab_seeds(l);
+    char measured[240], yardstick[120];
+
+    snprintf(measured, sizeof measured,
+             "least share of a task's value weight in one head %.3f at the end, %.3f at "
+             "its best; that head's KQ %.3f on the task, %.3f off it; risk %.3f of the "
+             "variance", least, mean[ICL_BEST], mean[ICL_KQ], mean[ICL_KQ + 1],
+             mean[ICL_RISK]);
+    snprintf(yardstick, sizeof yardstick,
+             "share > 0.9 (even: %.2f); KQ 1/sqrt(%d) = %.3f on, 0 off", 1.0 / H, GROUP,
+             1 / sqrt(GROUP));
+    lab_verdict(l, least > 0.9, "each task is taken by one head", measured, yardstick);
+    snprintf(measured, sizeof measured, "%.0f of %d tasks", tasks - lost, tasks);
+    snprintf(yardstick, sizeof yardstick, "all; by chance %.2f of them", 1.0 / H);
+    lab_verdict(l, lost == 0,
+                "the head whose value weight began largest leads its task in the end",
+                measured, yardstick);
+}
+
 int icl_tasks(struct lab *l, struct why *why)
 {
-    double v[ICL_VALUES], least = 1, on[2] = {0, 0}, lost = 0;
+    double v[ICL_VALUES], mean[ICL_VALUES] = {0}, least = 1, lost = 0;
     int    seeds = lab_seeds(l), head = 0;
-    char   measured[200], yardstick[120];
 
     if (!icl_tasks_cells(l))
         return 0;
@@ -134,14 +172,14 @@ int icl_tasks(struct lab *l, struct why *why)
 
         if (code)
             return code;
-        lost += v[ICL_OFF];
-        for (int j = 0; j < TASKS; j++) {
-            double share = strongest(v, j, &head);
+        lost += v[ICL_OFF], least = fmin(least, least_share(v));
+        mean[ICL_RISK] += v[ICL_RISK] / seeds, mean[ICL_BEST] += v[ICL_BEST] / seeds;
+        for (int i = 0; i < TASKS * TASKS; i++) {
+            int on = i / TASKS == i % TASKS;
 
-            least = share < least ? share : least;
-            for (int i = 0; i < TASKS; i++)
-                on[i != j] += fabs(v[ICL_KQ + head * TASKS + i]) / seeds / TASKS /
-                              (i == j ? 1 : TASKS - 1);
+            strongest(v, i / TASKS, &head);
+            mean[ICL_KQ + !on] += fabs(v[ICL_KQ + head * TASKS + i % TASKS]) / seeds /
+                                  (on ? TASKS : TASKS * (TASKS - 1));
         }
     }
     lab_say(l, "\nvalue weight of each head (of the last seed) for each of %d tasks",
@@ -149,20 +187,6 @@ int icl_tasks(struct lab *l, struct why *why)
     for (int h = 0; h < H; h++)
         lab_say(l, "  head %d  %8.3f %8.3f %8.3f", h, v[ICL_OV + h * TASKS],
                 v[ICL_OV + h * TASKS + 1], v[ICL_OV + h * TASKS + 2]);
-    snprintf(measured, sizeof measured,
-             "least share of a task's value weight in one head %.3f; that head's KQ %.3f "
-             "on the task, %.3f off it; risk %.3f of the targets' variance", least, on[0],
-             on[1], v[ICL_RISK]);
-    snprintf(yardstick, sizeof yardstick,
-             "share > 0.9 (even: %.2f); KQ 1/sqrt(%d) = %.3f on, 0 off", 1.0 / H, GROUP,
-             1 / sqrt(GROUP));
-    lab_verdict(l, least > 0.9, "each task is taken by one head", measured, yardstick);
-    snprintf(measured, sizeof measured, "%.0f of %d tasks", TASKS * seeds - lost,
-             TASKS * seeds);
-    snprintf(yardstick, sizeof yardstick, "two thirds at least; by chance %.2f of them",
-             1.0 / H);
-    lab_verdict(l, lost <= TASKS * seeds / 3.0,
-                "the head whose value weight began largest leads its task in the end",
-                measured, yardstick);
+    judge(l, mean, least, lost);
     return 0;
 }

@@ -14,11 +14,11 @@
 #include <string.h>
 
 #define COLUMNS "n,output,output_se,query,query_se,value,value_se,exact,b,distance," \
-                "gap,risk"
+                "gap,risk,risk_se"
 
 enum {
-    N, OUTPUT, OUTPUT_SE, QUERY, QUERY_SE, VALUE, VALUE_SE, EXACT, B, DISTANCE, GAP,
-    RISK, VALUES
+    N, OUTPUT, OUTPUT_SE, QUERY, QUERY_SE, VALUE, VALUE_SE, EXACT, B, DISTANCE,
+    GAP, RISK, RISK_SE, VALUES
 };
 
 static void clear(double *v)
@@ -52,7 +52,7 @@ static void sizes_for(enum form form, struct sizes *s)
         s->tokens = 1 << 21, s->most = 4096;
     if (form == LAB_FULL)
         s->tokens = 32 << 20, s->most = 1 << 18;
-    for (int n = 64; n <= (form == LAB_FULL ? 16384 : 4096); n *= 4)
+    for (int n = 16; n <= (form == LAB_FULL ? 16384 : 4096); n *= 4)
         s->size[s->n++] = n;
 }
 
@@ -82,9 +82,9 @@ static int cell(struct lab *l, const struct sizes *s, double scale, int n, uint6
     return lab_record(l, key, v, why);
 }
 
-/* Means over the seeds, (SCALES, sizes). */
+/* Means over the seeds and their errors, of output, query and value, (SCALES, sizes). */
 struct curves {
-    double x[MAX_SIZES], y[3][SCALES][MAX_SIZES], se[SCALES][MAX_SIZES],
+    double x[MAX_SIZES], y[3][SCALES][MAX_SIZES], se[3][SCALES][MAX_SIZES],
            exact[SCALES][MAX_SIZES];
 };
 
@@ -102,53 +102,70 @@ static int measure(struct lab *l, const struct sizes *s, struct curves *c,
                 if (code)
                     return code;
                 c->x[j] = s->size[j];
-                c->y[0][i][j] += v[OUTPUT] / seeds;
-                c->y[1][i][j] += v[QUERY] / seeds;
-                c->y[2][i][j] += v[VALUE] / seeds;
-                c->se[i][j] += v[OUTPUT_SE] * v[OUTPUT_SE] / seeds / seeds;
                 c->exact[i][j] = v[EXACT];
+                for (int q = 0; q < 3; q++) {
+                    c->y[q][i][j] += v[OUTPUT + 2 * q] / seeds;
+                    c->se[q][i][j] = hypot(c->se[q][i][j], v[OUTPUT_SE + 2 * q] / seeds);
+                }
             }
     return 0;
 }
 
-static void judge_rates(struct lab *l, const struct sizes *s, const struct curves *c)
+/* The slope between the two largest sizes, and its error. */
+static struct estimate last_slope(const struct curves *c, int q, int i, int last)
 {
-    static const char *const what[] = {"outputs", "query gradients", "value gradients"};
-    char   measured[200];
-    double lo = 0, hi = -9, worst = 0, at[4] = {0};
-    int    last = s->n - 1;
+    const double *y = c->y[q][i], *se = c->se[q][i];
+    double        span = log(c->x[last] / c->x[last - 1]),
+                  error = hypot(se[last] / y[last], se[last - 1] / y[last - 1]);
 
-    for (int q = 0; q < 3; q++) {
-        int at_text = snprintf(measured, sizeof measured, "%s:", what[q]);
+    return (struct estimate){log(y[last] / y[last - 1]) / span, error / span};
+}
 
-        for (int i = 0; i < SCALES; i++) {
-            double slope = log_slope(c->x, c->y[q][i], s->n);
+static void judge_slopes(struct lab *l, const struct sizes *s, const struct curves *c)
+{
+    static const char *const what[] = {"output", "U-gradient", "V-gradient"};
+    struct estimate          at = {0, 1};
+    double                   worst = -1;
+    char                     measured[200];
+    int                      last = s->n - 1, from = 0;
 
-            lo = slope < lo ? slope : lo, hi = slope > hi ? slope : hi;
-            at_text += snprintf(measured + at_text, sizeof measured - at_text,
-                                " %.3f (U=%g)", slope, scales[i]);
-        }
-        lab_say(l, "slope of log error against log n, %s", measured);
+    lab_say(l, "slope of log error against log n over all n, and between the last two");
+    for (int k = 0; k < 3 * SCALES; k++) {
+        int             q = k / SCALES, i = k % SCALES;
+        struct estimate e = last_slope(c, q, i, last);
+        double          off = fabs(e.mean + 1) / (3 * e.se + 0.02);
+
+        lab_say(l, "%-10s  U=%-5g %8.3f %8.3f +- %.3f", what[q], scales[i],
+                log_slope(c->x, c->y[q][i], s->n), e.mean, e.se);
+        if (off > worst)
+            worst = off, at = e, from = k;
     }
-    snprintf(measured, sizeof measured, "nine slopes from %.3f to %.3f, n = %d to %d", lo,
-             hi, s->size[0], s->size[last]);
-    lab_verdict(l, lo > -1.15 && hi < -0.85,
-                "outputs and gradients approach the linear map as 1/n", measured,
-                "-1 within 0.15");
-    for (int i = 0; i < SCALES; i++) {
-        double se = sqrt(c->se[i][last]),
-               off = fabs(c->y[0][i][last] - c->exact[i][last]);
+    snprintf(measured, sizeof measured,
+             "furthest of 9: %s, U = %g, n = %d to %d: %.3f +- %.3f",
+             what[from / SCALES], scales[from % SCALES], s->size[last - 1],
+             s->size[last], at.mean, at.se);
+    lab_verdict(l, worst <= 1, "outputs and gradients approach the linear map as 1/n",
+                measured, "slope -1, within 3 standard errors + 2 %");
+}
 
-        if (off / (3 * se + 0.02 * c->exact[i][last]) >= worst) {
-            worst = off / (3 * se + 0.02 * c->exact[i][last]);
-            at[0] = scales[i], at[1] = c->y[0][i][last] * c->x[last],
-                at[2] = se * c->x[last];
-            at[3] = c->exact[i][last] * c->x[last];
-        }
+static void judge_constant(struct lab *l, const struct sizes *s, const struct curves *c)
+{
+    int    last = s->n - 1, at = 0;
+    double worst = -1, n = s->size[last];
+    char   measured[200];
+
+    for (int i = 0; i < SCALES; i++) {
+        double exact = c->exact[i][last],
+               off = fabs(c->y[0][i][last] - exact) /
+                     (3 * c->se[0][i][last] + 0.02 * exact);
+
+        if (off > worst)
+            worst = off, at = i;
     }
     snprintf(measured, sizeof measured,
              "furthest of %d: U = %g, n = %g: n x error %.3f +- %.3f, exact %.4f", SCALES,
-             at[0], c->x[last], at[1], at[2], at[3]);
+             scales[at], n, n * c->y[0][at][last], n * c->se[0][at][last],
+             n * c->exact[at][last]);
     lab_verdict(l, worst <= 1,
                 "n x squared error tends to the constant of the central limit theorem",
                 measured, "e^(a.Ga) (tr G + |Ga|^2), within 3 standard errors + 2 %");
@@ -276,6 +293,19 @@ static double distance(const struct icl_net *a, const double *M)
     return sqrt(sum / norm);
 }
 
+/* tr(S - bA S^2): the risk of the best linear attention over n tokens,
+ * bA = ((1 + 1/n) S + tr(S) I / n)^-1. */
+static double linear_risk(int n)
+{
+    double trace = 0, risk = 0;
+
+    for (int i = 0; i < D; i++)
+        trace += S[i];
+    for (int i = 0; i < D; i++)
+        risk += S[i] - S[i] * S[i] / (S[i] + (S[i] + trace) / n);
+    return risk;
+}
+
 /* Only A, the block of x, and b, which reads y, are free; A = start I and b balanced. */
 static void restrict_to(struct icl_net *a)
 {
@@ -293,10 +323,13 @@ static long train_steps(const struct lab *l)
     return lab_form(l) == LAB_BRIEF ? 300 : lab_form(l) == LAB_QUICK ? 500 : 2000;
 }
 
+static long risk_prompts(int n) { return n < 256 ? (1 << 18) / n : 1024; }
+
 static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t seed,
                  double *v)
 {
-    struct icl_course course = {train_steps(l), rate, true, seed};
+    struct icl_course course = {
+        .steps = train_steps(l), .lr = rate, .sgd = true, .seed = seed};
     struct endless    e = {.b = start * sqrt(D)};
     double            M[D];
 
@@ -314,8 +347,12 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
     }
     for (int i = 0; i < D; i++)
         M[i] = 1 / S[i];
+    struct estimate risk = icl_risk(a, a->task.L, risk_prompts(a->task.L), seed);
+
     v[B] = a->ov[D], v[DISTANCE] = distance(a, M);
-    v[RISK] = icl_risk(a, a->task.L, 1024, seed).mean;
+    v[RISK] = risk.mean, v[RISK_SE] = risk.se;
+    if (a->linear)
+        v[EXACT] = linear_risk(a->task.L);
     return 0;
 }
 
@@ -353,50 +390,131 @@ static int train_sizes(const struct lab *l, int *n)
     return sizes;
 }
 
-static int run_training(struct lab *l, struct why *why)
-{
-    double y[2][TRAIN_SIZES] = {{0}}, gap[2][TRAIN_SIZES] = {{0}}, x[TRAIN_SIZES],
-           v[VALUES];
-    int    n[TRAIN_SIZES], sizes = train_sizes(l, n), seeds = lab_seeds(l),
-           last = sizes - 1;
-    double slope[2], b = 0, exact = 0;
-    char   measured[200], yardstick[120];
+/* Means over the seeds: [0] softmax, [1] linear; by size. */
+struct trained {
+    double x[TRAIN_SIZES], distance[2][TRAIN_SIZES], gap[2][TRAIN_SIZES],
+           risk[2][TRAIN_SIZES], se[2][TRAIN_SIZES], b[2][TRAIN_SIZES];
+};
 
-    for (int i = 0; i < D; i++)
-        exact += 1 / (S[i] * S[i]);
-    exact = pow(exact, 0.25);
+static int train_all(struct lab *l, const int *n, int sizes, struct trained *t,
+                     struct why *why)
+{
+    int    seeds = lab_seeds(l);
+    double v[VALUES];
+
     for (int k = 0; k < 2 * sizes * seeds; k++) {
         int i = k / seeds % sizes, linear = k / seeds / sizes;
         int code = train_cell(l, n[i], linear, lab_seed(l, k % seeds), v, why);
 
         if (code)
             return code;
-        x[i] = n[i], y[linear][i] += v[DISTANCE] / seeds,
-            gap[linear][i] += v[GAP] / seeds;
-        b = !linear && i == last ? v[B] : b;
+        t->x[i] = n[i];
+        t->distance[linear][i] += v[DISTANCE] / seeds;
+        t->gap[linear][i] += v[GAP] / seeds;
+        t->risk[linear][i] += v[RISK] / seeds;
+        t->se[linear][i] = hypot(t->se[linear][i], v[RISK_SE] / seeds);
+        t->b[linear][i] += v[B] / seeds;
     }
-    lab_say(l, "\ntrained on n tokens   |bA - S^-1| / |S^-1|, softmax, "
-               "linear   path gap, softmax, linear");
-    for (int i = 0; i < sizes; i++)
-        lab_say(l, "%19d   %29.4f %7.4f   %16.4f %7.4f", n[i], y[0][i], y[1][i],
-                gap[0][i], gap[1][i]);
-    slope[0] = log_slope(x, y[0], sizes), slope[1] = log_slope(x, y[1], sizes);
-    snprintf(measured, sizeof measured,
-             "softmax: distance %.3f at n = %d to %.3f at n = %d; b = %.4f; "
-             "linear %.3f to %.3f", y[0][0], n[0], y[0][last], n[last], b, y[1][0],
-             y[1][last]);
-    snprintf(yardstick, sizeof yardstick,
-             "bA = S^-1, b = tr(S^-2)^(1/4) = %.4f without end; falls with n", exact);
-    lab_verdict(l, slope[0] < -0.3 && slope[1] < -0.3 && y[0][last] < y[0][0] / 2 &&
-                gap[0][last] < gap[0][0],
+    return 0;
+}
+
+static bool falls(const double *y, int n)
+{
+    for (int i = 1; i < n; i++)
+        if (!(y[i] < y[i - 1]))
+            return false;
+    return true;
+}
+
+static void say_training(struct lab *l, const struct trained *t, int sizes)
+{
+    lab_say(l, "\n%-9s %6s %18s %10s %8s %8s", "trained", "n", "|bA - S^-1|/|S^-1|",
+            "path gap", "risk", "b");
+    for (int k = 0; k < 2 * sizes; k++) {
+        int linear = k / sizes, i = k % sizes;
+
+        lab_say(l, "%-9s %6g %18.4f %10.4f %8.4f %8.4f", linear ? "linear" : "softmax",
+                t->x[i], t->distance[linear][i], t->gap[linear][i], t->risk[linear][i],
+                t->b[linear][i]);
+    }
+}
+
+static void judge_endless(struct lab *l, const struct trained *t, int sizes)
+{
+    int  last = sizes - 1;
+    char measured[200];
+
+    snprintf(measured, sizeof measured, "n = %g to %g: distance %.3f to %.3f, path gap "
+             "%.3f to %.3f, risk %.3f to %.3f", t->x[0], t->x[last], t->distance[0][0],
+             t->distance[0][last], t->gap[0][0], t->gap[0][last], t->risk[0][0],
+             t->risk[0][last]);
+    lab_verdict(l, falls(t->distance[0], sizes) && falls(t->gap[0], sizes) &&
+                falls(t->risk[0], sizes),
                 "trained on n tokens, softmax goes where an endless prompt leads",
+                measured, "all three fall with every fourfold n; bA = S^-1, risk 0 "
+                "without end");
+}
+
+static void judge_linear(struct lab *l, const struct trained *t, int sizes)
+{
+    double worst = -1;
+    int    at = 0;
+    char   measured[200];
+
+    for (int i = 0; i < sizes; i++) {
+        double exact = linear_risk((int)t->x[i]),
+               off = fabs(t->risk[1][i] - exact) / (3 * t->se[1][i] + 0.02 * exact);
+
+        if (off > worst)
+            worst = off, at = i;
+    }
+    snprintf(measured, sizeof measured,
+             "furthest of %d: n = %g: risk %.4f +- %.4f, exact %.4f", sizes, t->x[at],
+             t->risk[1][at], t->se[1][at], linear_risk((int)t->x[at]));
+    lab_verdict(l, worst <= 1,
+                "trained on n tokens, linear attention has the risk of its optimum",
+                measured, "bA = ((1 + 1/n) S + tr(S) I / n)^-1, within 3 standard "
+                "errors + 2 %");
+}
+
+static void judge_value(struct lab *l, const struct trained *t, int last)
+{
+    double limit = 0;
+    char   measured[120], yardstick[120];
+
+    for (int i = 0; i < D; i++)
+        limit += 1 / (S[i] * S[i]);
+    limit = pow(limit, 0.25);
+    snprintf(measured, sizeof measured, "n = %g: softmax %.4f, linear %.4f", t->x[last],
+             t->b[0][last], t->b[1][last]);
+    snprintf(yardstick, sizeof yardstick, "b = tr(S^-2)^(1/4) = %.4f, within 2 %%",
+             limit);
+    lab_verdict(l, fabs(t->b[0][last] / limit - 1) <= 0.02 &&
+                fabs(t->b[1][last] / limit - 1) <= 0.02,
+                "the value weight b, too, ends at its limit for an endless prompt",
                 measured, yardstick);
+}
+
+static int run_training(struct lab *l, struct why *why)
+{
+    struct trained t = {{0}};
+    int            n[TRAIN_SIZES], sizes = train_sizes(l, n),
+                   code = train_all(l, n, sizes, &t, why);
+
+    if (code)
+        return code;
+    say_training(l, &t, sizes);
+    judge_endless(l, &t, sizes);
+    judge_linear(l, &t, sizes);
+    if (sizes == TRAIN_SIZES)
+        judge_value(l, &t, sizes - 1);
     return lab_chart(l, "prompts-train", &(struct chart){
         .title = "In-context regression: distance of bA from S^-1 after training",
         .xlabel = "tokens n", .ylabel = "relative distance", .logx = 1, .logy = 1,
         .nseries = 2, .series = (struct chart_series[]){
-            {.name = "softmax", .x = x, .y = y[0], .n = sizes, .colour = 0},
-            {.name = "linear", .x = x, .y = y[1], .n = sizes, .colour = 1}}}, why);
+            {.name = "softmax", .x = t.x, .y = t.distance[0], .n = sizes, .colour = 0},
+            {.name = "linear", .x = t.x, .y = t.distance[1], .n = sizes, .colour = 1}}},
+        why);
 }
 
 static int run(struct lab *l, struct why *why)
@@ -409,7 +527,8 @@ static int run(struct lab *l, struct why *why)
     lab_plan(l, (SCALES * s.n + 2 * train_sizes(l, n)) * lab_seeds(l) + 7);
     if ((code = measure(l, &s, &c, why)))
         return code;
-    judge_rates(l, &s, &c);
+    judge_slopes(l, &s, &c);
+    judge_constant(l, &s, &c);
     code = chart_rates(l, &s, &c, why);
     if (!code)
         code = run_controls(l, why);

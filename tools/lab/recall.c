@@ -170,6 +170,14 @@ int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
     return code;
 }
 
+double recall_error(const struct recall_size *s, const struct recall_result *r, int i,
+                    int seeds)
+{
+    double queries = (double)s->tests * s->recall.pairs[i] * seeds;
+
+    return sqrt(r->right[i] * (1 - r->right[i]) / queries);
+}
+
 int recall_chart(struct lab *l, const char *name, const struct recall_size *s,
                  const char (*arm)[RECALL_ARM], const struct recall_result *r, int n,
                  struct why *why)

@@ -56,6 +56,10 @@ int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
 int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
                int n_rates, const char *arm, struct recall_result *out, struct why *why);
 
+/* Standard error of right[i] as a share of the queries of `seeds` tests. */
+double recall_error(const struct recall_size *s, const struct recall_result *r, int i,
+                    int seeds);
+
 /* NAME.svg: accuracy at the largest number of pairs against the decode state, a point for
  * each of n <= RECALL_ARMS arms. */
 int recall_chart(struct lab *l, const char *name, const struct recall_size *s,

@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 512, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048 };
+enum { BATCH = 1024, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048 };
+
+static const double rate = 0.02, start = 0.1;
 
 /* ---- what is run ------------------------------------------------------------------- */
 
@@ -33,15 +35,15 @@ static void plan_for(enum form form, struct plan *p)
 {
     static const double nus[] = {1, 2, 5, 10};
 
-    *p = (struct plan){.D = 32, .steps = 4000, .draws = 1 << 17};
+    *p = (struct plan){.D = 64, .steps = 6000, .draws = 1 << 17};
     if (form == LAB_BRIEF) {
-        p->D = 16, p->steps = 1500, p->draws = 1 << 15;
+        p->D = 16, p->steps = 3000, p->draws = 1 << 15;
         add(p, SLR_SPIKED, 2, 2, 2), add(p, SLR_SPIKED, 5, 1, 3),
             add(p, SLR_MAX, 3, 2, 2);
         return;
     }
     if (form == LAB_FULL)
-        p->D = 64, p->steps = 12000, p->draws = 1 << 19;
+        p->steps = 12000, p->draws = 1 << 19;
     for (int L = 2; L <= 8; L += L == 2 ? 1 : 5)
         for (int i = 0; i < 4 && (form == LAB_FULL || L == 3); i++)
             add(p, SLR_SPIKED, nus[i], L, L);
@@ -105,7 +107,7 @@ static bool learner_open(struct learner *a, const struct slr *s, enum slr_arm ar
     slr_teacher(a->k, a->v, D, &r);
     normals(&r, a->w, 2 * D);
     for (int i = 0; i < 2 * D; i++)
-        a->w[i] *= (real)0.2;
+        a->w[i] *= (real)start;
     a->w[2 * D] = arm == SLR_RELU;              // so that it begins linear, not dead
     return true;
 }
@@ -120,7 +122,7 @@ static void learn(struct learner *a, int from, int to, int steps, uint64_t seed)
         slr_draw(a->s, &a->batch, a->k, a->v, &r);
         memset(a->g, 0, n * sizeof *a->g);
         slr_loss(a->arm, &a->batch, a->w, a->g);
-        adam(a->w, a->g, a->moments, n, cooled(0.05, t, steps), t + 1);
+        adam(a->w, a->g, a->moments, n, cooled(rate, t, steps), t + 1);
     }
 }
 

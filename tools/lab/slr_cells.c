@@ -111,8 +111,8 @@ static void judge_reaching(struct lab *l, const struct slr_result *r, int n)
     }
     judge(l, &softmax, 1, "trained softmax attention has the Bayes risk",
           "1 - E[p_e], within 3 standard errors + 2 %");
-    judge(l, &norm, 0.05, "softmax's key norm goes to sqrt(nu) (spiked), nu (max)",
-          "within 5 %");
+    judge(l, &norm, 0.02, "softmax's key norm goes to sqrt(nu) (spiked), nu (max)",
+          "within 2 %");
     judge(l, &linear, 1,
           "trained linear attention has the risk of the best linear attention",
           "spiked L(L-1)/(L^2+nu(L-1)), max 1-(1+M^2)/L, within 3 standard errors + 2 %");
@@ -149,17 +149,19 @@ static void judge_bounds(struct lab *l, const struct slr_result *r, int n)
     judge(l, &any, 3, "nothing beats Bayes", "3 standard errors");
 }
 
-/* The mean risk of an arm over the seeds of a setting; NaN: not run. */
-static double mean_risk(const struct slr_result *r, int n, const struct slr *s,
-                        enum slr_arm arm)
+/* The risk of an arm in the mean over the seeds of a setting; NaN: not run. */
+static struct estimate mean_risk(const struct slr_result *r, int n, const struct slr *s,
+                                 enum slr_arm arm)
 {
-    double sum = 0;
-    int    seen = 0;
+    struct estimate e = {0, 0};
+    int             seen = 0;
 
     for (int i = 0; i < n; i++)
         if (r[i].s == s && r[i].arm == arm)
-            sum += r[i].value[SLR_RISK], seen++;
-    return seen ? sum / seen : NAN;
+            e = (struct estimate){e.mean + r[i].value[SLR_RISK],
+                                  hypot(e.se, r[i].value[SLR_SE])}, seen++;
+    return seen ? (struct estimate){e.mean / seen, e.se / seen}
+                : (struct estimate){NAN, NAN};
 }
 
 /* Lengths 1..3 mixed against the mean of the three bounds at known length. */
@@ -167,7 +169,9 @@ static void judge_lengths(struct lab *l, const struct slr_result *r, int n)
 {
     for (int i = 0; i < n; i += SLR_ARMS) {
         const struct slr *s = r[i].s;
-        double            apart = 0, linear = mean_risk(r, n, s, SLR_LINEAR);
+        struct estimate   linear = mean_risk(r, n, s, SLR_LINEAR),
+                          softmax = mean_risk(r, n, s, SLR_SOFTMAX);
+        double            apart = 0, bayes = r[i].value[SLR_BAYES];
         char              measured[160], yardstick[160];
 
         if (s->lo == s->hi || s->kind != SLR_SPIKED)
@@ -176,43 +180,49 @@ static void judge_lengths(struct lab *l, const struct slr_result *r, int n)
             apart += slr_linear(&(struct slr){s->kind, s->nu, L, L}) /
                      (s->hi - s->lo + 1);
         snprintf(measured, sizeof measured,
-                 "linear %.4f, softmax %.4f at L = %d to %d, nu = %g", linear,
-                 mean_risk(r, n, s, SLR_SOFTMAX), s->lo, s->hi, s->nu);
+                 "linear %.4f +- %.4f, softmax %.4f +- %.4f at L = %d to %d, nu = %g",
+                 linear.mean, linear.se, softmax.mean, softmax.se, s->lo, s->hi, s->nu);
         snprintf(yardstick, sizeof yardstick,
-                 "one linear layer for each L %.4f; Bayes %.4f", apart,
-                 r[i].value[SLR_BAYES]);
-        lab_verdict(l, linear > apart * 1.02,
+                 "above one linear layer for each L, %.4f; Bayes %.4f; within 3 standard "
+                 "errors + 2 %%", apart, bayes);
+        lab_verdict(l, linear.mean - apart > 3 * linear.se + 0.02 * apart &&
+                    fabs(softmax.mean - bayes) <= 3 * softmax.se + 0.02 * bayes,
                     "varying length costs linear attention, not softmax", measured,
                     yardstick);
         return;
     }
 }
 
-/* From nu = 1 to nu = 10 at L = 3: 1/nu against an exponential. */
+/* The setting of L = 3 and this nu; NULL: not run. */
+static const struct slr *spiked_at(const struct slr_result *r, int n, double nu)
+{
+    for (int i = 0; i < n; i++)
+        if (r[i].s->kind == SLR_SPIKED && r[i].s->lo == 3 && r[i].s->nu == nu)
+            return r[i].s;
+    return NULL;
+}
+
+/* From nu = 1 to nu = 10 at L = 3: 1/nu would fall 10 times. */
 static void judge_decay(struct lab *l, const struct slr_result *r, int n)
 {
-    double weak[2] = {NAN, NAN}, strong[2] = {NAN, NAN};
-    char   measured[200];
+    const struct slr *weak = spiked_at(r, n, 1), *strong = spiked_at(r, n, 10);
+    double            linear, softmax;
+    char              measured[120], yardstick[120];
 
-    for (int i = 0; i < n; i++) {
-        const struct slr *s = r[i].s;
-        int               arm = r[i].arm == SLR_LINEAR;
-
-        if (s->kind != SLR_SPIKED || s->lo != 3 || (r[i].arm != SLR_SOFTMAX && !arm))
-            continue;
-        if (s->nu == 1)
-            weak[arm] = mean_risk(r, n, s, r[i].arm);
-        if (s->nu == 10)
-            strong[arm] = mean_risk(r, n, s, r[i].arm);
-    }
-    if (isnan(weak[0] + weak[1] + strong[0] + strong[1]))
+    if (!weak || !strong)
         return;
+    linear = mean_risk(r, n, weak, SLR_LINEAR).mean /
+             mean_risk(r, n, strong, SLR_LINEAR).mean;
+    softmax = mean_risk(r, n, weak, SLR_SOFTMAX).mean /
+              mean_risk(r, n, strong, SLR_SOFTMAX).mean;
     snprintf(measured, sizeof measured, "nu 1 to 10 at L = 3: linear falls %.2f times, "
-             "softmax %.2f times", weak[1] / strong[1], weak[0] / strong[0]);
-    lab_verdict(l, weak[0] / strong[0] > 10 && weak[1] / strong[1] < 10,
+             "softmax %.2f times", linear, softmax);
+    snprintf(yardstick, sizeof yardstick,
+             "1/nu: 10 times; exact: linear %.2f, Bayes %.2f times",
+             slr_linear(weak) / slr_linear(strong), slr_bayes(weak) / slr_bayes(strong));
+    lab_verdict(l, softmax > 10 && linear < 10,
                 "with the signal nu linear's risk falls no faster than 1/nu, softmax's "
-                "exponentially",
-                measured, "linear 2.64 times, Bayes 13.6 times (exact)");
+                "faster", measured, yardstick);
 }
 
 void slr_verdicts(struct lab *l, const struct slr_result *r, int n)

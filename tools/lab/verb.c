@@ -6,7 +6,9 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const char help[] =
     "weft lab mqar --quick\n"
@@ -19,7 +21,8 @@ static const char help[] =
     "same\n"
     "command continues after Ctrl-C (exit code 130) and computes nothing twice; charts "
     "are\n"
-    "written beside it. Remove DIR to measure anew.\n";
+    "written beside it, and after all the table of verdicts, DIR/summary.md. Remove DIR\n"
+    "to measure anew.\n";
 
 static void list(void)
 {
@@ -69,14 +72,66 @@ static void run(const struct cli *c, const struct experiment *e, struct lab_ask 
     fflush(stdout);
 }
 
-static void summary(const struct verdicts *v)
+/* One cell of a Markdown table. */
+static void write_cell(FILE *f, const char *text)
 {
-    puts("\n| experiment | claim | measured | yardstick | verdict "
-         "|\n|---|---|---|---|---|");
-    for (int i = 0; i < v->n; i++)
-        printf("| %s | %s | %s | %s | %s |\n", v->row[i].name, v->row[i].claim,
-               v->row[i].measured, v->row[i].yardstick,
-               v->row[i].holds ? "holds" : "does not show here");
+    for (fputs("| ", f); *text; text++) {
+        if (*text == '|')
+            putc('\\', f);
+        putc(*text, f);
+    }
+    putc(' ', f);
+}
+
+static void write_table(FILE *f, const struct verdicts *v)
+{
+    fputs("| experiment | claim | measured | yardstick | verdict |\n"
+          "|---|---|---|---|---|\n", f);
+    for (int i = 0; i < v->n; i++) {
+        const struct verdict *row = &v->row[i];
+
+        write_cell(f, row->name);
+        write_cell(f, row->claim);
+        write_cell(f, row->measured);
+        write_cell(f, row->yardstick);
+        write_cell(f, row->holds ? "holds" : "does not show here");
+        fputs("|\n", f);
+    }
+}
+
+/* The command and the day of a run of all. */
+static void write_title(FILE *f, const struct lab_ask *ask)
+{
+    static const char *const flag[] = {" --brief", " --quick", ""};
+    time_t                   now = time(NULL);
+    char                     day[16];
+
+    strftime(day, sizeof day, "%Y-%m-%d", gmtime(&now));
+    fprintf(f, "`weft lab all%s", flag[ask->form]);
+    if (ask->seeds)
+        fprintf(f, " --seeds %d", ask->seeds);
+    fprintf(f, "`, %s\n\n", day);
+}
+
+/* DIR/summary.md, and the same on stdout. */
+static void summary(const struct cli *c, const struct lab_ask *ask, const char *out,
+                    const struct verdicts *v)
+{
+    char       path[PATH_MAX], *text = NULL;
+    size_t     len = 0;
+    struct why why;
+    FILE      *f = open_memstream(&text, &len);
+
+    path_join(path, sizeof path, out, "summary.md");
+    if (!f)
+        cli_die(c, FAIL_WRITE, "%s: out of memory for the table", path);
+    write_title(f, ask);
+    write_table(f, v);
+    if (fclose(f) || file_write(path, text, len, &why))
+        cli_die(c, FAIL_WRITE, "%s: cannot write", path);
+    if (!ask->json)
+        printf("%s\nwritten to %s\n", text, path);
+    free(text);
 }
 
 static void run_all(const struct cli *c, const struct lab_ask *ask, const char *out)
@@ -90,8 +145,7 @@ static void run_all(const struct cli *c, const struct lab_ask *ask, const char *
         if (!ask->json)
             putchar('\n');
     }
-    if (!ask->json)
-        summary(&v);
+    summary(c, ask, out, &v);
     verdicts_free(&v);
 }
 

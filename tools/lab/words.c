@@ -67,28 +67,32 @@ static int best_of(const struct panel *p, bool turning, int range)
     return best;
 }
 
-/* Parity and Z3 commute: turns can follow them, fading cannot. S3 and A5 do not: turns
- * in a plane cannot either. */
+/* Parity and Z3 commute: turns can follow them, fading cannot. S3 and A5 do not: no arm
+ * here should. The paper trains on 128 and tests on 512: four times. */
 static void judge(const struct panel *p, const struct words *w, struct lab *l)
 {
     const bool   commutes = w->group.commutes;
     const double chance = 1.0 / w->group.order;
-    int          turning = best_of(p, true, TRACK_TWICE);
-    int          fading = best_of(p, false, TRACK_TWICE);
-    char         claim[160], measured[512], yardstick[64], a[32], b[32];
+    int          turning = best_of(p, true, TRACK_FOURFOLD);
+    int          fading = best_of(p, false, TRACK_FOURFOLD);
+    char         claim[160], measured[512], yardstick[96], a[32], b[32];
     bool         follows, fails;
 
     if (turning < 0 || fading < 0)
         return;
-    follows = panel_mean(p, turning, TRACK_TWICE) >= 0.9;
-    fails = panel_mean(p, fading, TRACK_TWICE) < chance + 0.1;
-    snprintf(claim, sizeof claim,
-             "%s beyond the training length: one layer that turns or reflects %s, "
-             "layers that only fade cannot", w->group.name, commutes ? "can" : "cannot");
+    follows = panel_mean(p, turning, TRACK_FOURFOLD) >= 0.9;
+    fails = panel_mean(p, fading, TRACK_FOURFOLD) < chance + 0.1;
+    snprintf(claim, sizeof claim, commutes
+             ? "%s up to four times the training length: one layer that turns or "
+               "reflects can, layers that only fade cannot"
+             : "control: %s, which does not commute, is beyond one layer of any arm",
+             w->group.name);
     snprintf(measured, sizeof measured, "%s %s; %s %s, from %d to %d tokens",
-             p->arm[turning], panel_text(p, turning, TRACK_TWICE, a), p->arm[fading],
-             panel_text(p, fading, TRACK_TWICE, b), w->task.length, 2 * w->task.length);
-    snprintf(yardstick, sizeof yardstick, "0.9 counts as can; guessing %.3f", chance);
+             p->arm[turning], panel_text(p, turning, TRACK_FOURFOLD, a), p->arm[fading],
+             panel_text(p, fading, TRACK_FOURFOLD, b), 2 * w->task.length,
+             4 * w->task.length);
+    snprintf(yardstick, sizeof yardstick,
+             "0.9 counts as can, guessing (%.3f) + 0.1 as cannot", chance);
     lab_verdict(l, fails && follows == commutes, claim, measured, yardstick);
 }
 
