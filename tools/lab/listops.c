@@ -128,7 +128,9 @@ static void judge_models(const struct panel *p, const struct tree_baselines *b,
     snprintf(measured, sizeof measured, "%s %s is the best of %d arms", p->arm[best],
              panel_text(p, best, 0, text), p->arms);
     snprintf(yardstick, sizeof yardstick,
-             "%.3f from the root's operator, %.3f with its digits", b->root, b->digits);
+             "%.3f from the root's operator, %.3f with its digits; 0.02 counts as "
+             "further",
+             b->root, b->digits);
     lab_verdict(l, mean > b->digits + 0.02,
                 "a model of this size looks further into the tree than the root and "
                 "its digits", measured, yardstick);

@@ -105,42 +105,52 @@ static void tell(const struct panel *p, int range, char *buf, size_t cap)
              panel_text(p, ROPE, range, b), panel_text(p, SROPE, range, c));
 }
 
-/* Nine answers of ten right up to twice the training length: the usual criterion of word
- * problems (arXiv:2404.08819). */
-static bool solves(const struct panel *p, int arm)
+/* Between two and four times the training length, as the paper tests: nine answers of ten
+ * right follow a group, hardly more than guessing does not. */
+static bool follows(const struct panel *p, int arm)
 {
-    return panel_mean(p, arm, TRACK_TWICE) > 0.9;
+    return panel_mean(p, arm, TRACK_FOURFOLD) >= 0.9;
+}
+
+static bool fails(const struct panel *p, int arm, double chance)
+{
+    return panel_mean(p, arm, TRACK_FOURFOLD) < chance + 0.1;
 }
 
 static void judge_words(const struct panel *p, const struct setting *s, struct lab *l)
 {
-    const bool   others_fail = !solves(p, NONE) && !solves(p, ROPE);
-    char         claim[160], measured[128], far[128], yardstick[160];
+    const double chance = 1.0 / s->group.order;
+    const bool   others_fail = fails(p, NONE, chance) && fails(p, ROPE, chance);
+    char         claim[160], measured[128], near[128], yardstick[160];
 
     snprintf(claim, sizeof claim, s->group.commutes
-             ? "one gla layer follows %s beyond the training length with srope, "
+             ? "one gla layer follows %s far beyond the training length with srope, "
                "not with none or rope"
              : "turns in a plane commute: one gla layer cannot follow %s even with srope",
              s->group.name);
-    tell(p, TRACK_TWICE, measured, sizeof measured);
+    tell(p, TRACK_FOURFOLD, measured, sizeof measured);
     snprintf(yardstick, sizeof yardstick,
-             "up to twice the training length; above 0.9 follows; guessing %.3f",
-             1.0 / s->group.order);
-    lab_verdict(l, others_fail && solves(p, SROPE) == s->group.commutes, claim, measured,
-                yardstick);
-    tell(p, TRACK_FOURFOLD, far, sizeof far);
-    lab_say(l, "    farther    %s, between two and four times the training length", far);
+             "from 2 to 4 times the training length; 0.9 follows, guessing (%.3f) + 0.1 "
+             "does not", chance);
+    lab_verdict(l, others_fail && (s->group.commutes ? follows(p, SROPE)
+                                                     : fails(p, SROPE, chance)),
+                claim, measured, yardstick);
+    tell(p, TRACK_TWICE, near, sizeof near);
+    lab_say(l, "    nearer     %s, up to twice the training length", near);
 }
 
 static void judge_copying(const struct panel *p, struct lab *l)
 {
-    char measured[128];
+    double selective = panel_mean(p, SROPE, TRACK_TWICE);
+    char   measured[128];
 
     tell(p, TRACK_TWICE, measured, sizeof measured);
-    lab_verdict(l, solves(p, SROPE) && !solves(p, NONE) && !solves(p, ROPE),
+    lab_verdict(l, selective >= 0.9 &&
+                       selective > panel_mean(p, NONE, TRACK_TWICE) + 0.1 &&
+                       selective > panel_mean(p, ROPE, TRACK_TWICE) + 0.1,
                 "copying strings twice as long as trained on: srope can, "
                 "none and rope cannot", measured,
-                "letters right; above 0.9 can; guessing 0.125");
+                "letters right; 0.9, and 0.1 more than the others, can; guessing 0.125");
 }
 
 static void paper_says(struct lab *l, int panel)

@@ -16,13 +16,11 @@ static const char help[] =
     "weft lab NAME [flags]\n"
     "weft lab all --quick                  every one, then one table\n"
     "\n"
-    "Each experiment measures a claim of a paper beside exact or trivial yardsticks and\n"
-    "says whether it holds here. DIR/NAME.csv keeps every finished cell, so that the "
-    "same\n"
-    "command continues after Ctrl-C (exit code 130) and computes nothing twice; charts "
-    "are\n"
-    "written beside it, and after all the table of verdicts, DIR/summary.md. Remove DIR\n"
-    "to measure anew.\n";
+    "Each experiment measures a claim of a paper beside exact or trivial\n"
+    "yardsticks and says whether it holds here. DIR/NAME.csv keeps every finished\n"
+    "cell, so that the same command continues after Ctrl-C (exit code 130) and\n"
+    "computes nothing twice; charts are written beside it, and by `all` its table\n"
+    "of verdicts, DIR/summary.md. Remove DIR to measure anew.\n";
 
 static void list(void)
 {
@@ -121,14 +119,18 @@ static void summary(const struct cli *c, const struct lab_ask *ask, const char *
     size_t     len = 0;
     struct why why;
     FILE      *f = open_memstream(&text, &len);
+    int        code;
 
     path_join(path, sizeof path, out, "summary.md");
     if (!f)
         cli_die(c, FAIL_WRITE, "%s: out of memory for the table", path);
     write_title(f, ask);
     write_table(f, v);
-    if (fclose(f) || file_write(path, text, len, &why))
-        cli_die(c, FAIL_WRITE, "%s: cannot write", path);
+    if (fclose(f))
+        cli_die(c, FAIL_WRITE, "%s: out of memory for the table", path);
+    code = file_write(path, text, len, &why);
+    if (code)
+        cli_fail(c, code, &why);
     if (!ask->json)
         printf("%s\nwritten to %s\n", text, path);
     free(text);

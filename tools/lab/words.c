@@ -76,12 +76,12 @@ static void judge(const struct panel *p, const struct words *w, struct lab *l)
     int          turning = best_of(p, true, TRACK_FOURFOLD);
     int          fading = best_of(p, false, TRACK_FOURFOLD);
     char         claim[160], measured[512], yardstick[96], a[32], b[32];
-    bool         follows, fails;
+    double       can, cannot;
 
     if (turning < 0 || fading < 0)
         return;
-    follows = panel_mean(p, turning, TRACK_FOURFOLD) >= 0.9;
-    fails = panel_mean(p, fading, TRACK_FOURFOLD) < chance + 0.1;
+    can = panel_mean(p, turning, TRACK_FOURFOLD);
+    cannot = panel_mean(p, fading, TRACK_FOURFOLD);
     snprintf(claim, sizeof claim, commutes
              ? "%s up to four times the training length: one layer that turns or "
                "reflects can, layers that only fade cannot"
@@ -93,7 +93,8 @@ static void judge(const struct panel *p, const struct words *w, struct lab *l)
              4 * w->task.length);
     snprintf(yardstick, sizeof yardstick,
              "0.9 counts as can, guessing (%.3f) + 0.1 as cannot", chance);
-    lab_verdict(l, fails && follows == commutes, claim, measured, yardstick);
+    lab_verdict(l, cannot < chance + 0.1 && (commutes ? can >= 0.9 : can < chance + 0.1),
+                claim, measured, yardstick);
 }
 
 static int one_group(struct panel *p, const struct words *w, struct lab *l,
