@@ -120,7 +120,7 @@ DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_l
           test_products test_oracles test_icl
 BESIDE := OMP_NUM_THREADS=1 OMP_PROC_BIND=false OMP_WAIT_POLICY=passive CK_TIMEOUT_MULTIPLIER=4
 
-test: test-all test-double
+test: test-all $(if $(filter double,$(MODE)),,test-double)
 	@echo "all tests passed"
 
 test-all: deps

@@ -268,14 +268,14 @@ static void converse(struct infer *f)
 
 /* ---- the verb ---- */
 
-/* "first tenth: 312 us a token, 14.1 MiB held" */
+/* "first tenth: 312 us a token, 14.1 MiB held"; of several texts, a token of each. */
 static void report_tenth(const struct infer *f, const char *which, const struct tenth *t)
 {
     char memory[16];
 
     format_bytes(memory, sizeof memory, (double)t->memory);
-    fprintf(stderr, "%s tenth: %.0f us a token, %s held\n", which,
-            t->seconds * 1e6 / (f->o.n / 10), memory);
+    fprintf(stderr, "%s tenth: %.0f us a token%s, %s held\n", which,
+            t->seconds * 1e6 / (f->o.n / 10), f->o.K > 1 ? " of each" : "", memory);
 }
 
 static void report(const struct infer *f)

@@ -47,7 +47,7 @@ struct writer {
     int                     error;          // errno of the write that failed, or 0
     long                    prompt_tokens, tokens;
     double                  prompt_seconds, seconds;
-    struct tenth            first, last;    // zero unless the last run wrote all n
+    struct tenth            first, last;    // last is zero unless all n were written
 };
 
 /* FAIL_INPUT when memory is short; then nothing needs closing. model, tokenizer and

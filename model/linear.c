@@ -151,14 +151,17 @@ void linear_forward(real *y, const real *x, const real *w, long n, int in, int o
     meter_switch(was);
 }
 
-/* Rows of a tile of dw: as many as pay for copying x, but three tiles for each thread. */
+/* Rows of a tile of dw: three tiles for each thread, if they are tall enough to pay for
+ * copying x. */
 static int weights_tile(int in, int out)
 {
+    enum { LEAST = 24 };
     int across = (in + DW_COLS - 1) / DW_COLS, most = (out + DW_ROWS - 1) / DW_ROWS,
-        cells = 3 * omp_get_max_threads(), parts = (cells + across - 1) / across;
+        cells = 3 * omp_get_num_threads(), parts = (cells + across - 1) / across, rows;
 
     parts = parts > most ? parts : most;
-    return (out + parts - 1) / parts;
+    rows = (out + parts - 1) / parts;
+    return rows > LEAST ? rows : LEAST;
 }
 
 /* dw (out, in) += dyᵀ x, tile by tile; inside a parallel region. */

@@ -22,10 +22,10 @@ typedef real loose __attribute__((vector_size(VEC_BYTES), may_alias,
 /* The sum of all elements: halves are added until sixteen bytes are left. */
 static inline real vec_sum(vec x)
 {
-    typedef real quarter __attribute__((vector_size(16)));
+    typedef real sixteen __attribute__((vector_size(16)));
     union {
         vec     whole;
-        quarter part[VEC_BYTES / 16];
+        sixteen part[VEC_BYTES / 16];
     } u = {x};
     real sum = 0;
 

@@ -436,10 +436,13 @@ static Suite *suite(void)
 {
     Suite *s = suite_create("mixers");
     TCase *tc = tcase_create("every mixer");
-    int    n = variant_count();
+    int    n = variant_count(), n_positions = 0;
 
+    while (positions[n_positions])
+        n_positions++;
     tcase_add_loop_test(tc, a_mixer_declares_itself_completely, 0, n_mixers);
-    tcase_add_loop_test(tc, every_choice_is_among_the_variants, 0, n_mixers + 3);
+    tcase_add_loop_test(tc, every_choice_is_among_the_variants, 0,
+                        n_mixers + n_positions);
     tcase_add_loop_test(tc, parameters_have_names_and_shapes_of_their_own, 0, n);
     tcase_add_loop_test(tc, initialisation_fills_everything_and_follows_the_seed, 0, n);
     tcase_add_loop_test(tc, sizes_grow_with_the_call_and_the_state_does_not, 0, n);

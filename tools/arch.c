@@ -153,7 +153,7 @@ static void format_standard(const struct opt *o, char *buf, size_t cap)
         snprintf(buf, cap, "%.*s", (int)strcspn(p, "|"), p);
 }
 
-/* A limit from which on it says nothing to a person. */
+/* A limit this large says nothing to a reader. */
 #define ENDLESS 1e9
 
 static void format_values(const struct opt *o, char *buf, size_t cap)

@@ -32,5 +32,4 @@ int log_step(struct log *l, const struct log_line *line, struct why *why);
 /* Make what was written durable, before the checkpoint that follows it. */
 int log_sync(struct log *l, struct why *why);
 
-
 #endif

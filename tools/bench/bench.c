@@ -246,7 +246,8 @@ int bench_main(int argc, char **argv)
          .number = &s.steps, .min = 1, .max = 64},
         {.name = "threads", .value = "N", .about = "threads (all cores)",
          .number = &threads, .min = 1, .max = 1024},
-        {.name = "slopes", .about = "cost against length", .on = &slopes},
+        {.name = "slopes", .about = "cost against length, every mixer's or --arch's",
+         .on = &slopes},
         {.name = "changes", .about = "compare two files", .on = &changes},
         {.name = "json", .about = "one object per line", .on = &json},
         {0},
@@ -259,6 +260,10 @@ int bench_main(int argc, char **argv)
         omp_set_num_threads(threads);
     if (changes && cli.n_args != 2)
         cli_die(&cli, FAIL_USAGE, "--changes takes two files of --json lines");
+    if (slopes && (cli.n_args || s.layers || s.width || s.heads || s.vocab || s.context ||
+                   s.batch || s.steps))
+        cli_die(&cli, FAIL_USAGE, "--slopes has a shape of its own; only --arch and "
+                                  "--threads go with it");
     if (changes)
         code = bench_changes(cli.args[0], cli.args[1], &why);
     else if (slopes)
