@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ARMS = 32 };
@@ -79,11 +80,10 @@ static double mean(const struct table *t, int a)
 /* An arm that list_arms lists. */
 static int index_of(const struct table *t, const char *arm)
 {
-    int a = 0;
-
-    while (a < t->n - 1 && strcmp(t->arm[a], arm))
-        a++;
-    return a;
+    for (int a = 0; a < t->n; a++)
+        if (!strcmp(t->arm[a], arm))
+            return a;
+    abort();                            // a name of this file's own
 }
 
 /* The standard error of mean(t, a). */
