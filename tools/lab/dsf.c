@@ -27,7 +27,7 @@ static const double rates[] = {5e-3, 2e-3};
 struct table {
     char                 arm[ARMS][RECALL_ARM];
     struct recall_result r[ARMS];
-    int                  n, last;       // last: index of the largest number of pairs
+    int                  n;
 };
 
 /* Recall asks for content, not for place: mixers that rotate by default do not here. */
@@ -67,34 +67,13 @@ static void say_head(struct lab *l, const struct recall_size *s)
 
 /* ---- verdicts ---- */
 
-/* Accuracy over all numbers of pairs. */
-static double mean(const struct table *t, int a)
-{
-    double sum = 0;
-
-    for (int i = 0; i <= t->last; i++)
-        sum += t->r[a].right[i];
-    return sum / (t->last + 1);
-}
-
-/* An arm that list_arms lists. */
-static int index_of(const struct table *t, const char *arm)
+/* What an arm that list_arms lists did. */
+static const struct recall_result *result_of(const struct table *t, const char *arm)
 {
     for (int a = 0; a < t->n; a++)
         if (!strcmp(t->arm[a], arm))
-            return a;
+            return &t->r[a];
     abort();                            // a name of this file's own
-}
-
-/* The standard error of mean(t, a). */
-static double mean_error(const struct lab *l, const struct recall_size *s,
-                         const struct table *t, int a)
-{
-    double sum = 0;
-
-    for (int i = 0; i <= t->last; i++)
-        sum = hypot(sum, recall_error(s, &t->r[a], i, lab_seeds(l)));
-    return sum / (t->last + 1);
 }
 
 /* What naming any of the values shown would get. */
@@ -112,13 +91,14 @@ static double bag_of_values(const struct recall_size *s)
 static void judge_order(struct lab *l, const struct recall_size *s, const struct table *t,
                         const char *claim, const char *const *arm)
 {
-    char   measured[320] = "", yardstick[160];
+    char   measured[320] = "", yardstick[192];
     bool   holds = true;
+    int    seeds = lab_seeds(l);
     double before = 0, error = 0, most = 0, bag = bag_of_values(s);
 
     for (int n = 0, first = 1; *arm; arm++, first = 0) {
-        int    a = index_of(t, *arm);
-        double now = mean(t, a), more_error = mean_error(l, s, t, a);
+        const struct recall_result *r = result_of(t, *arm);
+        double now = r->mean, more_error = recall_mean_error(s, r, seeds);
 
         holds = holds && (first || now - before > 3 * hypot(error, more_error));
         n += snprintf(measured + n, sizeof measured - (size_t)n, "%s%s %.1f%%",
@@ -128,8 +108,8 @@ static void judge_order(struct lab *l, const struct recall_size *s, const struct
     bool learnt = before > bag + 3 * error;
 
     snprintf(yardstick, sizeof yardstick,
-             "each more by 3 standard errors (of %.1f%% at most); any value shown: "
-             "%.1f%%%s", 100 * most * sqrt(2), 100 * bag,
+             "each more by 3 %s (each %.1f%% at most); any value shown: %.1f%%%s",
+             recall_error_name(seeds), 100 * most * sqrt(2), 100 * bag,
              learnt ? "" : ", so the last has not learnt to recall");
     lab_verdict(l, holds && learnt, claim, measured, yardstick);
 }
@@ -150,7 +130,7 @@ static void judge_state(struct lab *l, const struct table *t)
                 t->r[a].state <= t->r[b].state)
                 continue;
             pairs++;
-            more_right += mean(t, a) > mean(t, b);
+            more_right += t->r[a].mean > t->r[b].mean;
         }
     }
     share = (double)more_right / pairs;
@@ -188,7 +168,7 @@ static int run(struct lab *l, struct why *why)
 {
     const struct recall_size *s = &sizes[lab_form(l)];
     int          n_rates = lab_form(l) == LAB_FULL ? 2 : 1, code;
-    struct table t = {.last = s->recall.n - 1};
+    struct table t;
 
     list_arms(&t);
     lab_plan(l, t.n * n_rates * lab_seeds(l));
