@@ -114,33 +114,54 @@ static void judge_order(struct lab *l, const struct recall_size *s, const struct
     lab_verdict(l, holds && learnt, claim, measured, yardstick);
 }
 
-/* Share of pairs of arms with states of fixed size in which the larger state recalls
- * more; were size no matter, it would lie about a half, with the spread of Kendall's
- * tau: variance (2 n + 5) / (18 n (n - 1)) for n arms. */
-static void judge_state(struct lab *l, const struct table *t)
+/* Pairs of arms whose states are of fixed size, and of different ones. */
+struct pairs {
+    int    n, more_right;           // more_right: where the larger state recalls more
+    double error;                   // standard error of their share, were size no matter
+};
+
+/* The share is (1 + S / n) / 2 with Kendall's S, right less wrong pairs. Of m arms, in
+ * groups of t with states of equal size, S has the variance
+ *     (m (m - 1) (2 m + 5) - sum of t (t - 1) (2 t + 5)) / 18. */
+static struct pairs compare_states(const struct table *t)
 {
-    int    more_right = 0, pairs = 0, n = 0;
-    double share, error;
-    char   measured[128], yardstick[96];
+    struct pairs p = {0};
+    double       arms = 0, ties = 0;
 
     for (int a = 0; a < t->n; a++) {
-        n += !task_grows(t->arm[a]);
+        int same = 0;                           // arms as large, itself included
+
+        if (task_grows(t->arm[a]))
+            continue;
         for (int b = 0; b < t->n; b++) {
-            if (task_grows(t->arm[a]) || task_grows(t->arm[b]) ||
-                t->r[a].state <= t->r[b].state)
+            bool larger = t->r[a].state > t->r[b].state;
+
+            if (task_grows(t->arm[b]))
                 continue;
-            pairs++;
-            more_right += t->r[a].mean > t->r[b].mean;
+            same += t->r[a].state == t->r[b].state;
+            p.n += larger;
+            p.more_right += larger && t->r[a].mean > t->r[b].mean;
         }
+        arms++;
+        ties += (same - 1.0) * (2 * same + 5);
     }
-    share = (double)more_right / pairs;
-    error = sqrt((2.0 * n + 5) / (18.0 * n * (n - 1)));
-    snprintf(measured, sizeof measured, "in %d of %d pairs of fixed-state arms (%.0f%%)",
-             more_right, pairs, 100 * share);
+    p.error = sqrt((arms * (arms - 1) * (2 * arms + 5) - ties) / 18) / (2 * p.n);
+    return p;
+}
+
+static void judge_state(struct lab *l, const struct table *t)
+{
+    struct pairs p = compare_states(t);
+    double       share = (double)p.more_right / p.n;
+    char         measured[128], yardstick[96];
+
+    snprintf(measured, sizeof measured,
+             "in %d of %d pairs of arms with fixed states, unequal in size (%.0f%%)",
+             p.more_right, p.n, 100 * share);
     snprintf(yardstick, sizeof yardstick,
              "50%% if size did not matter; more by 3 standard errors: %.0f%%",
-             50 + 300 * error);
-    lab_verdict(l, share > 0.5 + 3 * error, "the larger state recalls more", measured,
+             50 + 300 * p.error);
+    lab_verdict(l, share > 0.5 + 3 * p.error, "the larger state recalls more", measured,
                 yardstick);
 }
 
