@@ -230,11 +230,13 @@ static int run_controls(struct lab *l, struct why *why)
 
     for (int i = 0; i < CONTROLS; i++)
         for (int j = 0; j < controls[i].p.d; j++) {
-            int    code = control_cell(l, &controls[i], j, v, why);
-            double off = fabs(v[OUTPUT] - v[EXACT]) / v[OUTPUT_SE];
+            int code = control_cell(l, &controls[i], j, v, why);
 
             if (code)
                 return code;
+
+            double off = fabs(v[OUTPUT] - v[EXACT]) / v[OUTPUT_SE];
+
             if (controls[i].p.signs) {
                 snprintf(measured, sizeof measured, "%.5f +- %.5f at U z = 2", v[OUTPUT],
                          v[OUTPUT_SE]);
