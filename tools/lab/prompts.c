@@ -256,7 +256,7 @@ static int run_controls(struct lab *l, struct why *why)
 
 /* ---- training ---------------------------------------------------------------------- */
 
-enum { D = 5, BATCH = 128, TRAIN_SIZES = 4 };
+enum { D = 5, BATCH = 128, TRAIN_SIZES = 4, TESTS = 1 << 14 };
 
 static const double S[D] = {1, 0.8, 0.6, 0.5, 0.4};
 static const double rate = 0.1, start = 0.3;
@@ -325,8 +325,6 @@ static long train_steps(const struct lab *l)
     return lab_form(l) == LAB_BRIEF ? 300 : lab_form(l) == LAB_QUICK ? 500 : 2000;
 }
 
-static long risk_prompts(int n) { return n < 256 ? (1 << 18) / n : 1024; }
-
 static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t seed,
                  double *v)
 {
@@ -349,7 +347,7 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
     }
     for (int i = 0; i < D; i++)
         M[i] = 1 / S[i];
-    struct estimate risk = icl_risk(a, a->task.L, risk_prompts(a->task.L), seed);
+    struct estimate risk = icl_risk(a, a->task.L, TESTS, seed);
 
     v[B] = a->ov[D], v[DISTANCE] = distance(a, M);
     v[RISK] = risk.mean, v[RISK_SE] = risk.se;
