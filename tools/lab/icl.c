@@ -49,6 +49,12 @@ static long steps(const struct lab *l)
 /* The paper's, except where fewer steps must do. */
 static double rate(const struct lab *l) { return lab_form(l) == LAB_FULL ? 1e-3 : 1e-2; }
 
+/* Prompts of a test at length L. */
+static long tests(const struct lab *l)
+{
+    return lab_form(l) == LAB_BRIEF ? 1 << 14 : 1 << 16;
+}
+
 /* ---- what the heads became --------------------------------------------------------- */
 
 /* Share of the squared weights of a head's KQ and OV outside omega (I, 0) and mu on y. */
@@ -80,7 +86,7 @@ static void describe(const struct icl_net *a, double *v)
 
 static void measure(const struct lab *l, struct icl_net *a, uint64_t seed, double *v)
 {
-    long            n = lab_form(l) == LAB_BRIEF ? 1 << 14 : 1 << 16;
+    long            n = tests(l);
     struct estimate e = icl_risk(a, L, n, seed);
 
     v[ICL_RISK] = e.mean, v[ICL_SE] = e.se;
@@ -116,10 +122,13 @@ static int cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v,
 {
     struct icl_task task = {.d = D, .t = 1, .L = L, .noise = noise, .beta = 1 / sqrt(D)};
     struct icl_net  a;
-    char            key[64];
+    char            key[128];
     int             code;
 
-    snprintf(key, sizeof key, "heads %s seed=%llu", arm->name, (unsigned long long)seed);
+    snprintf(key, sizeof key,
+             "heads %s d=%d L=%d noise=%g B=%d steps=%ld lr=%g tests=%ld seed=%llu",
+             arm->name, D, L, noise, BATCH, steps(l), rate(l), tests(l),
+             (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;
     if (!icl_open(&a, &task, arm->heads, BATCH, arm->linear))

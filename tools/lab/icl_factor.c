@@ -31,10 +31,12 @@ static int cell(struct lab *l, enum descent how, double condition, uint64_t seed
     struct factor f;
     int           rates = how == DESCENT_PRECONDITIONED ? 1 : RATES, took[RATES],
                   best = 0;
-    char          key[64];
+    char          key[128];
 
-    snprintf(key, sizeof key, "factor %s condition=%g seed=%llu", names[how], condition,
-             (unsigned long long)seed);
+    snprintf(key, sizeof key,
+             "factor %s condition=%g samples=%d goal=%g most=%d lr=%g-%g seed=%llu",
+             names[how], condition, SAMPLES, goal, most(l), rate_of(how, rates - 1),
+             rate_of(how, 0), (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;
     factor_open(&f, condition, SAMPLES, seed);

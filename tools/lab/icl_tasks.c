@@ -108,9 +108,10 @@ static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
     struct rng        r = rng_open(seed, RNG_LAB, 1ull << 41);
     struct icl_net    a;
     int               first[TASKS];
-    char              key[48];
+    char              key[96];
 
-    snprintf(key, sizeof key, "tasks seed=%llu", (unsigned long long)seed);
+    snprintf(key, sizeof key, "tasks=%d d=%d L=%d H=%d B=%d steps=%d lr=%g seed=%llu",
+             TASKS, D, LENGTH, H, BATCH, STEPS, rate, (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;
     if (!icl_open(&a, &task, H, BATCH, false))
