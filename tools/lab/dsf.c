@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ARMS = 32 };
@@ -26,7 +27,7 @@ static const double rates[] = {5e-3, 2e-3};
 struct table {
     char                 arm[ARMS][RECALL_ARM];
     struct recall_result r[ARMS];
-    int                  n, last;       // last: index of the largest number of pairs
+    int                  n;
 };
 
 /* Recall asks for content, not for place: mixers that rotate by default do not here. */
@@ -66,35 +67,13 @@ static void say_head(struct lab *l, const struct recall_size *s)
 
 /* ---- verdicts ---- */
 
-/* Accuracy over all numbers of pairs. */
-static double mean(const struct table *t, int a)
+/* What an arm that list_arms lists did. */
+static const struct recall_result *result_of(const struct table *t, const char *arm)
 {
-    double sum = 0;
-
-    for (int i = 0; i <= t->last; i++)
-        sum += t->r[a].right[i];
-    return sum / (t->last + 1);
-}
-
-/* An arm that list_arms lists. */
-static int index_of(const struct table *t, const char *arm)
-{
-    int a = 0;
-
-    while (a < t->n - 1 && strcmp(t->arm[a], arm))
-        a++;
-    return a;
-}
-
-/* The standard error of mean(t, a). */
-static double mean_error(const struct lab *l, const struct recall_size *s,
-                         const struct table *t, int a)
-{
-    double sum = 0;
-
-    for (int i = 0; i <= t->last; i++)
-        sum = hypot(sum, recall_error(s, &t->r[a], i, lab_seeds(l)));
-    return sum / (t->last + 1);
+    for (int a = 0; a < t->n; a++)
+        if (!strcmp(t->arm[a], arm))
+            return &t->r[a];
+    abort();                            // a name of this file's own
 }
 
 /* What naming any of the values shown would get. */
@@ -112,13 +91,14 @@ static double bag_of_values(const struct recall_size *s)
 static void judge_order(struct lab *l, const struct recall_size *s, const struct table *t,
                         const char *claim, const char *const *arm)
 {
-    char   measured[320] = "", yardstick[160];
+    char   measured[320] = "", yardstick[192];
     bool   holds = true;
+    int    seeds = lab_seeds(l);
     double before = 0, error = 0, most = 0, bag = bag_of_values(s);
 
     for (int n = 0, first = 1; *arm; arm++, first = 0) {
-        int    a = index_of(t, *arm);
-        double now = mean(t, a), more_error = mean_error(l, s, t, a);
+        const struct recall_result *r = result_of(t, *arm);
+        double now = r->mean, more_error = recall_mean_error(s, r, seeds);
 
         holds = holds && (first || now - before > 3 * hypot(error, more_error));
         n += snprintf(measured + n, sizeof measured - (size_t)n, "%s%s %.1f%%",
@@ -128,39 +108,60 @@ static void judge_order(struct lab *l, const struct recall_size *s, const struct
     bool learnt = before > bag + 3 * error;
 
     snprintf(yardstick, sizeof yardstick,
-             "each more by 3 standard errors (of %.1f%% at most); any value shown: "
-             "%.1f%%%s", 100 * most * sqrt(2), 100 * bag,
+             "each more by 3 %s (each %.1f%% at most); any value shown: %.1f%%%s",
+             recall_error_name(seeds), 100 * most * sqrt(2), 100 * bag,
              learnt ? "" : ", so the last has not learnt to recall");
     lab_verdict(l, holds && learnt, claim, measured, yardstick);
 }
 
-/* Share of pairs of arms with states of fixed size in which the larger state recalls
- * more; were size no matter, it would lie about a half, with the spread of Kendall's
- * tau: variance (2 n + 5) / (18 n (n - 1)) for n arms. */
-static void judge_state(struct lab *l, const struct table *t)
+/* Pairs of arms whose states are of fixed size, and of different ones. */
+struct pairs {
+    int    n, more_right;           // more_right: where the larger state recalls more
+    double error;                   // standard error of their share, were size no matter
+};
+
+/* The share is (1 + S / n) / 2 with Kendall's S, right less wrong pairs. Of m arms, in
+ * groups of t with states of equal size, S has the variance
+ *     (m (m - 1) (2 m + 5) - sum of t (t - 1) (2 t + 5)) / 18. */
+static struct pairs compare_states(const struct table *t)
 {
-    int    more_right = 0, pairs = 0, n = 0;
-    double share, error;
-    char   measured[128], yardstick[96];
+    struct pairs p = {0};
+    double       arms = 0, ties = 0;
 
     for (int a = 0; a < t->n; a++) {
-        n += !task_grows(t->arm[a]);
+        int same = 0;                           // arms as large, itself included
+
+        if (task_grows(t->arm[a]))
+            continue;
         for (int b = 0; b < t->n; b++) {
-            if (task_grows(t->arm[a]) || task_grows(t->arm[b]) ||
-                t->r[a].state <= t->r[b].state)
+            bool larger = t->r[a].state > t->r[b].state;
+
+            if (task_grows(t->arm[b]))
                 continue;
-            pairs++;
-            more_right += mean(t, a) > mean(t, b);
+            same += t->r[a].state == t->r[b].state;
+            p.n += larger;
+            p.more_right += larger && t->r[a].mean > t->r[b].mean;
         }
+        arms++;
+        ties += (same - 1.0) * (2 * same + 5);
     }
-    share = (double)more_right / pairs;
-    error = sqrt((2.0 * n + 5) / (18.0 * n * (n - 1)));
-    snprintf(measured, sizeof measured, "in %d of %d pairs of fixed-state arms (%.0f%%)",
-             more_right, pairs, 100 * share);
+    p.error = sqrt((arms * (arms - 1) * (2 * arms + 5) - ties) / 18) / (2 * p.n);
+    return p;
+}
+
+static void judge_state(struct lab *l, const struct table *t)
+{
+    struct pairs p = compare_states(t);
+    double       share = (double)p.more_right / p.n;
+    char         measured[128], yardstick[96];
+
+    snprintf(measured, sizeof measured,
+             "in %d of %d pairs of arms with fixed states, unequal in size (%.0f%%)",
+             p.more_right, p.n, 100 * share);
     snprintf(yardstick, sizeof yardstick,
              "50%% if size did not matter; more by 3 standard errors: %.0f%%",
-             50 + 300 * error);
-    lab_verdict(l, share > 0.5 + 3 * error, "the larger state recalls more", measured,
+             50 + 300 * p.error);
+    lab_verdict(l, share > 0.5 + 3 * p.error, "the larger state recalls more", measured,
                 yardstick);
 }
 
@@ -188,7 +189,7 @@ static int run(struct lab *l, struct why *why)
 {
     const struct recall_size *s = &sizes[lab_form(l)];
     int          n_rates = lab_form(l) == LAB_FULL ? 2 : 1, code;
-    struct table t = {.last = s->recall.n - 1};
+    struct table t;
 
     list_arms(&t);
     lab_plan(l, t.n * n_rates * lab_seeds(l));

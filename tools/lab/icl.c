@@ -46,8 +46,14 @@ static long steps(const struct lab *l)
     return lab_form(l) == LAB_BRIEF ? 1500 : lab_form(l) == LAB_QUICK ? 8000 : 100000;
 }
 
-/* The paper's, except where a tenth of its steps must do. */
+/* The paper's, except where fewer steps must do. */
 static double rate(const struct lab *l) { return lab_form(l) == LAB_FULL ? 1e-3 : 1e-2; }
+
+/* Prompts of a test at length L. */
+static long tests(const struct lab *l)
+{
+    return lab_form(l) == LAB_BRIEF ? 1 << 14 : 1 << 16;
+}
 
 /* ---- what the heads became --------------------------------------------------------- */
 
@@ -80,7 +86,7 @@ static void describe(const struct icl_net *a, double *v)
 
 static void measure(const struct lab *l, struct icl_net *a, uint64_t seed, double *v)
 {
-    long            n = lab_form(l) == LAB_BRIEF ? 1 << 14 : 1 << 16;
+    long            n = tests(l);
     struct estimate e = icl_risk(a, L, n, seed);
 
     v[ICL_RISK] = e.mean, v[ICL_SE] = e.se;
@@ -116,10 +122,13 @@ static int cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v,
 {
     struct icl_task task = {.d = D, .t = 1, .L = L, .noise = noise, .beta = 1 / sqrt(D)};
     struct icl_net  a;
-    char            key[64];
+    char            key[128];
     int             code;
 
-    snprintf(key, sizeof key, "heads %s seed=%llu", arm->name, (unsigned long long)seed);
+    snprintf(key, sizeof key,
+             "heads %s d=%d L=%d noise=%g B=%d steps=%ld lr=%g tests=%ld seed=%llu",
+             arm->name, D, L, noise, BATCH, steps(l), rate(l), tests(l),
+             (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;
     if (!icl_open(&a, &task, arm->heads, BATCH, arm->linear))
@@ -136,16 +145,18 @@ static int cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v,
 
 /* ---- verdicts ---------------------------------------------------------------------- */
 
-static void say_cell(struct lab *l, const struct arm *arm, const double *v)
+/* mean over the seeds; last: of the last seed. */
+static void say_arm(struct lab *l, const struct arm *arm, const double *mean,
+                    const double *last)
 {
     char heads[160] = "";
     int  at = 0;
 
     for (int h = 0; h < arm->heads; h++)
-        at += snprintf(heads + at, sizeof heads - at, "  (%+.2f, %+.2f)", v[ICL_KQ + h],
-                       v[ICL_OV + h]);
-    lab_say(l, "%-10s %8.4f %7.4f %10.4f %9.4f %8.4f %s", arm->name, v[ICL_RISK],
-            v[ICL_SE], v[ICL_EXACT], v[ICL_LONGER], v[ICL_OFF], heads);
+        at += snprintf(heads + at, sizeof heads - at, "  (%+.2f, %+.2f)",
+                       last[ICL_KQ + h], last[ICL_OV + h]);
+    lab_say(l, "%-10s %8.4f %7.4f %10.4f %9.4f %8.4f %s", arm->name, mean[ICL_RISK],
+            mean[ICL_SE], mean[ICL_EXACT], mean[ICL_LONGER], mean[ICL_OFF], heads);
 }
 
 /* The formulas for softmax are known to be off by 10 to 25 %. */
@@ -185,8 +196,9 @@ static void judge_risks(struct lab *l, double (*v)[ICL_VALUES])
     snprintf(measured, sizeof measured,
              "two heads %.4f, linear divided by the length %.4f, not divided %.2f",
              v[2][ICL_LONGER], v[0][ICL_LONGER], v[0][ICL_UNSCALED]);
-    snprintf(yardstick, sizeof yardstick, "at L = %d they had %.4f and %.4f", L,
-             v[2][ICL_RISK], v[0][ICL_RISK]);
+    snprintf(yardstick, sizeof yardstick,
+             "softmax less than at L = %d: %.4f (linear %.4f); not divided: above 1, the "
+             "risk of answering 0", L, v[2][ICL_RISK], v[0][ICL_RISK]);
     lab_verdict(l, v[2][ICL_LONGER] < v[2][ICL_RISK] && v[0][ICL_UNSCALED] > 1,
                 "trained at L = 40, softmax goes on at L = 200; "
                 "sums without division do not", measured, yardstick);
@@ -237,10 +249,12 @@ static int run_heads(struct lab *l, struct why *why)
         if (k == 0 || unpaired(v[2]) > unpaired(worst))
             memcpy(worst, v[2], sizeof worst);
     }
+    for (int i = 0; i < ARMS; i++)
+        mean[i][ICL_SE] /= sqrt(seeds);
     lab_say(l, "%-10s %8s %7s %10s %9s %8s   %s", "attention", "risk", "+-",
             "yardstick", "L=200", "outside", "(omega, mu) of the last seed's heads");
     for (int i = 0; i < ARMS; i++)
-        say_cell(l, &arms[i], v[i]);
+        say_arm(l, &arms[i], mean[i], v[i]);
     judge_risks(l, mean);
     judge_pattern(l, worst);
     return 0;

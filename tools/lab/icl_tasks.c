@@ -108,9 +108,10 @@ static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
     struct rng        r = rng_open(seed, RNG_LAB, 1ull << 41);
     struct icl_net    a;
     int               first[TASKS];
-    char              key[48];
+    char              key[96];
 
-    snprintf(key, sizeof key, "tasks seed=%llu", (unsigned long long)seed);
+    snprintf(key, sizeof key, "tasks=%d d=%d L=%d H=%d B=%d steps=%d lr=%g seed=%llu",
+             TASKS, D, LENGTH, H, BATCH, STEPS, rate, (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;
     if (!icl_open(&a, &task, H, BATCH, false))
@@ -139,31 +140,54 @@ static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
     return lab_record(l, key, v, why);
 }
 
-static void judge(struct lab *l, const double *mean, double least, double lost)
+/* What the seeds did: the least share of a task's value weight in its strongest head at
+ * the end, and at its best on the way; the mean of the risk and of those heads' KQ on and
+ * off the task; how many tasks lost the head that led them. */
+struct outcome {
+    double least, best, risk, on, off, lost;
+};
+
+static void judge(struct lab *l, const struct outcome *o)
 {
     int  tasks = TASKS * lab_seeds(l);
     char measured[240], yardstick[120];
 
     snprintf(measured, sizeof measured,
-             "least share of a task's value weight in one head %.3f at the end, %.3f at "
-             "its best; that head's KQ %.3f on the task, %.3f off it; risk %.3f of the "
-             "variance", least, mean[ICL_BEST], mean[ICL_KQ], mean[ICL_KQ + 1],
-             mean[ICL_RISK]);
+             "least share of a task's value weight in one head, of %d tasks: %.3f at the "
+             "end, %.3f at its best; in the mean, that head's KQ %.3f on the task, %.3f "
+             "off it; risk %.3f of the variance", tasks, o->least, o->best, o->on, o->off,
+             o->risk);
     snprintf(yardstick, sizeof yardstick,
              "share > 0.9 (even: %.2f); KQ 1/sqrt(%d) = %.3f on, 0 off", 1.0 / H, GROUP,
              1 / sqrt(GROUP));
-    lab_verdict(l, least > 0.9, "each task is taken by one head", measured, yardstick);
-    snprintf(measured, sizeof measured, "%.0f of %d tasks", tasks - lost, tasks);
+    lab_verdict(l, o->least > 0.9, "each task is taken by one head", measured, yardstick);
+    snprintf(measured, sizeof measured, "%.0f of %d tasks", tasks - o->lost, tasks);
     snprintf(yardstick, sizeof yardstick, "all; by chance %.2f of them", 1.0 / H);
-    lab_verdict(l, lost == 0,
+    lab_verdict(l, o->lost == 0,
                 "the head whose value weight began largest leads its task in the end",
                 measured, yardstick);
 }
 
+static void add_seed(struct outcome *o, const double *v, int seeds)
+{
+    int head = 0;
+
+    o->least = fmin(o->least, least_share(v)), o->best = fmin(o->best, v[ICL_BEST]);
+    o->risk += v[ICL_RISK] / seeds, o->lost += v[ICL_OFF];
+    for (int i = 0; i < TASKS * TASKS; i++) {
+        bool   on = i / TASKS == i % TASKS;
+        double weight = (on ? TASKS : TASKS * (TASKS - 1)) * seeds;
+
+        strongest(v, i / TASKS, &head);
+        *(on ? &o->on : &o->off) += fabs(v[ICL_KQ + head * TASKS + i % TASKS]) / weight;
+    }
+}
+
 int icl_tasks(struct lab *l, struct why *why)
 {
-    double v[ICL_VALUES], mean[ICL_VALUES] = {0}, least = 1, lost = 0;
-    int    seeds = lab_seeds(l), head = 0;
+    struct outcome o = {.least = 1, .best = 1};
+    double         v[ICL_VALUES];
+    int            seeds = lab_seeds(l);
 
     if (!icl_tasks_cells(l))
         return 0;
@@ -172,21 +196,13 @@ int icl_tasks(struct lab *l, struct why *why)
 
         if (code)
             return code;
-        lost += v[ICL_OFF], least = fmin(least, least_share(v));
-        mean[ICL_RISK] += v[ICL_RISK] / seeds, mean[ICL_BEST] += v[ICL_BEST] / seeds;
-        for (int i = 0; i < TASKS * TASKS; i++) {
-            int on = i / TASKS == i % TASKS;
-
-            strongest(v, i / TASKS, &head);
-            mean[ICL_KQ + !on] += fabs(v[ICL_KQ + head * TASKS + i % TASKS]) / seeds /
-                                  (on ? TASKS : TASKS * (TASKS - 1));
-        }
+        add_seed(&o, v, seeds);
     }
     lab_say(l, "\nvalue weight of each head (of the last seed) for each of %d tasks",
             TASKS);
     for (int h = 0; h < H; h++)
         lab_say(l, "  head %d  %8.3f %8.3f %8.3f", h, v[ICL_OV + h * TASKS],
                 v[ICL_OV + h * TASKS + 1], v[ICL_OV + h * TASKS + 2]);
-    judge(l, mean, least, lost);
+    judge(l, &o);
     return 0;
 }

@@ -63,7 +63,7 @@ static void say_row(struct lab *l, const char *name, const struct recall_size *s
 /* Answering at random among the values, and naming any of the K that were shown. */
 static void say_yardsticks(struct lab *l, const struct recall_size *s)
 {
-    struct recall_result chance = {{0}, 0}, bag = {{0}, 0};
+    struct recall_result chance = {{0}}, bag = {{0}};
 
     for (int i = 0; i < s->recall.n; i++) {
         chance.right[i] = 2.0 / s->recall.vocab;
@@ -129,8 +129,8 @@ static void judge_attention(struct lab *l, const struct recall_size *s,
 /* With a state of fixed size, more pairs are recalled worse. */
 static void judge_fixed(struct lab *l, const struct recall_size *s, const struct table *t)
 {
-    int  last = s->recall.n - 1, n = 0, best = -1;
-    char measured[256];
+    int  last = s->recall.n - 1, n = 0, best = -1, seeds = lab_seeds(l);
+    char measured[256], line[128];
     bool all = true;
 
     for (int a = 0; a < t->n; a++) {
@@ -138,8 +138,8 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
             continue;
         n++;
         all = all && t->r[a].right[0] - t->r[a].right[last] >
-                     3 * hypot(recall_error(s, &t->r[a], 0, lab_seeds(l)),
-                               recall_error(s, &t->r[a], last, lab_seeds(l)));
+                     3 * hypot(recall_error(s, &t->r[a], 0, seeds),
+                               recall_error(s, &t->r[a], last, seeds));
         if (best < 0 || t->r[a].right[last] > t->r[best].right[last])
             best = a;
     }
@@ -149,9 +149,11 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
              "best of %d: %s, %.1f%% at K=%d and %.1f%% at K=%d", n, t->arm[best],
              100 * t->r[best].right[0], s->recall.pairs[0], 100 * t->r[best].right[last],
              s->recall.pairs[last]);
-    lab_verdict(
-        l, all, "every mixer with a state of fixed size recalls less as pairs grow",
-        measured, "each less at the most pairs than at the fewest by 3 standard errors");
+    snprintf(line, sizeof line, "each less at the most pairs than at the fewest by 3 %s",
+             recall_error_name(seeds));
+    lab_verdict(l, all,
+                "every mixer with a state of fixed size recalls less as pairs grow",
+                measured, line);
 }
 
 static int run(struct lab *l, struct why *why)

@@ -42,14 +42,26 @@ void panel_close(struct panel *p)
     p->value = NULL;
 }
 
+static void key_of(const struct panel *p, int arm, uint64_t seed, char *key, size_t cap)
+{
+    const struct task *t = p->task;
+    char               sizes[128] = "";
+
+    if (t)
+        snprintf(sizes, sizeof sizes, " L%d d%d h%d mlp%d B%d T%d steps %ld lr %g wd %g",
+                 t->layers, t->width, t->heads, t->mlp, t->batch, t->length, t->steps,
+                 t->lr, t->weight_decay);
+    snprintf(key, cap, "%s %s%s seed %llu", p->name, p->arm[arm], sizes,
+             (unsigned long long)seed);
+}
+
 static int run_cell(struct panel *p, struct lab *l, int arm, int seed, struct why *why)
 {
     double *v = values_of(p, arm, seed);
-    char    key[256];
+    char    key[384];
     int     code;
 
-    snprintf(key, sizeof key, "%s %s seed %llu", p->name, p->arm[arm],
-             (unsigned long long)lab_seed(l, seed));
+    key_of(p, arm, lab_seed(l, seed), key, sizeof key);
     if (lab_recall(l, key, v))
         return FAIL_NONE;
     code = p->cell(p, l, arm, lab_seed(l, seed), key, v, why);

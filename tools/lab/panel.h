@@ -1,5 +1,6 @@
 /* One table and one chart of an experiment: arms downwards, a measure at several points
- * across, every arm once for each seed. A cell of the record is one arm with one seed.
+ * across, every arm once for each seed. A cell of the record is one arm with one seed,
+ * its key "NAME ARM SIZES seed S".
  */
 #ifndef WEFT_LAB_PANEL_H
 #define WEFT_LAB_PANEL_H
@@ -24,6 +25,7 @@ struct panel {
     bool         unbounded;     // no shares: the chart's axis follows the values
     panel_cell   cell;
     const void  *user;
+    const struct task *task;    // (optional) whose sizes, steps and rate the keys hold
     int          seeds;
     double      *value;         // (arms, seeds, LAB_VALUES); owned
 };

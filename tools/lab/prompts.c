@@ -62,9 +62,9 @@ static int cell(struct lab *l, const struct sizes *s, double scale, int n, uint6
     double              a[4];
     long                prompts = s->tokens / n < s->most ? s->tokens / n : s->most;
     struct prompt_error e;
-    char                key[64];
+    char                key[96];
 
-    snprintf(key, sizeof key, "gauss U=%g n=%d seed=%llu", scale, n,
+    snprintf(key, sizeof key, "gauss U=%g n=%d prompts=%ld seed=%llu", scale, n, prompts,
              (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;
@@ -202,6 +202,7 @@ static const struct control {
 };
 
 enum { CONTROLS = sizeof controls / sizeof *controls };
+enum { CONTROL_N = 4096, CONTROL_PROMPTS = 256 };
 
 /* One coordinate of a control's output: mean, its error and the limit. */
 static int control_cell(struct lab *l, const struct control *c, int j, double *v,
@@ -210,16 +211,19 @@ static int control_cell(struct lab *l, const struct control *c, int j, double *v
     static const double e[] = {1, 0.5};
     struct prompt_error found;
     double              T[PROMPT_MAX], da[PROMPT_MAX];
-    char                key[64];
+    uint64_t            seed = lab_seed(l, 0);
+    char                key[96];
 
-    snprintf(key, sizeof key, "%s coordinate %d", c->name, j);
+    snprintf(key, sizeof key, "%s coordinate %d n=%d prompts=%d seed=%llu", c->name, j,
+             CONTROL_N, CONTROL_PROMPTS, (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;
-    if (!prompt_measure(&c->p, c->a, e, 4096, 256, lab_seed(l, 0), &found))
+    if (!prompt_measure(&c->p, c->a, e, CONTROL_N, CONTROL_PROMPTS, seed, &found))
         return no_memory(why, key);
     prompt_limit(&c->p, c->a, e, T, da);
     clear(v);
-    v[N] = 4096, v[OUTPUT] = found.mean[j], v[OUTPUT_SE] = found.se[j], v[EXACT] = T[j];
+    v[N] = CONTROL_N, v[EXACT] = T[j];
+    v[OUTPUT] = found.mean[j], v[OUTPUT_SE] = found.se[j];
     return lab_record(l, key, v, why);
 }
 
@@ -230,11 +234,13 @@ static int run_controls(struct lab *l, struct why *why)
 
     for (int i = 0; i < CONTROLS; i++)
         for (int j = 0; j < controls[i].p.d; j++) {
-            int    code = control_cell(l, &controls[i], j, v, why);
-            double off = fabs(v[OUTPUT] - v[EXACT]) / v[OUTPUT_SE];
+            int code = control_cell(l, &controls[i], j, v, why);
 
             if (code)
                 return code;
+
+            double off = fabs(v[OUTPUT] - v[EXACT]) / v[OUTPUT_SE];
+
             if (controls[i].p.signs) {
                 snprintf(measured, sizeof measured, "%.5f +- %.5f at U z = 2", v[OUTPUT],
                          v[OUTPUT_SE]);
@@ -254,7 +260,7 @@ static int run_controls(struct lab *l, struct why *why)
 
 /* ---- training ---------------------------------------------------------------------- */
 
-enum { D = 5, BATCH = 128, TRAIN_SIZES = 4 };
+enum { D = 5, BATCH = 128, TRAIN_SIZES = 4, TESTS = 1 << 14 };
 
 static const double S[D] = {1, 0.8, 0.6, 0.5, 0.4};
 static const double rate = 0.1, start = 0.3;
@@ -323,8 +329,6 @@ static long train_steps(const struct lab *l)
     return lab_form(l) == LAB_BRIEF ? 300 : lab_form(l) == LAB_QUICK ? 500 : 2000;
 }
 
-static long risk_prompts(int n) { return n < 256 ? (1 << 18) / n : 1024; }
-
 static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t seed,
                  double *v)
 {
@@ -347,7 +351,7 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
     }
     for (int i = 0; i < D; i++)
         M[i] = 1 / S[i];
-    struct estimate risk = icl_risk(a, a->task.L, risk_prompts(a->task.L), seed);
+    struct estimate risk = icl_risk(a, a->task.L, TESTS, seed);
 
     v[B] = a->ov[D], v[DISTANCE] = distance(a, M);
     v[RISK] = risk.mean, v[RISK_SE] = risk.se;
@@ -362,10 +366,11 @@ static int train_cell(struct lab *l, int n, bool linear, uint64_t seed, double *
     double          spread[D];
     struct icl_task task = {.d = D, .t = 1, .L = n, .beta = 1, .spread = spread};
     struct icl_net  a;
-    char            key[64];
+    char            key[128];
     int             code;
 
-    snprintf(key, sizeof key, "train %s n=%d seed=%llu", linear ? "linear" : "softmax", n,
+    snprintf(key, sizeof key, "train %s n=%d B=%d steps=%ld lr=%g tests=%d seed=%llu",
+             linear ? "linear" : "softmax", n, BATCH, train_steps(l), rate, TESTS,
              (unsigned long long)seed);
     if (lab_recall(l, key, v))
         return 0;

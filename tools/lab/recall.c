@@ -1,5 +1,7 @@
 #include "tools/lab/recall.h"
 
+#include "tools/lab/learn.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -106,6 +108,15 @@ static int test(const struct recall_size *s, const struct task *t, const struct 
     return code;
 }
 
+static double mean_right(const struct recall_size *s, const double *right)
+{
+    double sum = 0;
+
+    for (int i = 0; i < s->recall.n; i++)
+        sum += right[i];
+    return sum / s->recall.n;
+}
+
 int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
                 uint64_t seed, struct recall_result *out, struct why *why)
 {
@@ -131,26 +142,46 @@ int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
         if (!code)
             code = lab_record(l, key, values, why);
     }
+    *out = (struct recall_result){.state = values[RECALL_KS]};
     memcpy(out->right, values, sizeof out->right);
-    out->state = values[RECALL_KS];
+    out->mean = mean_right(s, out->right);
     return code;
+}
+
+/* A value of every seed so far. */
+struct tally {
+    double sum, squares;
+};
+
+static void add(struct tally *t, double value)
+{
+    t->sum += value, t->squares += value * value;
+}
+
+static void settle(const struct tally *t, int seeds, double *mean, double *error)
+{
+    struct estimate e = estimate_of(t->sum, t->squares, seeds);
+
+    *mean = e.mean, *error = e.se;
 }
 
 static int mean_over_seeds(struct lab *l, const struct recall_size *s, const char *arm,
                            struct recall_result *out, struct why *why)
 {
-    int seeds = lab_seeds(l), code = FAIL_NONE;
+    struct tally right[RECALL_KS] = {{0}}, mean = {0};
+    int          seeds = lab_seeds(l), code;
 
-    *out = (struct recall_result){0};
-    for (int k = 0; !code && k < seeds; k++) {
-        struct recall_result one = {0};
-
-        code = recall_cell(l, s, arm, lab_seed(l, k), &one, why);
+    for (int k = 0; k < seeds; k++) {
+        if ((code = recall_cell(l, s, arm, lab_seed(l, k), out, why)))
+            return code;
         for (int i = 0; i < RECALL_KS; i++)
-            out->right[i] += one.right[i] / seeds;
-        out->state = one.state;
+            add(&right[i], out->right[i]);
+        add(&mean, out->mean);
     }
-    return code;
+    for (int i = 0; i < RECALL_KS; i++)
+        settle(&right[i], seeds, &out->right[i], &out->error[i]);
+    settle(&mean, seeds, &out->mean, &out->mean_error);
+    return FAIL_NONE;
 }
 
 int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
@@ -170,12 +201,34 @@ int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
     return code;
 }
 
-double recall_error(const struct recall_size *s, const struct recall_result *r, int i,
-                    int seeds)
+/* Of right[i] as a share of the queries of `seeds` tests. */
+static double test_error(const struct recall_size *s, const struct recall_result *r,
+                         int i, int seeds)
 {
     double queries = (double)s->tests * s->recall.pairs[i] * seeds;
 
     return sqrt(r->right[i] * (1 - r->right[i]) / queries);
+}
+
+double recall_error(const struct recall_size *s, const struct recall_result *r, int i,
+                    int seeds)
+{
+    return fmax(r->error[i], test_error(s, r, i, seeds));
+}
+
+double recall_mean_error(const struct recall_size *s, const struct recall_result *r,
+                         int seeds)
+{
+    double sum = 0;
+
+    for (int i = 0; i < s->recall.n; i++)
+        sum = hypot(sum, test_error(s, r, i, seeds));
+    return fmax(r->mean_error, sum / s->recall.n);
+}
+
+const char *recall_error_name(int seeds)
+{
+    return seeds > 1 ? "standard errors" : "standard errors of the test alone";
 }
 
 int recall_chart(struct lab *l, const char *name, const struct recall_size *s,

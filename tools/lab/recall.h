@@ -42,12 +42,16 @@ struct recall_size {
 struct recall_result {
     double right[RECALL_KS];        // at each of recall.pairs; NaN beyond its n
     double state;                   // bytes of one sequence's decode state
+    double mean;                    // of right over recall.pairs
+    /* Standard errors over the seeds, of right and of mean; 0 with one seed. */
+    double error[RECALL_KS], mean_error;
 };
 
 /* Does the arm parse and fit? FAIL_USAGE. */
 int recall_check(const struct recall_size *s, const char *arm, struct why *why);
 
-/* The cell of this arm and seed: recalled, or trained, tested and recorded. */
+/* The cell of this arm and seed: recalled, or trained, tested and recorded. Errors
+ * are 0. */
 int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
                 uint64_t seed, struct recall_result *out, struct why *why);
 
@@ -56,9 +60,15 @@ int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
 int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
                int n_rates, const char *arm, struct recall_result *out, struct why *why);
 
-/* Standard error of right[i] as a share of the queries of `seeds` tests. */
+/* Standard error of right[i], and of mean: the larger of that over the seeds and that of
+ * a share of the queries of `seeds` tests. */
 double recall_error(const struct recall_size *s, const struct recall_result *r, int i,
                     int seeds);
+double recall_mean_error(const struct recall_size *s, const struct recall_result *r,
+                         int seeds);
+
+/* What these errors are: with one seed, of the test alone. */
+const char *recall_error_name(int seeds);
 
 /* NAME.svg: accuracy at the largest number of pairs against the decode state, a point for
  * each of n <= RECALL_ARMS arms. */

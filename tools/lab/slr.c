@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 1024, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048 };
+enum { BATCH = 1024, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048, KEY = 192 };
 
 static const double rate = 0.02, start = 0.1;
 
@@ -62,15 +62,17 @@ static bool followed(const struct slr *s)
     return s->kind == SLR_SPIKED && s->nu == 5 && s->lo == 3;
 }
 
-static void key_of(char *key, size_t cap, const struct slr *s, enum slr_arm arm,
-                   uint64_t seed, int step)
+/* At the end, or at `step` on the way. */
+static void key_of(char key[KEY], const struct plan *p, const struct slr *s,
+                   enum slr_arm arm, uint64_t seed, int step)
 {
     char name[64], after[24] = "";
 
     slr_name(name, sizeof name, s);
     if (step)
         snprintf(after, sizeof after, " step=%d", step);
-    snprintf(key, cap, "%s %s seed=%llu%s", name, slr_arm_name[arm],
+    snprintf(key, KEY, "%s %s D=%d B=%d steps=%d lr=%g draws=%ld seed=%llu%s", name,
+             slr_arm_name[arm], p->D, BATCH, p->steps, rate, p->draws,
              (unsigned long long)seed, after);
 }
 
@@ -159,7 +161,7 @@ static int run_learners(struct lab *l, const struct plan *p, struct learner *a, 
                         uint64_t seed, struct why *why)
 {
     double value[SLR_ARMS][SLR_VALUES];
-    char   key[96];
+    char   key[KEY];
     int    code = 0;
 
     for (int t = 0; t < p->steps && !code; t += CHUNK) {
@@ -171,18 +173,18 @@ static int run_learners(struct lab *l, const struct plan *p, struct learner *a, 
             if (last || look)
                 measure(&a[i], p->draws, seed, value[i]);
         }
-        key_of(key, sizeof key, a->s, a->arm, seed, 0);
+        key_of(key, p, a->s, a->arm, seed, 0);
         if (!lab_progress(l, key, (double)(t + CHUNK) / p->steps))
             return LAB_INTERRUPTED;
         for (int i = 0; i < n && look && !code; i++) {
             double known[SLR_VALUES];
 
-            key_of(key, sizeof key, a->s, a[i].arm, seed, t + CHUNK);
+            key_of(key, p, a->s, a[i].arm, seed, t + CHUNK);
             code = lab_recall(l, key, known) ? 0 : lab_record(l, key, value[i], why);
         }
     }
     for (int i = 0; i < n && !code; i++) {
-        key_of(key, sizeof key, a->s, a[i].arm, seed, 0);
+        key_of(key, p, a->s, a[i].arm, seed, 0);
         code = lab_record(l, key, value[i], why);
     }
     return code;
@@ -194,11 +196,11 @@ static int run_setting(struct lab *l, const struct plan *p, const struct slr *s,
 {
     struct learner a[SLR_ARMS];
     double         known[SLR_VALUES];
-    char           key[96];
+    char           key[KEY];
     int            n = 0, code = 0;
 
     for (int arm = 0; arm < SLR_ARMS && !code; arm++) {
-        key_of(key, sizeof key, s, arm, seed, 0);
+        key_of(key, p, s, arm, seed, 0);
         if (!lab_recall(l, key, known) && !learner_open(&a[n++], s, arm, p->D, seed))
             code = fail(why, FAIL_INPUT, "%s: not enough memory for its samples", key);
     }
@@ -213,13 +215,13 @@ static int run_setting(struct lab *l, const struct plan *p, const struct slr *s,
 
 static int gather(struct lab *l, const struct plan *p, struct slr_result *r)
 {
-    char key[96];
+    char key[KEY];
     int  n = 0;
 
     for (int k = 0; k < lab_seeds(l); k++)
         for (int i = 0; i < p->n; i++)
             for (int arm = 0; arm < SLR_ARMS && n < MAX_RESULTS; arm++) {
-                key_of(key, sizeof key, &p->setting[i], arm, lab_seed(l, k), 0);
+                key_of(key, p, &p->setting[i], arm, lab_seed(l, k), 0);
                 r[n] = (struct slr_result){.s = &p->setting[i], .arm = arm};
                 n += lab_recall(l, key, r[n].value);
             }
@@ -255,7 +257,7 @@ static int chart_orders(struct lab *l, const struct plan *p, struct why *why)
     struct chart_series series[LINES];
     double x[LINES][POINTS], y[LINES][POINTS], value[SLR_VALUES];
     const struct slr *s = NULL;
-    char   key[96];
+    char   key[KEY];
 
     for (int i = 0; i < p->n; i++)
         s = followed(&p->setting[i]) ? &p->setting[i] : s;
@@ -263,7 +265,7 @@ static int chart_orders(struct lab *l, const struct plan *p, struct why *why)
         int n = 0;
 
         for (int t = CHUNK; t <= p->steps && n < POINTS; t += CHUNK) {
-            key_of(key, sizeof key, s, line[i].arm, lab_seed(l, 0), t);
+            key_of(key, p, s, line[i].arm, lab_seed(l, 0), t);
             if (milestone(t) && lab_recall(l, key, value))
                 x[i][n] = t, y[i][n++] = value[line[i].value];
         }

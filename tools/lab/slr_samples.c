@@ -10,10 +10,10 @@
 #include <string.h>
 
 static const struct slr setting = {SLR_SPIKED, 5, 3, 3};
-static const double     decays[] = {0.03, 0.3, 3};
+static const double     decays[] = {0.03, 0.3, 3}, rate = 0.05;
 static const int        alphas[] = {2, 5, 10, 20};
 
-enum { DECAYS = 3, ALPHAS = 4, ARMS = 2 };
+enum { DECAYS = 3, ALPHAS = 4, ARMS = 2, DRAWS = 1 << 16 };
 
 static const enum slr_arm arms[ARMS] = {SLR_SOFTMAX, SLR_LINEAR};
 
@@ -68,7 +68,7 @@ static void fit(struct fit *f, enum slr_arm arm, double decay, int count, uint64
         for (int i = 0; i < n; i++)
             f->g[i] = (real)(decay / f->batch.n) * f->w[i];
         slr_loss(arm, &f->batch, f->w, f->g);
-        adam(f->w, f->g, f->moments, n, cooled(0.05, t, count), t + 1);
+        adam(f->w, f->g, f->moments, n, cooled(rate, t, count), t + 1);
     }
 }
 
@@ -88,7 +88,7 @@ static bool best_fit(const struct lab *l, enum slr_arm arm, int alpha, uint64_t 
             fit(&f, arm, decays[i], steps(l), seed);
             struct slr_order o = slr_order(f.w, f.k, f.v, width(l));
 
-            slr_values(found[i], slr_risk(&setting, arm, &o, 1 << 16, seed), &o,
+            slr_values(found[i], slr_risk(&setting, arm, &o, DRAWS, seed), &o,
                        slr_oracle(&setting, arm), slr_bayes(&setting));
         }
         free(f.memory);
@@ -103,10 +103,12 @@ static bool best_fit(const struct lab *l, enum slr_arm arm, int alpha, uint64_t 
 static int cell(struct lab *l, enum slr_arm arm, int alpha, uint64_t seed, double *value,
                 struct why *why)
 {
-    char key[64];
+    char key[128];
 
-    snprintf(key, sizeof key, "samples alpha=%d %s seed=%llu", alpha, slr_arm_name[arm],
-             (unsigned long long)seed);
+    snprintf(key, sizeof key,
+             "samples alpha=%d %s D=%d steps=%d lr=%g decay=%g-%g draws=%d seed=%llu",
+             alpha, slr_arm_name[arm], width(l), steps(l), rate, decays[0],
+             decays[DECAYS - 1], DRAWS, (unsigned long long)seed);
     if (lab_recall(l, key, value))
         return 0;
     if (!best_fit(l, arm, alpha, seed, value))

@@ -210,7 +210,7 @@ static int run(struct lab *l, struct why *why)
                               .arm = i == COPY ? copy_arms : words_arms, .arms = ARMS,
                               .n = TRACK_RANGES, .x = track_times, .logx = true,
                               .xlabel = "up to ... times the training length",
-                              .ylabel = "accuracy",
+                              .ylabel = "accuracy", .task = &s[i].task,
                               .cell = i == COPY ? copy_cell : words_cell};
         code = code ? code : panel_open(&p[i], l, why);
     }

@@ -249,12 +249,13 @@ static int run(struct lab *l, struct why *why)
         .title = "answers right, by distance from the fact", .name = "swax",
         .xlabel = "distance in tokens", .ylabel = "accuracy", .arm = names, .arms = ARMS,
         .n = DISTANCES, .x = distances, .logx = true, .cell = recall_cell, .user = &s,
+        .task = &s.recall,
     };
     struct panel text = {
         .title = "bits per byte of stories, by position", .name = "swax-text",
         .xlabel = "bytes before it, up to", .ylabel = "bits per byte", .arm = names,
         .arms = ARMS, .from = BITS, .n = PLACES, .x = places, .logx = true,
-        .unbounded = true, .cell = text_cell, .user = &s,
+        .unbounded = true, .cell = text_cell, .user = &s, .task = &s.text,
     };
     int code = panel_open(&recall, l, why);
 

@@ -128,7 +128,8 @@ static int run(struct lab *l, struct why *why)
         p[i] = (struct panel){.title = title[i], .name = file[i], .arm = arms.name,
                               .n = TRACK_RANGES, .x = track_times, .logx = true,
                               .xlabel = "up to ... times the training length",
-                              .ylabel = "accuracy", .cell = cell, .user = &w[i]};
+                              .ylabel = "accuracy", .cell = cell, .user = &w[i],
+                              .task = &w[i].task};
     }
     code = panel_list(&arms, l, standard, &w[0].task, why);
     for (int i = 0; i < GROUPS; i++) {
