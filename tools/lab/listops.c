@@ -167,7 +167,7 @@ static int run(struct lab *l, struct why *why)
     struct panel        p = {.title = "ListOps of 25 to 95 tokens, depth 6: values right",
                              .name = "listops", .xlabel = "measure", .ylabel = "accuracy",
                              .arm = arms.name, .n = 2, .x = columns, .cell = cell,
-                             .user = &s};
+                             .user = &s, .task = &s.task};
     int                 code;
 
     lab_plan(l, lab_form(l) == LAB_BRIEF ? 1 : 2);

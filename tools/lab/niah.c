@@ -134,7 +134,8 @@ static int run(struct lab *l, struct why *why)
     struct panel_arms arms;
     struct panel      p = {.name = "niah", .xlabel = "depth: 0 first, 1 last",
                            .ylabel = "digits right", .arm = arms.name, .n = DEPTHS,
-                           .x = depths, .cell = cell, .user = &s};
+                           .x = depths, .cell = cell, .user = &s,
+                           .task = &s.task};
     int               code = panel_list(&arms, l, standard, &s.task, why);
 
     p.arms = arms.n;

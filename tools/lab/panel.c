@@ -45,14 +45,11 @@ void panel_close(struct panel *p)
 static void key_of(const struct panel *p, int arm, uint64_t seed, char *key, size_t cap)
 {
     const struct task *t = p->task;
-    char               sizes[128] = "";
 
-    if (t)
-        snprintf(sizes, sizeof sizes, " L%d d%d h%d mlp%d B%d T%d steps %ld lr %g wd %g",
-                 t->layers, t->width, t->heads, t->mlp, t->batch, t->length, t->steps,
-                 t->lr, t->weight_decay);
-    snprintf(key, cap, "%s %s%s seed %llu", p->name, p->arm[arm], sizes,
-             (unsigned long long)seed);
+    snprintf(key, cap,
+             "%s %s L%d d%d h%d mlp%d B%d T%d steps %ld lr %g wd %g seed %llu", p->name,
+             p->arm[arm], t->layers, t->width, t->heads, t->mlp, t->batch, t->length,
+             t->steps, t->lr, t->weight_decay, (unsigned long long)seed);
 }
 
 static int run_cell(struct panel *p, struct lab *l, int arm, int seed, struct why *why)

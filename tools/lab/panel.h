@@ -25,7 +25,7 @@ struct panel {
     bool         unbounded;     // no shares: the chart's axis follows the values
     panel_cell   cell;
     const void  *user;
-    const struct task *task;    // (optional) whose sizes, steps and rate the keys hold
+    const struct task *task;    // whose sizes, steps and rate the keys hold
     int          seeds;
     double      *value;         // (arms, seeds, LAB_VALUES); owned
 };
