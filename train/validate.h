@@ -1,6 +1,6 @@
 /* Periodic validation: the same first part of the validation split every time. */
-#ifndef WEFT_VALIDATE_H
-#define WEFT_VALIDATE_H
+#ifndef WEFT_TRAIN_VALIDATE_H
+#define WEFT_TRAIN_VALIDATE_H
 
 #include "data/dataset.h"
 #include "train/trainer.h"
