@@ -38,11 +38,6 @@ static int  b_at(const struct mixer_cfg *c) { return 4 * c->C; }
 static int  a_at(const struct mixer_cfg *c) { return 4 * c->C + c->H; }
 static real top(const struct mixer_cfg *c) { return c->opt[NEG_EIG] > 0 ? 2 : 1; }
 
-static const char *check(const struct mixer_cfg *c)
-{
-    return c->C % c->H ? "width must be a multiple of heads" : NULL;
-}
-
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
@@ -294,7 +289,6 @@ const struct mixer mixer_deltanet = {
                 "C = I x q_t / sqrt(dk)",
     .position = "none",
     .opts     = opts,
-    .check    = check,
     .params   = params,
     .angles   = rows_angles,
     .carve    = carve,

@@ -52,10 +52,8 @@ static int rank(const struct mixer_cfg *c) { return (int)c->opt[RANK]; }
 
 static const char *check(const struct mixer_cfg *c)
 {
-    if (c->C % (2 * c->H) && !(c->opt[DK] > 0))
-        return "width must be a multiple of 2 heads, or dk be set";
-    return c->C % c->H && !(c->opt[DV] > 0)
-               ? "width must be a multiple of heads, or dv be set"
+    return c->C % (2 * c->H) && !(c->opt[DK] > 0)
+               ? "width must be a multiple of 2 heads, or dk be set"
                : NULL;
 }
 

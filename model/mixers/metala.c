@@ -44,10 +44,8 @@ static int r_at(const struct mixer_cfg *c) { return v_at(c) + n_v(c); }
 
 static const char *check(const struct mixer_cfg *c)
 {
-    if (c->C % (2 * c->H) && !(c->opt[DK] > 0))
-        return "width must be a multiple of 2 heads, or dk be set";
-    return c->C % c->H && !(c->opt[DV] > 0)
-               ? "width must be a multiple of heads, or dv be set"
+    return c->C % (2 * c->H) && !(c->opt[DK] > 0)
+               ? "width must be a multiple of 2 heads, or dk be set"
                : NULL;
 }
 

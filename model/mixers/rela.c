@@ -34,13 +34,6 @@ static size_t v_at(const struct mixer_cfg *c)
     return (size_t)(c->H + c->Hk) * width(c);
 }
 
-static const char *check(const struct mixer_cfg *c)
-{
-    if (c->C % c->H)
-        return "width must be a multiple of heads";
-    return c->H % c->Hk ? "heads must be a multiple of kv_heads" : NULL;
-}
-
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     int kv = c->Hk * width(c);
@@ -232,7 +225,6 @@ const struct mixer mixer_rela = {
     .system   = "infinite feature map: L = I, B = g(k), C = f(q), "
                 "f(q).g(k) = max(q.k, 0)",
     .position = "rope",
-    .check    = check,
     .params   = params,
     .angles   = angles,
     .carve    = carve,

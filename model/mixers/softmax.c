@@ -52,13 +52,6 @@ static size_t v_at(const struct mixer_cfg *c)
 
 static int span(const struct mixer_cfg *c) { return opt_or(c, WINDOW, c->context); }
 
-static const char *check(const struct mixer_cfg *c)
-{
-    if (c->C % c->H)
-        return "width must be a multiple of heads";
-    return c->H % c->Hk ? "heads must be a multiple of kv_heads" : NULL;
-}
-
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     int e = width(c), n = 4;
@@ -215,7 +208,6 @@ const struct mixer mixer_softmax = {
                 "n = sum of e^(q.k)",
     .position = "rope",
     .opts     = opts,
-    .check    = check,
     .params   = params,
     .angles   = angles,
     .carve    = carve,
