@@ -150,7 +150,7 @@ void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
     }
 }
 
-/* The row of tap j of token t: an input of this call, or one remembered. */
+/* The input of token t, of this call or, before it, remembered; from channel c on. */
 static inline const real *past_row(const real *state, const real *x,
                                    const struct conv *o, int c, int t)
 {
@@ -168,26 +168,33 @@ static void remember(const struct conv *o, real *state, const real *x)
     }
 }
 
-void conv_extend(const struct conv *o, real *const *state, real *y, const real *x)
+/* One sequence. */
+static void extend(const struct conv *o, real *state, real *y, const real *x)
+{
+    for (int c = 0; c < o->C; c += BLOCK) {
+        int         n = channels(o, c);
+        struct taps k = taps_of(o, c, n);
+
+        for (int t = 0; t < o->T; t++) {
+            const real *row[TAPS];
+            real        z[BLOCK];
+
+            for (int j = 0; j < TAPS; j++)
+                row[j] = past_row(state, x, o, c, t - PAST + j);
+            taps_apply(&k, z, row, n);
+            activate(y + t * o->ld_y + c, z, n, o->silu);
+        }
+    }
+    remember(o, state, x);
+}
+
+void conv_extend(const struct conv *o, void *const *state, size_t at, real *y,
+                 const real *x)
 {
     #pragma omp parallel for schedule(static) if (o->B > 1)
     for (int b = 0; b < o->B; b++) {
-        const real *from = x + (size_t)b * o->T * o->ld_x;
+        size_t i = (size_t)b * o->T;
 
-        for (int c = 0; c < o->C; c += BLOCK) {
-            int         n = channels(o, c);
-            struct taps k = taps_of(o, c, n);
-
-            for (int t = 0; t < o->T; t++) {
-                const real *row[TAPS];
-                real        z[BLOCK];
-
-                for (int j = 0; j < TAPS; j++)
-                    row[j] = past_row(state[b], from, o, c, t - PAST + j);
-                taps_apply(&k, z, row, n);
-                activate(y + ((size_t)b * o->T + t) * o->ld_y + c, z, n, o->silu);
-            }
-        }
-        remember(o, state[b], from);
+        extend(o, (real *)state[b] + at, y + i * o->ld_y, x + i * o->ld_x);
     }
 }

@@ -252,7 +252,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     linear_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
-    conv_extend_at(&a->conv, state, a->past, a->qkv, a->row);
+    conv_extend(&a->conv, state, a->past, a->qkv, a->row);
     prepare(ctx, a);
     delta_extend(&a->core, state, a->S, a->out.o, a->scratch);
     leave_forward(ctx, &a->out, y, a->row + qkv(c), row(c));

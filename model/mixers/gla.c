@@ -256,7 +256,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 
     project(ctx, x, a);
     if (has_conv(c))
-        conv_extend_at(&a->conv, state, a->past, a->qkv, a->row);
+        conv_extend(&a->conv, state, a->past, a->qkv, a->row);
     rows_rotate(ctx, &a->rows, a->qkv);
     vector_extend(&a->core, state, a->S, a->out.o);
     leave_forward(ctx, &a->out, y, a->row + n_qkv(c), n_row(c));

@@ -284,7 +284,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    conv_extend_at(&a->conv, state, a->past, a->u, x);
+    conv_extend(&a->conv, state, a->past, a->u, x);
     project(ctx, a);
     vector_extend(&a->core, state, a->S, a->out.o);
     finish(ctx, a, y);

@@ -242,7 +242,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct scan  s;
 
     linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
-    conv_extend_at(&a->conv, state, a->past, a->u, a->row + e);
+    conv_extend(&a->conv, state, a->past, a->u, a->row + e);
     s = gates(ctx, a);
     scan_extend(&s, state, a->S, a->h);
     finish(ctx, a, y);

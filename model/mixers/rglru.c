@@ -311,7 +311,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct scan  s;
 
     project(ctx, x, a);
-    conv_extend_at(&a->conv, state, a->past, a->u, a->row + inner(ctx->cfg));
+    conv_extend(&a->conv, state, a->past, a->u, a->row + inner(ctx->cfg));
     s = gates(ctx, a);
     scan_extend(&s, state, a->S, a->h);
     finish(ctx, a, y);

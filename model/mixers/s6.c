@@ -231,7 +231,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 
     linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
                    2 * inner(ctx->cfg));
-    conv_extend_at(&a->conv, state, a->past, a->u, a->row);
+    conv_extend(&a->conv, state, a->past, a->u, a->row);
     select_from(ctx, a);
     selective_extend(&a->core, state, a->S, a->o);
     finish(ctx, a, y);

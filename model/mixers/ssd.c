@@ -307,7 +307,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
-    conv_extend_at(&a->conv, state, a->past, a->xbc, a->row + inner(c));
+    conv_extend(&a->conv, state, a->past, a->xbc, a->row + inner(c));
     gates(ctx, a);
     scalar_extend(&a->core, state, a->S, a->o);
     finish(ctx, a, y);

@@ -253,7 +253,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
         a->theta[b] = (double *)((char *)state[b] + a->theta_at);
     prepare(ctx, a);
     project(ctx, a, x);
-    conv_extend_at(&a->conv, state, a->past, a->z, a->w);
+    conv_extend(&a->conv, state, a->past, a->z, a->w);
     wind(ctx, a);
 }
 
