@@ -272,8 +272,8 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct acts *a = ctx->acts;
     const int H = c->H, e = width(c);
 
-    range_logs(r, a->log_a, H, (long)ctx->B * ctx->T, H, 1);
-    for (long i = 0; i < (long)ctx->B * ctx->T * H; i++) {
+    range_logs(r, a->log_a, H, ctx_rows(ctx), H, 1);
+    for (long i = 0; i < ctx_rows(ctx) * H; i++) {
         const real *k = a->qkv + i / H * qkv(c) + c->C + i % H * e;
 
         range_add(&r[i % H], exp((double)a->log_a[i]) *

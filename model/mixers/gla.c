@@ -276,7 +276,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->g, n_k(c), (long)ctx->B * ctx->T, c->H, dk_of(c));
+    range_logs(r, a->g, n_k(c), ctx_rows(ctx), c->H, dk_of(c));
     return c->H;
 }
 

@@ -302,7 +302,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->row + n_k(c), n_row(c), (long)ctx->B * ctx->T, c->H, dk_of(c));
+    range_logs(r, a->row + n_k(c), n_row(c), ctx_rows(ctx), c->H, dk_of(c));
     return c->H;
 }
 

@@ -158,7 +158,7 @@ static int decay(struct ctx *ctx, struct range *r)
 {
     const struct acts *a = ctx->acts;
 
-    for (long i = 0; i < (long)ctx->B * ctx->T * inner(ctx->cfg); i++)
+    for (long i = 0; i < ctx_rows(ctx) * inner(ctx->cfg); i++)
         range_add(r, (double)a->a[i]);
     return 1;
 }

@@ -213,7 +213,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->log_f, c->H, (long)ctx->B * ctx->T, c->H, 1);
+    range_logs(r, a->log_f, c->H, ctx_rows(ctx), c->H, 1);
     return c->H;
 }
 

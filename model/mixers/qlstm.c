@@ -262,7 +262,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const int   e = inner(ctx->cfg);
     const struct acts *a = ctx->acts;
 
-    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+    for (long i = 0; i < ctx_rows(ctx); i++)
         for (int j = 0; j < e; j++)
             range_add(r, (double)forget(o, a->z[3 * i * e + j]));
     return 1;

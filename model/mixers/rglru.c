@@ -331,7 +331,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const int   e = inner(c);
     const struct acts *a = ctx->acts;
 
-    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+    for (long i = 0; i < ctx_rows(ctx); i++)
         for (int j = 0; j < e; j++)
             range_add(&r[j / block(c)],
                       (double)vexp(-a->rate[j] * vsigmoid(a->z[2 * i * e + j])));

@@ -251,7 +251,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const int   e = inner(c);
     const struct acts *a = ctx->acts;
 
-    for (long i = 0; i < (long)ctx->B * ctx->T * e; i++)
+    for (long i = 0; i < ctx_rows(ctx) * e; i++)
         for (int k = 0; k < n_of(c); k++)
             range_add(r,
                       exp((double)a->step[i] * (double)a->rate[(size_t)k * e + i % e]));
