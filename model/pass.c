@@ -106,7 +106,7 @@ static void embed(const struct model *m, real *x, const int32_t *tokens, long n)
 {
     size_t C = m->cfg.width;
 
-    #pragma omp parallel for schedule(static) if (n > 64)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         memcpy(x + i * C, m->wp[0] + tokens[i] * C, C * sizeof *x);
 }

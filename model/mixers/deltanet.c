@@ -132,7 +132,7 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
     const int  H = c->H, e = width(c);
 
     rows_rotate(ctx, &a->rows, a->qkv);
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         const real *z = a->row + i * row(c);
 

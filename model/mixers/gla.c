@@ -155,7 +155,7 @@ static void decays(const struct ctx *ctx, real *g, const real *z, long n)
     const struct mixer_cfg *c = ctx->cfg;
     const int dk = dk_of(c), e = n_z(c) / c->H;
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             const real *zi = z + i * n_z(c) + (size_t)h * e,

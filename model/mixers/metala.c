@@ -127,7 +127,7 @@ static void project(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
 
     linear_forward(a->row, a->u, ctx->w[WQ], n, c->C, n_row(c));
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         real *z = a->row + i * n_row(c) + n_k(c), *k = a->k + i * n_k(c);
         real *r = a->row + i * n_row(c) + r_at(c);
@@ -158,7 +158,7 @@ static void augment(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  dk = dk_of(c), dv = dv_of(c);
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             const real *row = a->row + i * n_row(c), *v = row + v_at(c) + (size_t)h * dv;

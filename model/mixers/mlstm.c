@@ -127,7 +127,7 @@ static void gates(const struct ctx *ctx, const struct acts *a)
     const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
 
-    #pragma omp parallel for schedule(static) if (n > 64)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long t = 0; t < n; t++) {
         real *i = a->row + t * row(c) + i_at(c), *f = i + c->H;
 

@@ -19,7 +19,6 @@
 
 enum { WIN, CONV, CONVB, WG, BG, WO, A, N_PARAMS };
 enum { EXPAND, REVERSED };
-enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [EXPAND]   = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
@@ -109,7 +108,7 @@ static struct scan gates(const struct ctx *ctx, const struct acts *a)
 
     linear_forward(a->z, a->u, ctx->w[WG], n, e, 3 * e);
     bias_forward(a->z, ctx->w[BG], n, 3 * e);
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         const real *z = a->z + 3 * r * e, *u = a->u + r * e;
         real       *f = a->v + r * e, *h = a->h + r * e;
@@ -128,7 +127,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         const real *p = a->row + 2 * r * e, *zo = a->z + (3 * r + 2) * e,
                    *h = a->h + r * e;

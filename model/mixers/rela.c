@@ -57,7 +57,7 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
  *
  *     y = w rho z s      rho = 1 / sqrt(mean(z²) + eps),  s = sigmoid(g z)
  */
-enum { BLOCKS = 16, ROWS = 32 };  // fixed blocks of rows; rows that one thread does alone
+enum { BLOCKS = 16 };           // of rows, fixed, whatever the number of threads
 
 static const double eps = 1e-6;
 
@@ -69,7 +69,7 @@ static inline real inverse_rms(const real *z, int C)
 static void gated_norm(real *y, const real *z, const real *w, const real *g,
                        long n, int C)
 {
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         const real *zi = z + i * C, rho = inverse_rms(zi, C);
 

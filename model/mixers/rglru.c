@@ -24,7 +24,6 @@
 
 enum { WY, WX, BY, BX, CONV, CONVB, WA, WI, BA, BI, LAM, WO, N_PARAMS };
 enum { INNER };
-enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [INNER] = {"inner", "channels of the recurrence; 0: width",
@@ -126,7 +125,7 @@ static void blocks_forward(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), tile = linear_tile(n);
 
-    #pragma omp parallel for collapse(2) schedule(static) if (n > ROWS)
+    #pragma omp parallel for collapse(2) schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r += tile)
         for (int k = 0; k < 2 * ctx->cfg->H; k++) {
             int    rows = (int)(n - r < tile ? n - r : tile);
@@ -173,7 +172,7 @@ static struct scan gates(const struct ctx *ctx, const struct acts *a)
 
     blocks_forward(ctx, a);
     bias_forward(a->z, ctx->w[BA], n, 2 * e);
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         const real *z = a->z + 2 * r * e, *u = a->u + r * e;
         real       *v = a->v + r * e, *h = a->h + r * e;
@@ -195,7 +194,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         const real *p = a->row + 2 * r * e, *h = a->h + r * e;
         real       *v = a->v + r * e;

@@ -21,7 +21,6 @@
 
 enum { WIN, CONV, CONVB, WX, WDT, BDT, ALOG, DSKIP, WO, N_PARAMS };
 enum { EXPAND, STATE, RANK };
-enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [EXPAND] = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
@@ -140,7 +139,7 @@ static void select_from(const struct ctx *ctx, const struct acts *a)
     linear_forward(a->q, a->u, ctx->w[WX], n, e, rank_of(c));
     linear_forward(a->bc, a->u, ctx->w[WX] + bc_at(c), n, e, 2 * N);
     linear_forward(a->step, a->q, ctx->w[WDT], n, rank_of(c), e);
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         real *s = a->step + r * e;
 

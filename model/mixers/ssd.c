@@ -126,7 +126,7 @@ static void gates(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  P = p_of(c);
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             const real *x = a->xbc + i * xbc(c) + (size_t)h * P;
@@ -147,7 +147,7 @@ static void skip(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  P = p_of(c);
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             const real *x = a->xbc + i * xbc(c) + (size_t)h * P;

@@ -194,7 +194,7 @@ static void project(const struct ctx *ctx, const struct acts *a, const real *x)
     const struct mixer_cfg *c = ctx->cfg;
     const struct shape     *s = &a->s;
 
-    #pragma omp parallel for schedule(static) if (s->n > 32)
+    #pragma omp parallel for schedule(static) if (s->n > FEW_ROWS)
     for (long i = 0; i < s->n * s->A; i++)
         unit(a->xh + i * s->g, x + i * s->g, s->g, EPS, 1);
     if (s->rank) {
