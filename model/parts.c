@@ -81,7 +81,7 @@ static int list_part(const struct part *part, const struct model *m, const float
 int parts_write(const char *path, const struct model *m, const struct part *part, int n,
                 struct why *why)
 {
-    const float   *floats[PARTS] = {0};
+    const float   *floats[PARTS_MAX] = {0};
     struct tensor *t = calloc((size_t)n * m->n_param, sizeof *t);
     int            used = 0, err;
     bool           memory = t != NULL;
