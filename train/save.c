@@ -221,7 +221,7 @@ int save_write(const char *run, const struct trainer *t, const struct tokenizer 
     if (!code)
         code = dir_commit(tmp, path, why);
     if (code) {
-        dir_abandon(tmp);
+        dir_remove(tmp);
         return code;
     }
     code = link_replace(run, "latest", checkpoint_name(name, sizeof name, t->tally.step),
