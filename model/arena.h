@@ -32,6 +32,6 @@ static inline real *arena_reals(struct arena *a, size_t n)
 
 /* Zeroed pages straight from the system, huge where it can; NULL when there are none. */
 void *pages_alloc(size_t bytes);
-void  pages_free(void *p, size_t bytes);
+void  pages_free(void *p, size_t bytes);        // NULL is fine
 
 #endif
