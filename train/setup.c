@@ -69,7 +69,7 @@ static int build_data(struct setup *s, const char *dir, struct why *why)
     s->progress.live = term_live();
     code = dataset_build(dir, &o, why);
     progress_clear(&s->progress);
-    return code && interrupted ? LOOP_INTERRUPTED : code;
+    return code && interrupted ? FAIL_INTERRUPTED : code;
 }
 
 /* Is there a window of `context` tokens and the token after it? */
@@ -203,7 +203,7 @@ static int settle_plan(struct setup *s, struct why *why)
     int code = measure(s, why);
 
     if (code || interrupted)
-        return code ? code : LOOP_INTERRUPTED;
+        return code ? code : FAIL_INTERRUPTED;
     plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;
     return run_write_config(&s->run, why);

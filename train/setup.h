@@ -24,7 +24,7 @@ struct setup {
 /* The run is created or opened: tokenize its input unless that is done, load its newest
  * checkpoint or initialise, and settle the settings that were left open (vocab, steps,
  * intervals), which are written to config.cfg. Tells on stderr what will be trained.
- * Returns a fail code, or LOOP_INTERRUPTED. */
+ * Returns a fail code. */
 int  setup_open(struct setup *s, struct why *why);
 void setup_close(struct setup *s);
 

@@ -349,8 +349,8 @@ int train_main(int argc, char **argv)
         cli_fail(&c, code, &why);
     catch_interrupts();
     code = setup_open(&s, &why);
-    lost = code == LOOP_INTERRUPTED && run_lacks_stdin(&s.run);
-    if (code && (code != LOOP_INTERRUPTED || lost) && !ask.resume)
+    lost = code == FAIL_INTERRUPTED && run_lacks_stdin(&s.run);
+    if (code && (code != FAIL_INTERRUPTED || lost) && !ask.resume)
         run_discard(&s.run);
     if (!code)
         code = check_stretch(&c, &s, steps, &why);
@@ -360,7 +360,7 @@ int train_main(int argc, char **argv)
         code = train(&s, &why);
     if (lost)
         fprintf(stderr, "nothing is kept of what came from stdin; repeat the command\n");
-    else if (code == LOOP_INTERRUPTED)
+    else if (code == FAIL_INTERRUPTED)
         tell_interrupted(&s);
     else if (code)
         cli_fail(&c, code, &why);

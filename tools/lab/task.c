@@ -125,7 +125,7 @@ static int train_steps(const struct task *t, struct model *m, struct gym *g,
 
     for (long step = 0; step < t->steps; step++) {
         if (!lab_progress(l, key, share * (double)step / (double)t->steps))
-            return LAB_INTERRUPTED;
+            return FAIL_INTERRUPTED;
         if (t->mark)
             t->mark(t->marker, m, step);
         if (train_step(t, m, g, step, updates + 1))
