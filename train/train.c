@@ -144,7 +144,6 @@ static int settle(const struct cli *c, struct setup *s, struct why *why)
     }
     if (!code)
         code = presets_apply(&r->cfg, &from, why);
-
     if (!code)
         code = config_resolve(&r->cfg, why);
     if (code)

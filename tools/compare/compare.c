@@ -219,8 +219,9 @@ static const char *difference(json_t *a, json_t *b)
     const char *key;
     json_t     *value;
 
-    json_object_foreach(
-        a, key, value) if (!json_equal(value, json_object_get(b, key))) return key;
+    json_object_foreach(a, key, value)
+        if (!json_equal(value, json_object_get(b, key)))
+            return key;
     return NULL;
 }
 

@@ -129,7 +129,6 @@ void view_step(void *c, const struct log_line *line);
 void view_end(struct comparison *c, const struct trial *t);
 void view_clear(struct comparison *c);
 
-
 /* ---- table.c, report.c, html.c ---- */
 
 void gather(struct comparison *c);                      // means and tests
