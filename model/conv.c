@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { TAPS = CONV_TAPS, PAST = TAPS - 1, BLOCK = 64 };
+enum { TAPS = CONV_TAPS, PAST = TAPS - 1 };
+enum { BLOCK = 64 };            // channels that go through time together
 
 /* The channels [c, c + n) of the kernel, one row per tap, and the bias. */
 struct taps {
