@@ -241,6 +241,31 @@ int setup_open(struct setup *s, struct why *why)
     return code;
 }
 
+int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
+{
+    long        step = s->trainer.tally.step;
+    struct log  log;
+    struct loop l = {
+        .run = &s->run, .data = &s->data, .fingerprint = s->fingerprint,
+        .trainer = &s->trainer, .validation = &s->validation, .log = &log,
+        .progress = &s->progress, .peak = s->peak, .saved = s->saved,
+        .val_loss = NAN, .val_bpb = NAN,
+    };
+    bool        begun;
+    int         code = log_open(&log, s->run.dir, step, &begun, why);
+
+    if (!code && !begun)
+        code = log_head(&log, &s->trainer, s->peak / 1e9, why);
+    progress_open(&s->progress, s->run.cfg.steps, step, &s->data, s->peak);
+    if (!code)
+        code = loop_run(&l, why);
+    log_close(&log);
+    s->saved = l.saved;
+    *nats = l.val_loss;
+    *bits = l.val_bpb;
+    return code;
+}
+
 void setup_close(struct setup *s)
 {
     start_drop(s);

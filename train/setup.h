@@ -30,4 +30,8 @@ void setup_close(struct setup *s);
 
 bool setup_finished(const struct setup *s);     // nothing is left to train
 
+/* Train to the last step, with log and progress, as loop_run. nats, bits: the last
+ * validation, NAN: none. */
+int setup_train(struct setup *s, double *nats, double *bits, struct why *why);
+
 #endif

@@ -283,27 +283,11 @@ static int check_stretch(const struct cli *c, struct setup *s, long before,
 
 static int train(struct setup *s, struct why *why)
 {
-    struct log  log;
-    struct loop l;
-    bool        begun;
-    int         code = log_open(&log, s->run.dir, s->trainer.tally.step, &begun, why);
+    double nats, bits;
+    int    code = setup_train(s, &nats, &bits, why);
 
-    if (!code && !begun)
-        code = log_head(&log, &s->trainer, s->peak / 1e9, why);
-    l = (struct loop){
-        .run = &s->run, .data = &s->data, .fingerprint = s->fingerprint,
-        .trainer = &s->trainer, .validation = &s->validation, .log = &log,
-        .progress = &s->progress, .peak = s->peak,
-        .saved = s->saved,
-    };
-    progress_open(&s->progress, s->run.cfg.steps, s->trainer.tally.step, &s->data,
-                  s->peak);
     if (!code)
-        code = loop_run(&l, why);
-    s->saved = l.saved;
-    log_close(&log);
-    if (!code)
-        tell_result(s, l.val_loss, l.val_bpb);
+        tell_result(s, nats, bits);
     return code;
 }
 
