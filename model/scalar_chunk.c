@@ -44,11 +44,8 @@ void scalar_apply(const struct scalar *u, const struct weights *w, real *a, real
 
 void scalar_rows(real *y, size_t ld, const real *by, int rows, int n)
 {
-    for (int x = 0; x < rows; x++, y += ld) {
-        #pragma omp simd
-        for (int j = 0; j < n; j++)
-            y[j] *= by[x];
-    }
+    for (int x = 0; x < rows; x++, y += ld)
+        vscale(y, by[x], y, n);
 }
 
 void scalar_outer(const struct scalar *u, real *S, real keep, real alpha, const real *w,
@@ -71,5 +68,5 @@ void scalar_sum(real *sum, real keep, const real *w, const real *a, size_t ld,
     for (int j = 0; j < n; j++)
         sum[j] = keep == 0 ? 0 : keep * sum[j];
     for (int x = 0; x < rows; x++)
-        add_scaled(sum, w[x], a + x * ld, n);
+        vaxpy(sum, w[x], a + x * ld, n);
 }

@@ -117,13 +117,6 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->S = room_state(m, delta_state(&a->core));
 }
 
-static inline void scale(real *z, real s, int e)
-{
-    #pragma omp simd
-    for (int j = 0; j < e; j++)
-        z[j] *= s;
-}
-
 /* What the core takes, from rows of which qkv is the convolution. */
 static void prepare(const struct ctx *ctx, const struct acts *a)
 {
@@ -141,7 +134,7 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
             real  s = 1 / (real)sqrt(vdot(head, head, e) + (real)1e-6);
 
             a->shrink[i * 2 * H + j] = s;
-            scale(head, s, e);
+            vscale(head, s, head, e);
         }
         for (int h = 0; h < H; h++) {
             real rate = (real)exp(ctx->w[ALOG][h]);
@@ -190,8 +183,11 @@ static void length_back(const struct ctx *ctx, const struct acts *a)
     rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
-        for (int j = 0; j < 2 * H; j++)
-            scale(a->dqkv + i * ld + (size_t)j * e, a->shrink[i * 2 * H + j], e);
+        for (int j = 0; j < 2 * H; j++) {
+            real *d = a->dqkv + i * ld + (size_t)j * e;
+
+            vscale(d, a->shrink[i * 2 * H + j], d, e);
+        }
 }
 
 /* db = dbeta beta sigmoid(-b),  da = -e^alog dg sigmoid(a + dtb)  of head h of
