@@ -70,7 +70,7 @@ int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct co
     int         passes = t->cfg.accumulate, n = 0, code = 0;
     long        steps = t->cfg.steps;
     double      start = wall_seconds(), sum = 0, first = 0;
-    struct step s;
+    struct step s = {0};
 
     t->cfg.accumulate = 1;
     t->cfg.steps = 1000;
