@@ -452,7 +452,7 @@ int dataset_build(const char *dir, const struct dataset_options *o, struct why *
         if (!code)
             code = dir_commit(b->dir, dir, why);
         if (code)
-            dir_abandon(b->dir);
+            dir_remove(b->dir);
     }
     release(b);
     return code;

@@ -17,6 +17,7 @@ enum fail {
                             // wrong kind
     FAIL_DIVERGED = 4,      // training diverged
     FAIL_WRITE    = 5,      // writing failed, or the run is locked
+    FAIL_INTERRUPTED = 130, // a signal ended it, as shells count; *why is not set
 };
 
 struct why {

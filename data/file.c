@@ -387,11 +387,6 @@ int dir_commit(const char *tmp, const char *path, struct why *why)
     return fail_write(why, path);
 }
 
-void dir_abandon(const char *tmp)
-{
-    dir_remove(tmp);
-}
-
 void dir_remove(const char *path)
 {
     DIR           *d = opendir(path);

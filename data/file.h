@@ -33,12 +33,11 @@ int dir_make(const char *path, struct why *why);
 
 /* A directory that appears whole: dir_begin makes a temporary one beside path (and path's
  * missing parents) and returns its name in tmp; dir_commit fsyncs every file in it,
- * renames it to path and fsyncs the parent; dir_abandon removes it. An existing path that
+ * renames it to path and fsyncs the parent; dir_remove gives it up. An existing path that
  * is not an empty directory is never replaced: dir_commit fails and leaves tmp as it is.
  * FAIL_WRITE. */
-int  dir_begin(const char *path, char *tmp, size_t cap, struct why *why);
-int  dir_commit(const char *tmp, const char *path, struct why *why);
-void dir_abandon(const char *tmp);
+int dir_begin(const char *path, char *tmp, size_t cap, struct why *why);
+int dir_commit(const char *tmp, const char *path, struct why *why);
 
 /* Remove a directory and the files in it (one level). */
 void dir_remove(const char *path);

@@ -7,7 +7,7 @@
 enum { DEPTH = 256 };
 
 struct scan {
-    char       *line, *p, *end;
+    char       *p, *end;
     const char *field;
     const char *text;           // NULL until the field is found
     size_t      n;
@@ -44,15 +44,15 @@ static void space(struct scan *s)
 
 static bool hex4(struct scan *s, uint32_t *code)
 {
-    static const char digits[] = "0123456789abcdef0123456789ABCDEF";
+    static const char values[] = "0123456789abcdef0123456789ABCDEF";
 
     *code = 0;
     for (int i = 0; i < 4; i++, s->p++) {
-        const char *d = s->p < s->end && *s->p ? strchr(digits, *s->p) : NULL;
+        const char *d = s->p < s->end && *s->p ? strchr(values, *s->p) : NULL;
 
         if (!d)
             return wrong(s, "\\u without four hexadecimal digits");
-        *code = *code << 4 | ((d - digits) & 15);
+        *code = *code << 4 | ((d - values) & 15);
     }
     return true;
 }
@@ -276,7 +276,7 @@ static bool value(struct scan *s, int depth)
 bool jsonl_field(char *line, size_t len, const char *field, const char **text, size_t *n,
                  char *problem, size_t cap)
 {
-    struct scan s = {.line = line, .p = line, .end = line + len, .field = field};
+    struct scan s = {.p = line, .end = line + len, .field = field};
 
     space(&s);
     if (!at(&s, '{'))

@@ -27,6 +27,6 @@ int  loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
                   const int32_t **targets, struct why *why);
 
 uint64_t loader_windows(const struct loader *l);        // windows per epoch
-void     loader_close(struct loader *l);
+void     loader_close(struct loader *l);                // NULL is fine
 
 #endif

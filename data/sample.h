@@ -4,8 +4,8 @@
  * kept. When what is kept outgrows SAMPLE_MAX, every other stretch is dropped and the
  * stride doubles: in the end the stretches are spread evenly over the whole stream.
  */
-#ifndef WEFT_SAMPLE_H
-#define WEFT_SAMPLE_H
+#ifndef WEFT_DATA_SAMPLE_H
+#define WEFT_DATA_SAMPLE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -3,6 +3,7 @@
 #include "data/inputs.h"
 #include "data/jsonl.h"
 #include "data/source.h"
+#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,35 +36,6 @@ struct text {
 
 /* ---- UTF-8 ------------------------------------------------------------------------- */
 
-/* Length of the valid UTF-8 character at s, of at most n > 0 bytes; 0 when there is none.
- *
- *     00..7f | c2..df X | e0 a0..bf X | e1..ec,ee,ef X X | ed 80..9f X
- *     f0 90..bf X X | f1..f3 X X X | f4 80..8f X X                          X = 80..bf
- */
-static size_t utf8_length(const char *s, size_t n)
-{
-    const unsigned char *u = (const unsigned char *)s;
-    unsigned char        low = 0x80, high = 0xbf;
-    size_t               len = u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : 4;
-
-    if (u[0] < 0x80)
-        return 1;
-    if (u[0] < 0xc2 || u[0] > 0xf4 || len > n)
-        return 0;
-    switch (u[0]) {
-    case 0xe0: low = 0xa0;  break;
-    case 0xed: high = 0x9f; break;
-    case 0xf0: low = 0x90;  break;
-    case 0xf4: high = 0x8f; break;
-    }
-    if (u[1] < low || u[1] > high)
-        return 0;
-    for (size_t i = 2; i < len; i++)
-        if ((u[i] & 0xc0) != 0x80)
-            return 0;
-    return len;
-}
-
 /* How many bytes from s on are ASCII, counted in blocks of 32. */
 static size_t ascii_blocks(const char *s, size_t n)
 {
@@ -86,10 +58,10 @@ size_t text_invalid(const char *bytes, size_t len)
     for (size_t i = 0; i < len;) {
         i += ascii_blocks(bytes + i, len - i);
         for (size_t end = i + 32 < len ? i + 32 : len; i < end;) {
-            size_t n = utf8_length(bytes + i, len - i);
+            int n = utf8_length(bytes + i, len - i);
 
             bad += n == 0;
-            i += n ? n : 1;
+            i += n ? (size_t)n : 1;
         }
     }
     return bad;
@@ -105,9 +77,9 @@ static size_t cut(const char *s, size_t n)
     newline = memrchr(s, '\n', TEXT_PIECE);
     if (newline)
         return (size_t)(newline - s) + 1;
-    for (size_t back = 1; back < 4; back++)
-        if (utf8_length(s + TEXT_PIECE - back, n - TEXT_PIECE + back) > back)
-            return TEXT_PIECE - back;
+    for (int back = 1; back < 4; back++)
+        if (utf8_length(s + TEXT_PIECE - back, n - TEXT_PIECE + (size_t)back) > back)
+            return (size_t)(TEXT_PIECE - back);
     return TEXT_PIECE;
 }
 
@@ -149,7 +121,8 @@ static int grow(struct text *t, struct why *why)
     return 0;
 }
 
-/* The end of the line that buf[start + from] is in, from start; as much is read. */
+/* The end of the line that buf[start + from] is in, from start: its newline, or the end
+ * of the input. As much is read. */
 static int line_end(struct text *t, size_t from, size_t *end, struct why *why)
 {
     for (;;) {
@@ -161,6 +134,7 @@ static int line_end(struct text *t, size_t from, size_t *end, struct why *why)
         *end = newline ? (size_t)(newline - s) : n;
         if (newline || t->eof)
             return 0;
+        from = n;
         if (n == t->cap && (rc = grow(t, why)))
             return rc;
         if ((rc = fill(t, why)))
@@ -288,25 +262,15 @@ static int next_plain(struct text *t, struct text_piece *piece, struct why *why)
 /* The next line without its newline; *line is NULL at the end of the input. */
 static int next_line(struct text *t, char **line, size_t *len, struct why *why)
 {
-    for (size_t seen = 0;;) {
-        char  *s = t->buf + t->start;
-        size_t n = t->end - t->start;
-        char  *newline = memchr(s + seen, '\n', n - seen);
-        int    rc;
+    int    rc = line_end(t, 0, len, why);
+    size_t n = t->end - t->start;
 
-        if (newline || t->eof) {
-            *line = n ? s : NULL;
-            *len = newline ? (size_t)(newline - s) : n;
-            t->start += *len + (newline != NULL);
-            t->line++;
-            return 0;
-        }
-        seen = n;
-        if (n == t->cap && (rc = grow(t, why)))
-            return rc;
-        if ((rc = fill(t, why)))
-            return rc;
-    }
+    if (rc)
+        return rc;
+    *line = n ? t->buf + t->start : NULL;
+    t->start += *len + (*len < n);
+    t->line++;
+    return 0;
 }
 
 static bool is_blank(const char *s, size_t n)

@@ -311,5 +311,5 @@ int infer_main(int argc, char **argv)
         converse(&f);
     report(&f);
     unload(&f);
-    return interrupted ? 130 : 0;
+    return interrupted ? FAIL_INTERRUPTED : 0;
 }

@@ -42,8 +42,7 @@ int session_open(struct session *s, const struct model *m, int S, struct why *wh
 
 void session_close(struct session *s)
 {
-    if (s->memory)
-        pages_free(s->memory, s->bytes);
+    pages_free(s->memory, s->bytes);
     *s = (struct session){0};
 }
 

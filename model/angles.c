@@ -35,7 +35,7 @@ void rotate(const struct angles *a, real *z, int B, int T, int heads_z, size_t l
 
     if (!a->cos)
         return;
-    #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > 32)
+    #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > FEW_ROWS)
     for (int b = 0; b < B; b++)
         for (int t = 0; t < T; t++)
             for (int h = 0; h < heads_z; h++) {
@@ -53,7 +53,7 @@ void rotate_back(const struct angles *a, const real *z, real *dz, int B, int T,
 
     if (!a->cos)
         return;
-    #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > 32)
+    #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > FEW_ROWS)
     for (int b = 0; b < B; b++)
         for (int t = 0; t < T; t++)
             for (int h = 0; h < heads_z; h++) {

@@ -12,6 +12,12 @@ struct arena {
     size_t used;        // bytes
 };
 
+/* bytes, rounded up to whole cache lines. */
+static inline size_t whole_lines(size_t bytes)
+{
+    return (bytes + 63) / 64 * 64;
+}
+
 static inline struct arena arena_over(void *base)
 {
     return (struct arena){base, 0};
@@ -21,7 +27,7 @@ static inline void *arena_bytes(struct arena *a, size_t bytes)
 {
     void *p = a->base ? a->base + a->used : NULL;
 
-    a->used += (bytes + 63) / 64 * 64;
+    a->used += whole_lines(bytes);
     return p;
 }
 
@@ -32,6 +38,6 @@ static inline real *arena_reals(struct arena *a, size_t n)
 
 /* Zeroed pages straight from the system, huge where it can; NULL when there are none. */
 void *pages_alloc(size_t bytes);
-void  pages_free(void *p, size_t bytes);
+void  pages_free(void *p, size_t bytes);        // NULL is fine
 
 #endif

@@ -122,13 +122,6 @@ static inline void relu(real *s, int keys, int n)
     }
 }
 
-static inline void scale_row(real *o, int e, real by)
-{
-    #pragma omp simd
-    for (int j = 0; j < e; j++)
-        o[j] *= by;
-}
-
 /* ---- forward ----------------------------------------------------------------------- */
 
 /* What is known of each query of a block so far: the largest score, and the sum
@@ -173,7 +166,7 @@ static inline real finish(const struct head *h, real *o, real max, real sum)
 
         all = hi + (real)log1p(exp(lo - hi));
     }
-    scale_row(o, h->a->e, (real)exp(lse - all) / sum);
+    vscale(o, (real)exp(lse - all) / sum, o, h->a->e);
     return all;
 }
 
@@ -196,7 +189,7 @@ static void forward_block(const struct head *h, int t0, int n, real *o, real *ls
         else {
             absorb(&r, s, x.keys, n, shrink);
             for (int i = 0; i < n && u > begin; i++)
-                scale_row(o + i * ld_o(a), a->e, shrink[i]);
+                vscale(o + i * ld_o(a), shrink[i], o + i * ld_o(a), a->e);
         }
         gemm_tn(o, ld_o(a), s, QB, h->v + u * a->ld_kv, a->ld_kv, n, a->e, x.keys, 1,
                 u > begin);

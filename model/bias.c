@@ -1,10 +1,10 @@
 #include "model/bias.h"
 
-enum { ROWS = 32, BLOCK = 64 };         // rows up to which one thread is enough; columns
+enum { BLOCK = 64 };            // columns that a thread sums at once
 
 void bias_forward(real *y, const real *b, long n, int cols)
 {
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         real *yi = y + i * cols;
 

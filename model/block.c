@@ -7,28 +7,22 @@
 
 #include <string.h>
 
-enum { NORM1, MIXER };                              // and after the mixer's parameters:
-enum { NORM2, WG, WU, WD, AFTER_MIXER };
+enum { NORM1, MIXER = BLOCK_BEFORE };
+enum { NORM2, WG, WU, WD };                         // after the mixer's parameters
 
-int block_params(const struct mixer_cfg *c, int mlp, struct param *p, const char **name)
+int block_params(const struct mixer_cfg *c, int mlp, struct param *p)
 {
-    static const char *const after[] = {"norm2", "mlp.wg", "mlp.wu", "mlp.wd"};
-    int n;
+    int           n = MIXER + mixer_params(c, p + MIXER);
+    struct param *q = p + n;
 
     p[NORM1] = (struct param){"norm1", c->C, 0, INIT_ONE};
-    n = mixer_params(c, p + MIXER);
-    for (int i = 0; i < n; i++)
-        name[MIXER + i] = NULL;
-    name[NORM1] = "norm1";
     if (!mlp)
-        return MIXER + n;
-    p += MIXER + n, name += MIXER + n;
-    p[NORM2] = (struct param){"norm2", c->C, 0, INIT_ONE};
-    p[WG] = (struct param){"wg", mlp, c->C, INIT_INPUT, .decay = true};
-    p[WU] = (struct param){"wu", mlp, c->C, INIT_INPUT, .decay = true};
-    p[WD] = (struct param){"wd", c->C, mlp, INIT_OUTPUT, .decay = true};
-    memcpy(name, after, sizeof after);
-    return MIXER + n + AFTER_MIXER;
+        return n;
+    q[NORM2] = (struct param){"norm2", c->C, 0, INIT_ONE};
+    q[WG] = (struct param){"mlp.wg", mlp, c->C, INIT_INPUT, .decay = true};
+    q[WU] = (struct param){"mlp.wu", mlp, c->C, INIT_INPUT, .decay = true};
+    q[WD] = (struct param){"mlp.wd", c->C, mlp, INIT_OUTPUT, .decay = true};
+    return n + BLOCK_AFTER;
 }
 
 static const real *after(const struct block *b, int i)
@@ -67,18 +61,15 @@ size_t block_carve_scratch(struct block_scratch *s, void *base, const struct blo
     struct arena a = arena_over(base);
     struct norm  norm = norm_of(b);
     struct sizes m;
-    size_t       n = (size_t)B * T;
+    size_t       n = (size_t)B * T, wide = n * 3 * b->mlp * sizeof *s->wide;
 
     mixer_sizes(b->cfg, B, T, &m);
     s->n = arena_reals(&a, n * b->cfg->C);
     s->y = arena_reals(&a, n * b->cfg->C);
     s->partial = arena_reals(&a, norm_partial(&norm));
     // the mixer and the mlp never run at the same time
-    s->wide = arena_bytes(&a, 0);
-    s->mixer = s->wide;
-    arena_bytes(&a, m.scratch > n * 3 * b->mlp * sizeof(real)
-                        ? m.scratch
-                        : n * 3 * b->mlp * sizeof(real));
+    s->mixer = arena_bytes(&a, m.scratch > wide ? m.scratch : wide);
+    s->wide = s->mixer;
     return a.used;
 }
 

@@ -11,17 +11,30 @@
 
 #include "model/mixer.h"
 
-/* Parameters of a block in order: norm1, the mixer's (n_mixer of them), norm2, wg, wu,
- * wd. A block with mlp = 0 ends after the mixer: y = a. */
+/* Parameters of a block in order: norm1; the mixer's; norm2, mlp.wg, mlp.wu, mlp.wd. A
+ * block with mlp = 0 ends after the mixer: y = a. */
+enum {
+    BLOCK_BEFORE = 1,       // the mixer's
+    BLOCK_AFTER  = 4,       // them, unless mlp = 0
+    BLOCK_PARAMS = BLOCK_BEFORE + MIXER_PARAMS + BLOCK_AFTER,
+};
+
 struct block {
     const struct mixer_cfg *cfg;
     int                     mlp;            // hidden width h
-    int                     n_mixer;
+    int                     n_mixer;        // parameters of the mixer
     const real *const      *w;
     real *const            *dw;             // NULL outside training
 };
 
-int block_params(const struct mixer_cfg *c, int mlp, struct param *p, const char **name);
+/* Declare them in p (BLOCK_PARAMS); returns how many. */
+int block_params(const struct mixer_cfg *c, int mlp, struct param *p);
+
+/* How many of a block's n parameters are the mixer's. */
+static inline int block_mixer_params(int n, int mlp)
+{
+    return n - BLOCK_BEFORE - (mlp ? BLOCK_AFTER : 0);
+}
 
 /* What a forward pass over (B, T) keeps (its input first), and its scratch (shared
  * by all blocks). */

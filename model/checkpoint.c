@@ -9,38 +9,6 @@
 
 enum { JSON_MAX = 1 << 20, TOKENIZER_MAX = 256 << 20 };
 
-/* ---- the trainer's tensors --------------------------------------------------------- */
-
-static void make_parts(struct part *part, char (*prefix)[16], const char *const *kind,
-                       real *const *values, int n)
-{
-    for (int i = 0; i < n; i++) {
-        snprintf(prefix[i], sizeof prefix[i], "%s.", kind[i]);
-        part[i] = (struct part){prefix[i], false, values[i]};
-    }
-}
-
-int checkpoint_write_like(const char *path, const struct model *m,
-                          const char *const *kind, const real *const *values, int n,
-                          struct why *why)
-{
-    struct part part[PARTS];
-    char        prefix[PARTS][16];
-
-    make_parts(part, prefix, kind, (real *const *)values, n);
-    return parts_write(path, m, part, n, why);
-}
-
-int checkpoint_read_like(const char *path, const struct model *m, const char *const *kind,
-                         real *const *values, int n, struct why *why)
-{
-    struct part part[PARTS];
-    char        prefix[PARTS][16];
-
-    make_parts(part, prefix, kind, values, n);
-    return parts_read(path, m, part, n, why);
-}
-
 /* ---- writing ----------------------------------------------------------------------- */
 
 static int write_config(const char *dir, const struct config *c, struct why *why)

@@ -39,13 +39,4 @@ char *checkpoint_path(char *buf, size_t cap, const char *run, long step);
  * there is none. */
 bool checkpoint_intact(const char *run, char *dir, size_t cap);
 
-/* Save n (at most 4) arrays of the model's layout for the trainer, buffers left out,
- * as tensors "m.embed", "v.embed" ... for kinds "m", "v"; and load them back.
- * FAIL_WRITE / FAIL_INPUT. */
-int checkpoint_write_like(const char *path, const struct model *m,
-                          const char *const *kind, const real *const *values, int n,
-                          struct why *why);
-int checkpoint_read_like(const char *path, const struct model *m, const char *const *kind,
-                         real *const *values, int n, struct why *why);
-
 #endif

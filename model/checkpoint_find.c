@@ -3,6 +3,7 @@
 
 #include "data/file.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -36,41 +37,48 @@ static int newest_first(const void *a, const void *b)
 static long step_of(const char *name)
 {
     char *end;
+    long  step;
 
-    if (strncmp(name, "ckpt-", 5) || !strchr("0123456789", name[5]) || !name[5])
+    if (strncmp(name, "ckpt-", 5) || !isdigit((unsigned char)name[5]))
         return -1;
-    long step = strtol(name + 5, &end, 10);
-
+    step = strtol(name + 5, &end, 10);
     return *end ? -1 : step;
+}
+
+/* Append to a list of n steps with room for *cap; false when out of memory. */
+static bool append(long **steps, long n, long *cap, long step)
+{
+    if (n == *cap) {
+        long *more = realloc(*steps, (size_t)(2 * *cap + 16) * sizeof *more);
+
+        if (!more)
+            return false;
+        *steps = more;
+        *cap = 2 * *cap + 16;
+    }
+    (*steps)[n] = step;
+    return true;
 }
 
 long checkpoint_list(const char *run, long **steps)
 {
     DIR           *d = opendir(run);
     struct dirent *e;
-    long           n = 0, cap = 0;
+    long           n = 0, cap = 0, step;
 
     *steps = NULL;
     if (!d)
         return -1;
-    while ((e = readdir(d)))
-        if (step_of(e->d_name) >= 0) {
-            if (n == cap) {
-                long *more = realloc(*steps, (cap = 2 * cap + 16) * sizeof **steps);
-
-                if (!more) {
-                    free(*steps);
-                    *steps = NULL;
-                    closedir(d);
-                    errno = ENOMEM;
-                    return -1;
-                }
-                *steps = more;
-            }
-            (*steps)[n++] = step_of(e->d_name);
-        }
+    while (n >= 0 && (e = readdir(d)))
+        if ((step = step_of(e->d_name)) >= 0)
+            n = append(steps, n, &cap, step) ? n + 1 : -1;
     closedir(d);
-    if (n)
+    if (n < 0) {
+        free(*steps);
+        *steps = NULL;
+        errno = ENOMEM;
+    }
+    if (n > 0)
         qsort(*steps, (size_t)n, sizeof **steps, newest_first);
     return n;
 }

@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { TAPS = CONV_TAPS, PAST = TAPS - 1, BLOCK = 64 };
+enum { TAPS = CONV_TAPS, PAST = TAPS - 1 };
+enum { BLOCK = 64 };            // channels that go through time together
 
 /* The channels [c, c + n) of the kernel, one row per tap, and the bias. */
 struct taps {
@@ -47,11 +48,39 @@ static inline void activate(real *y, const real *z, int n, bool silu)
         y[i] = silu ? z[i] * vsigmoid(z[i]) : z[i];
 }
 
-/* Rows of the taps of token t of a sequence that starts at x. */
-static inline void rows_of(const real **row, const real *x, size_t ld, int t)
+/* The input of token t of a sequence: one of x, or, before them, of the last PAST that
+ * past remembers (NULL: none). Both from some channel on. */
+static inline const real *row_of(const struct conv *o, const real *x, const real *past,
+                                 int t)
+{
+    if (t >= 0)
+        return x + t * o->ld_x;
+    return past ? past + (size_t)(PAST + t) * o->C : NULL;
+}
+
+/* The rows of the taps of token t. */
+static inline void rows_of(const struct conv *o, const real **row, const real *x,
+                           const real *past, int t)
 {
     for (int j = 0; j < TAPS; j++)
-        row[j] = t - PAST + j >= 0 ? x + (t - PAST + j) * ld : NULL;
+        row[j] = row_of(o, x, past, t - PAST + j);
+}
+
+/* The block of channels at c of one sequence; x, y and past are its own from 0 on. */
+static void convolve(const struct conv *o, real *y, const real *x, const real *past,
+                     int c)
+{
+    int         n = channels(o, c);
+    struct taps k = taps_of(o, c, n);
+
+    for (int t = 0; t < o->T; t++) {
+        const real *row[TAPS];
+        real        z[BLOCK];
+
+        rows_of(o, row, x + c, past ? past + c : NULL, t);
+        taps_apply(&k, z, row, n);
+        activate(y + t * o->ld_y + c, z, n, o->silu);
+    }
 }
 
 void conv_forward(const struct conv *o, real *y, const real *x)
@@ -59,17 +88,9 @@ void conv_forward(const struct conv *o, real *y, const real *x)
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < o->B; b++)
         for (int c = 0; c < o->C; c += BLOCK) {
-            int         n = channels(o, c);
-            struct taps k = taps_of(o, c, n);
+            size_t i = (size_t)b * o->T;
 
-            for (int t = 0; t < o->T; t++) {
-                const real *row[TAPS];
-                real        z[BLOCK];
-
-                rows_of(row, x + (size_t)b * o->T * o->ld_x + c, o->ld_x, t);
-                taps_apply(&k, z, row, n);
-                activate(y + ((size_t)b * o->T + t) * o->ld_y + c, z, n, o->silu);
-            }
+            convolve(o, y + i * o->ld_y, x + i * o->ld_x, NULL, c);
         }
 }
 
@@ -92,7 +113,7 @@ static void gather(const struct conv *o, const struct taps *k, struct taps *dk, 
         const real *row[TAPS];
         real       *d = dy + t * o->ld_y;
 
-        rows_of(row, x, o->ld_x, t);
+        rows_of(o, row, x, NULL, t);
         if (o->silu) {
             real z[BLOCK];
 
@@ -150,44 +171,24 @@ void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
     }
 }
 
-/* The row of tap j of token t: an input of this call, or one remembered. */
-static inline const real *past_row(const real *state, const real *x,
-                                   const struct conv *o, int c, int t)
+/* Remember the last inputs. */
+static void remember(const struct conv *o, real *past, const real *x)
 {
-    return t >= 0 ? x + t * o->ld_x + c : state + (size_t)(PAST + t) * o->C + c;
+    for (int j = 0; j < PAST; j++)
+        memmove(past + (size_t)j * o->C, row_of(o, x, past, o->T - PAST + j),
+                o->C * sizeof *past);
 }
 
-/* Remember the last three inputs. */
-static void remember(const struct conv *o, real *state, const real *x)
-{
-    for (int j = 0; j < PAST; j++) {
-        int t = o->T - PAST + j;
-
-        memmove(state + (size_t)j * o->C, past_row(state, x, o, 0, t),
-                o->C * sizeof *state);
-    }
-}
-
-void conv_extend(const struct conv *o, real *const *state, real *y, const real *x)
+void conv_extend(const struct conv *o, void *const *state, size_t at, real *y,
+                 const real *x)
 {
     #pragma omp parallel for schedule(static) if (o->B > 1)
     for (int b = 0; b < o->B; b++) {
         const real *from = x + (size_t)b * o->T * o->ld_x;
+        real       *past = (real *)state[b] + at;
 
-        for (int c = 0; c < o->C; c += BLOCK) {
-            int         n = channels(o, c);
-            struct taps k = taps_of(o, c, n);
-
-            for (int t = 0; t < o->T; t++) {
-                const real *row[TAPS];
-                real        z[BLOCK];
-
-                for (int j = 0; j < TAPS; j++)
-                    row[j] = past_row(state[b], from, o, c, t - PAST + j);
-                taps_apply(&k, z, row, n);
-                activate(y + ((size_t)b * o->T + t) * o->ld_y + c, z, n, o->silu);
-            }
-        }
-        remember(o, state[b], from);
+        for (int c = 0; c < o->C; c += BLOCK)
+            convolve(o, y + (size_t)b * o->T * o->ld_y, from, past, c);
+        remember(o, past, from);
     }
 }

@@ -31,23 +31,10 @@ void conv_forward(const struct conv *o, real *y, const real *x);
 void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
                    const real *x);
 
-/* T more tokens of each sequence. state[b] (3, C). */
-void conv_extend(const struct conv *o, real *const *state, real *y, const real *x);
-
-/* The same, where a sequence's state is at state[b] + at, in reals. */
-static inline void conv_extend_at(const struct conv *o, void *const *state,
-                                  size_t at, real *y, const real *x)
-{
-    struct conv one = *o;
-
-    one.B = 1;
-    for (int b = 0; b < o->B; b++) {
-        size_t i = (size_t)b * o->T;
-        real  *past = (real *)state[b] + at;
-
-        conv_extend(&one, &past, y + i * o->ld_y, x + i * o->ld_x);
-    }
-}
+/* T more tokens of each sequence, whose state is the conv_state() reals at
+ * state[b] + at; zero at the start. */
+void conv_extend(const struct conv *o, void *const *state, size_t at, real *y,
+                 const real *x);
 
 static inline size_t conv_state(const struct conv *o)
 {

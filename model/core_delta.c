@@ -73,7 +73,7 @@ static void lane_open(struct delta_chunk *u, const struct delta *c, real *scratc
 static void scale_rows(real *y, const real *by, int n, size_t width)
 {
     for (int x = 0; x < n; x++)
-        scaled(y + x * width, by[x], y + x * width, (int)width);
+        vscale(y + x * width, by[x], y + x * width, (int)width);
 }
 
 /* ---- forward --------------------------------------------------------------------- */
@@ -89,7 +89,7 @@ static void chunk_read(const struct delta_chunk *u, const struct delta *c, const
     delta_chunk_solve(u, c, S != NULL);
     o += u->row * c->ld_o + u->head * dv;
     for (int x = 0; S && x < n; x++)
-        scaled(o + x * c->ld_o, u->e[x], u->y + (size_t)x * dv, dv);
+        vscale(o + x * c->ld_o, u->e[x], u->y + (size_t)x * dv, dv);
     gemm_nn(o, c->ld_o, u->A, L, u->u, dv, n, dv, n, 1, S != NULL);
 }
 
@@ -237,7 +237,7 @@ static void back_v(const struct delta_chunk *u, const struct delta *c,
 
         g->dbeta[row * c->H + u->head] = vdot(z, u->w + x * dv, u->dv);
         memcpy(g->dv + row * c->ld + u->head * dv, y, dv * sizeof(real));
-        scaled(z, -1, y, u->dv);
+        vscale(z, -1, y, u->dv);
     }
 }
 

@@ -16,17 +16,14 @@ static void divide(const struct scalar *u, const struct weights *w, const real *
                    const real *a, real *o, real *l)
 {
     for (int x = 0; x < u->T; x++, a += L, o += u->ld_o) {
-        real sum = 0, by;
+        real sum = 0;
 
         #pragma omp simd reduction(+ : sum)
         for (int y = 0; y <= x; y++)
             sum += a[y];
         if (S)
             sum += u->scale * w->past[x] * vdot(u->q + x * u->ld_q, S + n_at(u), u->dk);
-        by = 1 / denominator(u, sum, w->m[x]);
-        #pragma omp simd
-        for (int j = 0; j < u->dv; j++)
-            o[j] *= by;
+        vscale(o, 1 / denominator(u, sum, w->m[x]), o, u->dv);
         if (l)
             l[x] = sum;
     }

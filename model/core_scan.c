@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-enum { BLOCK = SCAN_BLOCK, CHUNK = SCAN_CHUNK, ROWS = CHUNK + 2, FEW = 1 << 14 };
+enum { BLOCK = SCAN_BLOCK, CHUNK = SCAN_CHUNK, ROWS = CHUNK + 2 };
+enum { FEW = 1 << 14 };         // numbers up to which a scan stays on one thread
 
 static int channels(int C, int c) { return C - c < BLOCK ? C - c : BLOCK; }
 static int tokens(int T, int t) { return T - t < CHUNK ? T - t : CHUNK; }
@@ -85,7 +86,7 @@ struct part {
     size_t row;
     int    c, n, m;
     real   u[ROWS][BLOCK], s[ROWS][BLOCK], su[ROWS][BLOCK];
-    real   s2[ROWS][BLOCK];        // s / log 2, for powers of 2
+    real   s2[ROWS][BLOCK];     // s / log 2, for powers of 2
 };
 
 size_t selective_state(const struct selective *s)
@@ -220,11 +221,11 @@ void selective_extend(const struct selective *s, void *const *state, size_t at, 
 /* What backward gathers over the states j of a chunk, and the replay of one of them. */
 struct gather {
     real dy[ROWS][BLOCK];
-    real db[ROWS][BLOCK];          // sum_j B_t[j] D_t[j],  D = dL/dh
-    real da[ROWS][BLOCK];          // sum_j A[j] D_t[j] e^{A[j] s_t} h_{t-1}[j]
-    real rate[BLOCK];               // A[j]
-    real a[ROWS][BLOCK];           // e^{A[j] s_t}
-    real h[ROWS][BLOCK];       // h_t[j], the entering state first
+    real db[ROWS][BLOCK];       // sum_j B_t[j] D_t[j],  D = dL/dh
+    real da[ROWS][BLOCK];       // sum_j A[j] D_t[j] e^{A[j] s_t} h_{t-1}[j]
+    real rate[BLOCK];           // A[j]
+    real a[ROWS][BLOCK];        // e^{A[j] s_t}
+    real h[ROWS][BLOCK];        // h_t[j], the entering state first
 };
 
 static void replay(const struct part *p, const struct selective *s, int j,

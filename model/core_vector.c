@@ -89,11 +89,8 @@ static void scores(const struct decays *s, real *A, int x0, real scale)
 /* to = diag(by) from, (n, dv); from may be to. */
 static void scale_rows(real *to, const real *from, const real *by, int n, int dv)
 {
-    for (int i = 0; i < n; i++, to += dv, from += dv) {
-        #pragma omp simd
-        for (int j = 0; j < dv; j++)
-            to[j] = by[i] * from[j];
-    }
+    for (int i = 0; i < n; i++, to += dv, from += dv)
+        vscale(to, by[i], from, dv);
 }
 
 /* The output of a chunk that `from` enters (NULL: empty) and `to` leaves (NULL:

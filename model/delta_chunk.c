@@ -55,7 +55,7 @@ void delta_chunk_score(const struct delta_chunk *u, const struct delta *c, real 
     real      here[L];
 
     for (int x = 0; x < n; x++) {
-        scaled(u->qs + (size_t)x * dk, c->scale, u->q + x * c->ld, dk);
+        vscale(u->qs + (size_t)x * dk, c->scale, u->q + x * c->ld, dk);
         memcpy(u->ks + (size_t)x * dk, u->k + x * c->ld, dk * sizeof(real));
     }
     gemm_nt(u->A, L, u->qs, dk, u->ks, dk, 2 * n, n, dk, 1, 0);
@@ -104,7 +104,7 @@ static void solve_down(const struct delta_chunk *s, real *w, real *u)
             gemm_nn(w + at * dv, dv, s->C + at * L, L, u, dv, end - at, s->dv, at, -1, 1);
         for (int x = at; x < end; x++) {
             subtract(w + x * dv, s->C + x * L + at, 1, u + at * dv, x - at, s->dv);
-            scaled(u + x * dv, s->beta[x], w + x * dv, s->dv);
+            vscale(u + x * dv, s->beta[x], w + x * dv, s->dv);
         }
     }
 }
@@ -136,7 +136,7 @@ void delta_chunk_solve_back(const struct delta_chunk *s)
         for (int x = end - 1; x >= at; x--) {
             subtract(z + x * dv, s->C + (x + 1) * L + x, L, y + (x + 1) * dv, end - 1 - x,
                      s->dv);
-            scaled(y + x * dv, s->beta[x], z + x * dv, s->dv);
+            vscale(y + x * dv, s->beta[x], z + x * dv, s->dv);
         }
     }
 }

@@ -40,12 +40,4 @@ void delta_chunk_solve(const struct delta_chunk *u, const struct delta *c, bool 
 /* z and y, of which z holds du. */
 void delta_chunk_solve_back(const struct delta_chunk *u);
 
-/* y = by x, of n reals. */
-static inline void scaled(real *y, real by, const real *x, int n)
-{
-    #pragma omp simd
-    for (int j = 0; j < n; j++)
-        y[j] = by * x[j];
-}
-
 #endif

@@ -2,12 +2,10 @@
 
 #include "model/vmath.h"
 
-enum { ROWS = 32 };             // up to these one thread is enough
-
 void gate_forward(enum gate act, real *y, size_t ldy, const real *z, size_t ldz,
                   const real *g, size_t ldg, long n, int e)
 {
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         const real *zi = z + i * ldz, *gi = g + i * ldg;
         real       *yi = y + i * ldy;
@@ -23,7 +21,7 @@ void gate_backward(enum gate act, real *dz, real *dg, size_t lddg, const real *d
                    size_t ldy, const real *z, size_t ldz, const real *g,
                    size_t ldg, long n, int e)
 {
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         const real *zi = z + i * ldz, *gi = g + i * ldg, *dyi = dy + i * ldy;
         real       *dzi = dz + i * ldy, *dgi = dg + i * lddg;

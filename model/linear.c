@@ -239,11 +239,13 @@ double linear_peak_gflops(int tries)
 {
     enum { N = 8 * TILE, D = 768 };
     size_t bytes = (2 * (size_t)N * D + (size_t)D * D) * sizeof(real);
-    real  *x = pages_alloc(bytes), *y = x + (size_t)N * D, *w = y + (size_t)N * D;
+    real  *x = pages_alloc(bytes), *y, *w;
     double blas, own;
 
     if (!x)
         return 0;
+    y = x + (size_t)N * D;
+    w = y + (size_t)N * D;
     for (size_t i = 0; i < bytes / sizeof(real); i++)
         x[i] = 1;
     blas = product_gflops(product_blas, y, x, w, N, D, tries);

@@ -1,16 +1,16 @@
-/* Matrix products: the only caller of BLAS.
+/* Linear maps over rows, and their gradients. The only caller of BLAS.
  *
- * A product over many rows is cut into fixed tiles, each one BLAS call on one thread
- * inside a parallel loop. The tiles depend on the shape alone, so results have the same
- * bits for any number of threads (and run faster than BLAS's own threading at our sizes).
+ * A product over many rows is cut into tiles, each a product of gemm.h on one thread
+ * inside a parallel loop. How m and n are cut never changes a bit of it, so results are
+ * the same for any number of threads. BLAS is only asked how fast this machine can be.
  */
 #ifndef WEFT_LINEAR_H
 #define WEFT_LINEAR_H
 
 #include "model/gemm.h"
 
-/* y = x wᵀ.   x (n, in), w (out, in), y (n, out). Few rows (decoding)
- * run without BLAS. */
+/* y = x wᵀ.   x (n, in), w (out, in), y (n, out). Few rows (decoding) are dot
+ * products. */
 void linear_forward(real *y, const real *x, const real *w, long n, int in, int out);
 
 /* dx = dy w + keep dx,  dw += dyᵀ x.   Shapes as in linear_forward; keep is 0 or 1;

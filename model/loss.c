@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+/* A slice: logits, about, and tokens, at least. */
 enum { SLICE_REALS = 1 << 22, SLICE_MIN = 256 };
 
 static long slice_rows(long n, int V)

@@ -2,7 +2,7 @@
  *
  *     MEANS_OF       y_t = (1 / t) sum_{s <= t} x_s           t counted from 1
  *     MEANS_LESS     y_t = x_t - that
- *     MEANS_BEFORE   y_t = x_t - that of t - 1                0 for the first token
+ *     MEANS_BEFORE   y_t = x_t - that of t - 1                y_1 = x_1
  *
  * Sums are carried in double.
  */

@@ -71,8 +71,6 @@ void mixer_room(struct room *m, const struct ctx *ctx, enum call call)
     *m = r.mixer;
 }
 
-static size_t whole_lines(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 void mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
 {
     struct rooms r;

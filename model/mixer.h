@@ -126,7 +126,7 @@ struct mixer {
     const char *position;      // the encoding it takes by default: "rope", "none"
     const struct opt *opts;    // (optional) ends with a NULL name
 
-    /* (optional) Why this cfg cannot work, or NULL. */
+    /* (optional) Why this cfg cannot work, or NULL. Hk divides H, and H divides C. */
     const char *(*check)(const struct mixer_cfg *c);
 
     /* Declare the parameters; returns how many. */

@@ -7,18 +7,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EMBED = 0, BLOCK_PARAMS = MIXER_PARAMS + 8 };
+enum { EMBED };
 
-/* Append one tensor; with m->param NULL only count. */
-static void declare(struct model *m, const struct param *is, const char *format, int i,
-                    const char *name)
+/* Append one tensor, named where + its name; with m->param NULL only count. */
+static void declare(struct model *m, const char *where, const struct param *is)
 {
     if (m->param) {
         struct model_param *p = &m->param[m->n_param];
 
         p->is = *is;
         p->at = m->n;
-        snprintf(p->name, sizeof p->name, format, i, name);
+        snprintf(p->name, sizeof p->name, "%s%s", where, is->name);
     }
     m->n += param_size(is);
     m->n_param++;
@@ -27,18 +26,18 @@ static void declare(struct model *m, const struct param *is, const char *format,
 static void declare_block(struct model *m, int i)
 {
     struct param p[BLOCK_PARAMS];
-    const char  *name[BLOCK_PARAMS];
-    int          n = block_params(&m->layer[i], m->cfg.mlp, p, name);
+    char         block[32], mixer[32];
+    int          n = block_params(&m->layer[i], m->cfg.mlp, p),
+                 end = BLOCK_BEFORE + block_mixer_params(n, m->cfg.mlp);
 
+    snprintf(block, sizeof block, "blocks.%d.", i);
+    snprintf(mixer, sizeof mixer, "blocks.%d.mixer.", i);
     m->first[i] = m->n_param;
     for (int j = 0; j < n; j++)
-        if (name[j])
-            declare(m, &p[j], "blocks.%d.%s", i, name[j]);
-        else
-            declare(m, &p[j], "blocks.%d.mixer.%s", i, p[j].name);
+        declare(m, j >= BLOCK_BEFORE && j < end ? mixer : block, &p[j]);
 }
 
-/* Every tensor in order. "%.0d" prints nothing for the 0 it is given. */
+/* Every tensor in order. */
 static void declare_all(struct model *m)
 {
     const struct config *c = &m->cfg;
@@ -47,13 +46,13 @@ static void declare_all(struct model *m)
     struct param head = {"head", c->vocab, c->width, INIT_INPUT, .decay = true};
 
     m->n = 0, m->n_param = 0;
-    declare(m, &embed, "%.0d%s", 0, "embed");
+    declare(m, "", &embed);
     for (int i = 0; i < c->layers; i++)
         declare_block(m, i);
     m->first[c->layers] = m->n_param;
-    declare(m, &norm, "%.0d%s", 0, "norm");
+    declare(m, "", &norm);
     if (!c->tied)
-        declare(m, &head, "%.0d%s", 0, "head");
+        declare(m, "", &head);
 }
 
 static int allocate(struct model *m)
@@ -99,9 +98,9 @@ void model_close(struct model *m)
 
 static void init_mixer(struct model *m, int layer, uint64_t seed)
 {
-    real        *w[BLOCK_PARAMS];
+    real        *w[MIXER_PARAMS];
     struct block b = model_block(m, layer, NULL);
-    int          at = m->first[layer] + 1;
+    int          at = m->first[layer] + BLOCK_BEFORE;
 
     for (int j = 0; j < b.n_mixer; j++)
         w[j] = m->w + m->param[at + j].at;
@@ -157,12 +156,10 @@ size_t model_count(const struct model *m)
 
 struct block model_block(const struct model *m, int i, real *const *dwp)
 {
-    int around = m->cfg.mlp ? 5 : 1;    // norm1, norm2, wg, wu, wd
-
     return (struct block){
         .cfg = &m->layer[i],
         .mlp = m->cfg.mlp,
-        .n_mixer = m->first[i + 1] - m->first[i] - around,
+        .n_mixer = block_mixer_params(m->first[i + 1] - m->first[i], m->cfg.mlp),
         .w = m->wp + m->first[i],
         .dw = dwp ? dwp + m->first[i] : NULL,
     };

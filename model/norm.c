@@ -3,7 +3,7 @@
 #include <math.h>
 
 /* Rows are reduced in this many fixed blocks, whatever the number of threads. */
-enum { BLOCKS = 16, ROWS = 32 };
+enum { BLOCKS = 16 };
 
 static inline real mean(const real *x, int e)
 {
@@ -39,7 +39,7 @@ static inline void forward_group(real *y, const real *x, const real *w, int e, r
 static void forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
                     const real *w, long n, bool centre)
 {
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int g = 0; g < o->groups; g++)
             forward_group(y + i * ldy + g * o->e, x + i * ldx + g * o->e,

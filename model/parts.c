@@ -79,11 +79,11 @@ static int list_part(const struct part *part, const struct model *m, const float
 }
 
 int parts_write(const char *path, const struct model *m, const struct part *part, int n,
-                       struct why *why)
+                struct why *why)
 {
-    const float   *floats[PARTS] = {0};
+    const float   *floats[PARTS_MAX] = {0};
     struct tensor *t = calloc((size_t)n * m->n_param, sizeof *t);
-    int            used = 0, err = FAIL_NONE;
+    int            used = 0, err;
     bool           memory = t != NULL;
 
     for (int i = 0; memory && i < n; i++) {
@@ -130,7 +130,7 @@ static int read_part(const struct safetensors *s, const char *path, const struct
 }
 
 int parts_read(const char *path, const struct model *m, const struct part *part, int n,
-                      struct why *why)
+               struct why *why)
 {
     struct safetensors s;
     int                expected = 0, err = safetensors_open(&s, path, why);

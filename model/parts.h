@@ -6,17 +6,17 @@
 
 #include <stdbool.h>
 
-enum { PARTS = 4 };
+enum { PARTS_MAX = 2 };
 
-/* A set of tensors of the model's layout: all parameters, or the trained ones
- * under a prefix. */
+/* One array of the model's layout, as the tensors prefix + parameter's name: the
+ * parameters themselves, or what the trainer keeps for each trained one. */
 struct part {
     const char *prefix;         // "", "m.", "v."
     bool        buffers;        // with buffers
     real       *values;         // (m->n)
 };
 
-/* Write n (at most PARTS) parts to a safetensors file. FAIL_WRITE. */
+/* Write n (at most PARTS_MAX) parts to a safetensors file. FAIL_WRITE. */
 int parts_write(const char *path, const struct model *m, const struct part *part, int n,
                 struct why *why);
 

@@ -16,9 +16,9 @@ struct acts {
     size_t kept_bytes;
     void  *scratch;             // of any block
     real  *x, *n, *dx;          // (B, T, C) stream, normalised stream, gradient
-    real *nats;                // (B, T)
+    real  *nats;                // (B, T)
     real  *logits;              // a slice
-    real  *partial;
+    real  *partial;             // of the final norm
 };
 
 static struct norm final_norm(const struct model *m)
@@ -57,7 +57,7 @@ static size_t carve(struct acts *a, void *base, const struct model *m, int B, in
     a->x = arena_reals(&r, n * C);
     a->n = arena_reals(&r, n * C);
     a->dx = arena_reals(&r, train ? n * C : 0);
-    a->nats = arena_bytes(&r, n * sizeof *a->nats);
+    a->nats = arena_reals(&r, n);
     a->logits = arena_reals(&r, loss_scratch((long)n, m->cfg.vocab));
     a->partial = arena_reals(&r, norm_partial(&norm));
     return r.used;
@@ -106,7 +106,7 @@ static void embed(const struct model *m, real *x, const int32_t *tokens, long n)
 {
     size_t C = m->cfg.width;
 
-    #pragma omp parallel for schedule(static) if (n > 64)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         memcpy(x + i * C, m->wp[0] + tokens[i] * C, C * sizeof *x);
 }

@@ -1,5 +1,7 @@
 #include "model/pieces.h"
 
+#include "model/arena.h"
+
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
@@ -8,15 +10,16 @@ static int channels_of(const struct pieces *p) { return p->channels / p->groups;
 
 size_t pieces_carve(struct pieces *p, real *base)
 {
-    size_t at = 0, n = (size_t)p->hidden + 1;
+    struct arena a = arena_over(base);
+    size_t       n = (size_t)p->hidden + 1;
 
     for (p->search = 1; p->search <= p->hidden;)
         p->search *= 2;
-    p->knot = base ? base + at : NULL, at += (size_t)p->groups * p->search;
-    p->anchor = base ? base + at : NULL, at += p->groups * n;
-    p->value = base ? base + at : NULL, at += n * p->channels;
-    p->slope = base ? base + at : NULL, at += n * p->channels;
-    return at;
+    p->knot = arena_reals(&a, (size_t)p->groups * p->search);
+    p->anchor = arena_reals(&a, p->groups * n);
+    p->value = arena_reals(&a, n * p->channels);
+    p->slope = arena_reals(&a, n * p->channels);
+    return a.used / sizeof(real);
 }
 
 /* ---- the table --------------------------------------------------------------------- */
@@ -162,9 +165,10 @@ static double column_sum(const double *a, int n, int step)
     return sum;
 }
 
-/* Over the pieces where unit j of channel l is active, with X, Y the sums of
- * dpsi u and dpsi:
- * df2 = f1 X + f1b Y,  df1 = f2 X,  df1b = f2 Y. */
+/* With X, Y the sums of dpsi u and dpsi over the pieces where unit j is active:
+ *
+ *     df2 = f1 X + f1b Y,  df1 = f2 X,  df1b = f2 Y       df2b: dpsi over all pieces
+ */
 void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
                     const struct pieces_net *w, const double *sums)
 {

@@ -36,20 +36,6 @@ struct query {
     real       *o, max, sum;
 };
 
-static inline void add_scaled(real *o, const real *v, int e, real p)
-{
-    #pragma omp simd
-    for (int j = 0; j < e; j++)
-        o[j] += p * v[j];
-}
-
-static inline void scale_row(real *o, int e, real by)
-{
-    #pragma omp simd
-    for (int j = 0; j < e; j++)
-        o[j] *= by;
-}
-
 enum { AT_ONCE = 32 };                  // keys whose scores are taken together
 
 static inline void fetch(const real *rows, int e, int n)
@@ -64,7 +50,7 @@ static inline void raise_max(struct query *x, real to, int e)
     real shrink = vexp(x->max - to);
 
     x->sum *= shrink;
-    scale_row(x->o, e, shrink);
+    vscale(x->o, shrink, x->o, e);
     x->max = to;
 }
 
@@ -87,7 +73,7 @@ static void take_softmax(struct query *x, const real *k, const real *v, int n, i
     x->sum += sum;
     for (int u = 0; u < n; u++) {
         fetch(v + (u + AT_ONCE) * e, e, 1);
-        add_scaled(x->o, v + u * e, e, p[u]);
+        vaxpy(x->o, p[u], v + u * e, e);
     }
 }
 
@@ -106,7 +92,7 @@ static void pass_relu(struct query *x, const real *k, const real *v, int n, int 
         real s = scale * vdot(x->q, k, e);
 
         if (!(s <= 0))
-            add_scaled(x->o, v, e, s);
+            vaxpy(x->o, s, v, e);
     }
 }
 

@@ -93,7 +93,7 @@ static inline size_t room_state(struct room *m, size_t n)
 
 static inline size_t room_state_bytes(struct room *m, size_t bytes)
 {
-    size_t at = (m->state + 63) / 64 * 64;
+    size_t at = whole_lines(m->state);
 
     m->state = at + bytes;
     return at;

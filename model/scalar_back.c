@@ -49,7 +49,7 @@ static void back_q(const struct scalar *u, const struct scalar_grad *g,
         gemm_nt(p->dq, g->ld_dq, p->du, u->ld_o, p->S, u->dv, u->T, u->dk, u->dv,
                 u->scale, 0);
         for (int x = 0; u->den && x < u->T; x++)
-            add_scaled(p->dq + x * g->ld_dq, u->scale * p->dl[x], p->S + n_at(u), u->dk);
+            vaxpy(p->dq + x * g->ld_dq, u->scale * p->dl[x], p->S + n_at(u), u->dk);
         if (!flat(u))
             scalar_rows(p->dq, g->ld_dq, p->w.past, u->T, u->dk);
     }
@@ -67,7 +67,7 @@ static void back_kv(const struct scalar *u, const struct scalar_grad *g,
         row_of(e, &p->w, u->T - 1, u->T);
         gemm_nt(p->dk, g->ld_dk, u->v, u->ld_v, p->G, u->dv, u->T, u->dk, u->dv, 1, 0);
         for (int y = 0; u->den && y < u->T; y++)
-            add_scaled(p->dk + y * g->ld_dk, 1, p->G + n_at(u), u->dk);
+            vaxpy(p->dk + y * g->ld_dk, 1, p->G + n_at(u), u->dk);
         gemm_nn(p->dv, g->ld_dv, u->k, u->ld_k, p->G, u->dv, u->T, u->dv, u->dk, 1, 0);
         if (!flat(u)) {
             scalar_rows(p->dk, g->ld_dk, e, u->T, u->dk);

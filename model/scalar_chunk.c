@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { COLUMNS = 128 };
+enum { COLUMNS = 128 };         // of b that scalar_outer weighs at once, on the stack
 
 void scalar_weigh(struct weights *w, const struct scalar *u, real m)
 {
@@ -44,16 +44,12 @@ void scalar_apply(const struct scalar *u, const struct weights *w, real *a, real
 
 void scalar_rows(real *y, size_t ld, const real *by, int rows, int n)
 {
-    for (int x = 0; x < rows; x++, y += ld) {
-        #pragma omp simd
-        for (int j = 0; j < n; j++)
-            y[j] *= by[x];
-    }
+    for (int x = 0; x < rows; x++, y += ld)
+        vscale(y, by[x], y, n);
 }
 
-void scalar_outer(const struct scalar *u, real *S, real keep, real alpha,
-                      const real *w, const real *a, size_t ld_a, const real *b,
-                      size_t ld_b)
+void scalar_outer(const struct scalar *u, real *S, real keep, real alpha, const real *w,
+                  const real *a, size_t ld_a, const real *b, size_t ld_b)
 {
     for (int j = 0; j < u->dv; j += COLUMNS) {
         int  n = u->dv - j < COLUMNS ? u->dv - j : COLUMNS;
@@ -66,11 +62,11 @@ void scalar_outer(const struct scalar *u, real *S, real keep, real alpha,
     }
 }
 
-void scalar_sum(real *sum, real keep, const real *w, const real *a, size_t ld, int rows,
-                     int n)
+void scalar_sum(real *sum, real keep, const real *w, const real *a, size_t ld,
+                int rows, int n)
 {
     for (int j = 0; j < n; j++)
         sum[j] = keep == 0 ? 0 : keep * sum[j];
     for (int x = 0; x < rows; x++)
-        add_scaled(sum, w[x], a + x * ld, n);
+        vaxpy(sum, w[x], a + x * ld, n);
 }

@@ -116,13 +116,6 @@ static inline real denominator(const struct scalar *u, real l, real m)
 
 /* ---- sums -------------------------------------------------------------------------- */
 
-static inline void add_scaled(real *y, real by, const real *x, int n)
-{
-    #pragma omp simd
-    for (int j = 0; j < n; j++)
-        y[j] += by * x[j];
-}
-
 /* Row x of y (rows, n) times by[x]. */
 void scalar_rows(real *y, size_t ld, const real *by, int rows, int n);
 

@@ -10,11 +10,7 @@
 /* y = s v; y may be x. */
 static inline void unit(real *y, const real *x, int n, real eps, real s)
 {
-    real r = s / (real)sqrt(vdot(x, x, n) + eps);
-
-    #pragma omp simd
-    for (int i = 0; i < n; i++)
-        y[i] = r * x[i];
+    vscale(y, s / (real)sqrt(vdot(x, x, n) + eps), x, n);
 }
 
 /* dx += s r (dy - v (v . dy)); returns v . dy. */

@@ -198,6 +198,22 @@ static inline real vdot(const real *x, const real *y, int n)
     return sum;
 }
 
+/* y = by x; y may be x. */
+static inline void vscale(real *y, real by, const real *x, int n)
+{
+    #pragma omp simd
+    for (int j = 0; j < n; j++)
+        y[j] = by * x[j];
+}
+
+/* y += by x. */
+static inline void vaxpy(real *y, real by, const real *x, int n)
+{
+    #pragma omp simd
+    for (int j = 0; j < n; j++)
+        y[j] += by * x[j];
+}
+
 static inline real vsigmoid(real x) { return 1 / (1 + vexp(-x)); }
 
 /* log(1 + e^x), and log sigmoid(x). */

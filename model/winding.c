@@ -30,7 +30,8 @@ void winding_forward(const struct winding *o, double *const *theta, real *cos, r
 {
     const int half = o->half;
 
-    #pragma omp parallel for collapse(2) schedule(static) if ((long)o->B * o->T > 32)
+    #pragma omp parallel for collapse(2) schedule(static) \
+        if ((long)o->B * o->T > FEW_ROWS)
     for (int b = 0; b < o->B; b++)
         for (int h = 0; h < o->heads; h++)
             for (int t = 0; t < o->T; t++) {

@@ -2,6 +2,7 @@
  * refused. */
 #include "data/file.h"
 #include "model/checkpoint.h"
+#include "model/parts.h"
 #include "model/safetensors.h"
 #include "tests/rig.h"
 
@@ -266,13 +267,12 @@ END_TEST
 
 /* ---- the trainer's tensors --------------------------------------------------------- */
 
-START_TEST(moments_come_back_under_their_kind)
+START_TEST(parts_come_back_under_their_prefix)
 {
-    const char *const kind[] = {"m", "v"}, *const swapped[] = {"v", "m"};
-    char              path[512];
-    struct model      m;
-    struct why        why;
-    real             *a[2], *b[2];
+    char         path[512];
+    struct model m;
+    struct why   why;
+    real        *a[2], *b[2];
 
     new_model(&m);
     for (int k = 0; k < 2; k++) {
@@ -281,21 +281,23 @@ START_TEST(moments_come_back_under_their_kind)
         for (size_t i = 0; i < m.n; i++)
             a[k][i] = (float)(i + 0.5 * k);
     }
+    const struct part from[] = {{"m.", false, a[0]}, {"v.", false, a[1]}};
+    const struct part to[] = {{"m.", false, b[0]}, {"v.", false, b[1]}};
+    const struct part swapped[] = {{"v.", false, b[0]}, {"m.", false, b[1]}};
+    const struct part missing = {"w.", false, b[0]};
+
     path_join(path, sizeof path, rig_tmp(), "trainer.safetensors");
-    ck_assert(!checkpoint_write_like(path, &m, kind, (const real *const *)a, 2, &why));
-    ck_assert_msg(!checkpoint_read_like(path, &m, kind, b, 2, &why), "%s", why.line);
+    ck_assert(!parts_write(path, &m, from, 2, &why));
+    ck_assert_msg(!parts_read(path, &m, to, 2, &why), "%s", why.line);
     ck_assert(!memcmp(a[0], b[0], m.n * sizeof(real)) &&
               !memcmp(a[1], b[1], m.n * sizeof(real)));
-    ck_assert(!checkpoint_read_like(path, &m, swapped, b, 2, &why));
+    ck_assert(!parts_read(path, &m, swapped, 2, &why));
     ck_assert(!memcmp(a[1], b[0], m.n * sizeof(real)) &&
               !memcmp(a[0], b[1], m.n * sizeof(real)));
-    ck_assert_int_eq(checkpoint_read_like(path, &m, kind, b, 1, &why), FAIL_INPUT);
-    ck_assert_int_eq(checkpoint_read_like(path, &m, (const char *[]){"w"}, b, 1, &why),
-                     FAIL_INPUT);
+    ck_assert_int_eq(parts_read(path, &m, to, 1, &why), FAIL_INPUT);
+    ck_assert_int_eq(parts_read(path, &m, &missing, 1, &why), FAIL_INPUT);
     ck_assert_msg(strstr(why.line, "w.embed is missing") != NULL, "%s", why.line);
-    ck_assert_int_eq(checkpoint_write_like("/dev/full", &m, kind,
-                                           (const real *const *)a, 2, &why),
-                     FAIL_WRITE);
+    ck_assert_int_eq(parts_write("/dev/full", &m, from, 2, &why), FAIL_WRITE);
     for (int k = 0; k < 2; k++)
         free(a[k]), free(b[k]);
     model_close(&m);
@@ -317,7 +319,7 @@ static Suite *suite(void)
     tcase_add_loop_test(c, files_that_do_not_belong_together_are_refused, 0,
                         COUNT(wrong));
     tcase_add_test(c, nonsense_in_place_of_a_file_is_refused);
-    tcase_add_test(c, moments_come_back_under_their_kind);
+    tcase_add_test(c, parts_come_back_under_their_prefix);
     suite_add_tcase(s, c);
     return s;
 }

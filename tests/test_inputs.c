@@ -163,7 +163,6 @@ START_TEST(a_zstd_bomb_in_one_json_line_is_refused)
 }
 END_TEST
 
-
 /* ---- directories, special files, stdin --------------------------------------------- */
 
 START_TEST(a_directory_is_read_in_byte_order_of_its_paths)

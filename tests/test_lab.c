@@ -132,7 +132,7 @@ START_TEST(after_ctrl_c_the_same_command_continues_to_the_same_numbers)
     strcpy(whole, r->out);
     snprintf(line, sizeof line, "lab icl --brief --json --out %s/halves", tmp());
     r = spawn_verb(impatient, line, "");
-    ck_assert_msg(r->code == LAB_INTERRUPTED, "exit %d: %s", r->code, r->err);
+    ck_assert_msg(r->code == FAIL_INTERRUPTED, "exit %d: %s", r->code, r->err);
     ck_assert_ptr_nonnull(strstr(r->err, "the same command continues"));
     r = lab("%s", line);
     ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);

@@ -343,7 +343,7 @@ static int four_cells(struct lab *l, struct why *why)
         }
         interrupted = computed == stop_after;
         if (!lab_progress(l, key, 0.5))
-            return LAB_INTERRUPTED;
+            return FAIL_INTERRUPTED;
         computed++;
         values[0] = i / 3.0, values[1] = NAN;
         if ((code = lab_record(l, key, values, why)))
@@ -357,7 +357,7 @@ START_TEST(finished_cells_outlive_an_interruption)
     struct why why;
 
     computed = 0, stop_after = 3;
-    ck_assert_int_eq(run_in("cells", LAB_QUICK, four_cells, &why), LAB_INTERRUPTED);
+    ck_assert_int_eq(run_in("cells", LAB_QUICK, four_cells, &why), FAIL_INTERRUPTED);
     ck_assert_int_eq(computed, 3);
     interrupted = 0, stop_after = 99;
     ck_assert_int_eq(run_in("cells", LAB_QUICK, four_cells, &why), 0);

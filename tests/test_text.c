@@ -171,7 +171,6 @@ START_TEST(a_character_across_the_end_of_a_piece_goes_to_the_next)
 }
 END_TEST
 
-
 /* ---- .jsonl ------------------------------------------------------------------------ */
 
 static const struct {
@@ -337,7 +336,6 @@ START_TEST(a_line_too_long_is_refused)
     docs_refused(path, NULL, ":2: a line of more than 64 MiB");
 }
 END_TEST
-
 
 /* ---- UTF-8 ------------------------------------------------------------------------- */
 

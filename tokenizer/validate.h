@@ -10,8 +10,8 @@
  *
  *     ids: 0 unknown, 1, 2 control, 3 .. 258 bytes <0x00> .. <0xFF>, then normal
  */
-#ifndef WEFT_VALIDATE_H
-#define WEFT_VALIDATE_H
+#ifndef WEFT_TOKENIZER_VALIDATE_H
+#define WEFT_TOKENIZER_VALIDATE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,10 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-int stories_main(int argc, char **argv);        // tools/stories.c
-
-enum { INTERRUPTED = 130 };         // exit code
-
 static const char build_help[] =
     "weft data build book.txt --out data/book\n"
     "weft data build INPUT... --out DIR [flags]\n"
@@ -174,7 +170,7 @@ static int build(const struct cli *c, const char *out, struct dataset_options *o
     code = dataset_build(out, o, &why);
     clear_line(&p);
     if (code && interrupted)
-        cli_die(c, INTERRUPTED, "interrupted; nothing was written");
+        cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
     if (code || (code = dataset_open(&d, out, &why)))
         cli_fail(c, code, &why);
     print_summary(&d, wall_seconds() - began);

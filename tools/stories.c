@@ -3,14 +3,13 @@
 #include "data/stories.h"
 #include "data/text.h"
 #include "infer/cli.h"
+#include "tools/verbs.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int stories_main(int argc, char **argv);        // called by tools/data.c
 
 static const char help[] =
     "weft data stories --bytes 5M > stories.txt\n"
@@ -86,7 +85,7 @@ static void write_file(const struct cli *c, const char *path, uint64_t seed,
 
     remove(tmp);
     if (interrupted)
-        cli_die(c, 130, "interrupted; nothing was written");
+        cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
     cli_die(c, FAIL_WRITE, "%s: writing failed: %s", path, strerror(error));
 }
 

@@ -4,6 +4,7 @@
 #define WEFT_VERBS_H
 
 int data_main(int argc, char **argv);       // weft data build | stories
+int stories_main(int argc, char **argv);    // weft data stories, from data_main
 int info_main(int argc, char **argv);       // weft info PATH | --arch [NAME]
 int verify_main(int argc, char **argv);     // weft verify PATH
 int compare_main(int argc, char **argv);    // weft compare INPUT --arch A,B,...

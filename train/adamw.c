@@ -1,6 +1,8 @@
 #include "train/adamw.h"
 
-#include <tgmath.h>
+#include "model/vmath.h"
+
+#include <math.h>
 
 /* The parameters' array is cut into blocks at fixed places, whatever the number of
  * threads; GROUP partial sums are held at a time. */
@@ -57,9 +59,9 @@ static double squares(const real *g, size_t n)
 
     for (; i + LANES <= n; i += LANES)
         for (int j = 0; j < LANES; j++)
-            lane[j] += (double)g[i + j] * g[i + j];
+            lane[j] += (double)g[i + j] * (double)g[i + j];
     for (; i < n; i++)
-        lane[i % LANES] += (double)g[i] * g[i];
+        lane[i % LANES] += (double)g[i] * (double)g[i];
     for (int j = 0; j < LANES; j++)
         sum += lane[j];
     return sum;
@@ -107,7 +109,7 @@ static void update(const struct factors *f, real keep, size_t n, real *restrict 
         g[i] = 0;
         m[i] = c.b1 * m[i] + (1 - c.b1) * x;
         v[i] = c.b2 * v[i] + (1 - c.b2) * x * x;
-        w[i] = w[i] * keep - c.lr * (m[i] * c.m) / (sqrt(v[i] * c.v) + c.eps);
+        w[i] = w[i] * keep - c.lr * (m[i] * c.m) / (vsqrt(v[i] * c.v) + c.eps);
     }
 }
 
@@ -130,10 +132,11 @@ void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, re
 {
     size_t         blocks = (model->n + BLOCK - 1) / BLOCK;
     struct factors f = {
-        .b1 = o->beta1, .b2 = o->beta2, .eps = o->eps,
-        .lr = lr, .keep = 1 - lr * o->decay,
-        .scale = o->clip > 0 && norm > o->clip ? o->clip / norm : 1,
-        .m = 1 / (1 - pow(o->beta1, (double)n)), .v = 1 / (1 - pow(o->beta2, (double)n)),
+        .b1 = (real)o->beta1, .b2 = (real)o->beta2, .eps = (real)o->eps,
+        .lr = (real)lr, .keep = (real)(1 - lr * o->decay),
+        .scale = (real)(o->clip > 0 && norm > o->clip ? o->clip / norm : 1),
+        .m = (real)(1 / (1 - pow(o->beta1, (double)n))),
+        .v = (real)(1 / (1 - pow(o->beta2, (double)n))),
     };
 
     #pragma omp parallel for

@@ -152,5 +152,5 @@ int loop_run(struct loop *l, struct why *why)
     if (!code && !last(l) && y->step > 0)
         code = save(l, why);
     progress_clear(l->progress);
-    return code || last(l) ? code : LOOP_INTERRUPTED;
+    return code || last(l) ? code : FAIL_INTERRUPTED;
 }

@@ -6,8 +6,6 @@
 #include "train/run.h"
 #include "train/validate.h"
 
-enum { LOOP_INTERRUPTED = 130 };
-
 struct loop {
     const struct run     *run;
     const struct dataset *data;
@@ -22,7 +20,7 @@ struct loop {
     double                val_loss, val_bpb;        // out: last validation
 };
 
-/* Train to the run's last step, which is validated and saved. Returns 0; LOOP_INTERRUPTED
+/* Train to the run's last step, which is validated and saved. Returns 0; FAIL_INTERRUPTED
  * after a signal, with the step finished and saved; FAIL_DIVERGED, when too many steps
  * in a row or the last were skipped; FAIL_WRITE; FAIL_INPUT. Nothing is saved while steps
  * are skipped. */

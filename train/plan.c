@@ -17,7 +17,8 @@ double plan_memory(const struct model *m, const struct config *c)
     return 3 * weights + (double)pass_bytes(m, c->batch, c->context, true) + LOADER_CACHE;
 }
 
-double plan_memory_limit(void)
+/* Bytes this process may use: the machine's, or less where a control group says so. */
+static double memory_limit(void)
 {
     double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), group;
     FILE  *f = fopen("/sys/fs/cgroup/memory.max", "r");
@@ -31,7 +32,7 @@ double plan_memory_limit(void)
 
 int plan_check_memory(const struct model *m, const struct config *c, struct why *why)
 {
-    double need = plan_memory(m, c), have = plan_memory_limit();
+    double need = plan_memory(m, c), have = memory_limit();
     double weights = 4.0 * (double)m->n * sizeof(real);
     char   a[32], b[32];
 
@@ -69,7 +70,7 @@ int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct co
     int         passes = t->cfg.accumulate, n = 0, code = 0;
     long        steps = t->cfg.steps;
     double      start = wall_seconds(), sum = 0, first = 0;
-    struct step s;
+    struct step s = {0};
 
     t->cfg.accumulate = 1;
     t->cfg.steps = 1000;

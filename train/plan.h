@@ -9,9 +9,6 @@
  * cache. */
 double plan_memory(const struct model *m, const struct config *c);
 
-/* Bytes this process may use: the machine's, or less where a control group says so. */
-double plan_memory_limit(void);
-
 /* FAIL_INPUT when it is more than the machine has; the line says what to reduce. */
 int plan_check_memory(const struct model *m, const struct config *c, struct why *why);
 

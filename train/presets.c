@@ -13,7 +13,8 @@ static const char *const sizes[] = {"nano", "mini", "small", "base"};
 #define ONE_MORE(name) +1
 enum { N_SIZES = sizeof sizes / sizeof *sizes, KNOWN = MIXERS(ONE_MORE) };
 
-const char *preset_find(const char *name)
+/* The text of train/configs/NAME.cfg, or NULL. Also resolves `include` in files. */
+static const char *preset_text(const char *name)
 {
     size_t len = strlen(name);
 
@@ -31,7 +32,7 @@ static int apply_size(struct config *c, const char *size, struct why *why)
 
     for (int i = 0; i < N_SIZES; i++)
         if (!strcmp(size, sizes[i]))
-            return config_parse(c, preset_find(size), size, preset_find, why);
+            return config_parse(c, preset_text(size), size, preset_text, why);
     return fail(why, FAIL_USAGE, "--size %s: %s%s%stake one of nano, mini, small, base",
                 size, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
 }
@@ -69,10 +70,10 @@ static const char *near_preset(const char *arch)
 
 static int apply_arch(struct config *c, const char *arch, struct why *why)
 {
-    const char *text = preset_find(arch), *near = text ? NULL : near_preset(arch);
+    const char *text = preset_text(arch), *near = text ? NULL : near_preset(arch);
 
     if (text)
-        return config_parse(c, text, arch, preset_find, why);
+        return config_parse(c, text, arch, preset_text, why);
     if (near)
         return fail(why, FAIL_USAGE, "--arch %s: did you mean '%s'?", arch, near);
     if (lists_several(arch))
@@ -94,7 +95,7 @@ int presets_apply(struct config *c, const struct sources *s, struct why *why)
     if (!code && s->arch)
         code = apply_arch(c, s->arch, why);
     if (!code && s->file)
-        code = config_parse_file(c, s->file, preset_find, why);
+        code = config_parse_file(c, s->file, preset_text, why);
     for (int i = 0; !code && i < s->n_set; i++)
         code = config_set(c, s->set[2 * i], s->set[2 * i + 1], why);
     return code;

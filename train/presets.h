@@ -4,9 +4,6 @@
 
 #include "model/config.h"
 
-/* The text of train/configs/NAME.cfg, or NULL. Also resolves `include` in files. */
-const char *preset_find(const char *name);
-
 /* Where a run's settings come from. Later ones win: defaults, size, arch, file, set. */
 struct sources {
     const struct config *from;  // another run's, in place of defaults and size;

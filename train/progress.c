@@ -105,8 +105,11 @@ static void fill_pace(const struct progress *p, double now, bool tight, struct p
 static void fill_parts(const struct progress *p, double now, bool tight,
                        struct part *part)
 {
-    static const int rank[PARTS] = {9, 8, 7, 4, 3, 2, 1, 6};
-    double           share = peak_share(p);
+    static const int rank[PARTS] = {
+        [PEAK] = 1, [SPEED] = 2, [FLOOR] = 3, [ZSTD] = 4, [LEFT] = 6, [VAL] = 7,
+        [LOSS] = 8, [STEP] = 9,
+    };
+    double share = peak_share(p);
 
     for (int i = 0; i < PARTS; i++)
         part[i] = (struct part){.rank = rank[i]};

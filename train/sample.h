@@ -1,6 +1,6 @@
 /* A few words from the model as it is now. */
-#ifndef WEFT_SAMPLE_H
-#define WEFT_SAMPLE_H
+#ifndef WEFT_TRAIN_SAMPLE_H
+#define WEFT_TRAIN_SAMPLE_H
 
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"

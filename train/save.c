@@ -1,6 +1,7 @@
 #include "train/save.h"
 
 #include "data/file.h"
+#include "model/parts.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,8 +16,6 @@
 
 enum { TALLY_MAX = 1 << 16 };
 
-static const char *const moments[] = {"m", "v"};
-
 int save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
 {
     char     path[PATH_MAX];
@@ -24,6 +23,27 @@ int save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
 
     return file_hash(path_join(path, sizeof path, dataset, "dataset.json"), hash, &size,
                      why);
+}
+
+/* ---- trainer.safetensors ---- */
+
+/* AdamW's moments; buffers have none. */
+static int write_moments(const char *dir, const struct trainer *t, struct why *why)
+{
+    const struct part part[] = {{"m.", false, t->m}, {"v.", false, t->v}};
+    char              path[PATH_MAX];
+
+    path_join(path, sizeof path, dir, "trainer.safetensors");
+    return parts_write(path, &t->model, part, 2, why);
+}
+
+static int read_moments(const char *dir, struct trainer *t, struct why *why)
+{
+    const struct part part[] = {{"m.", false, t->m}, {"v.", false, t->v}};
+    char              path[PATH_MAX];
+
+    path_join(path, sizeof path, dir, "trainer.safetensors");
+    return parts_read(path, &t->model, part, 2, why);
 }
 
 /* ---- trainer.json ---- */
@@ -176,13 +196,10 @@ static void prune(const char *run, int keep)
 static int write_files(const char *dir, const struct trainer *t,
                        const struct tokenizer *k, uint64_t data, struct why *why)
 {
-    const real *values[] = {t->m, t->v};
-    char        path[PATH_MAX];
-    int         code = checkpoint_write(dir, &t->model, k, why);
+    int code = checkpoint_write(dir, &t->model, k, why);
 
-    path_join(path, sizeof path, dir, "trainer.safetensors");
     if (!code)
-        code = checkpoint_write_like(path, &t->model, moments, values, 2, why);
+        code = write_moments(dir, t, why);
     if (!code)
         code = write_tally(dir, t, data, why);
     if (!code)
@@ -204,7 +221,7 @@ int save_write(const char *run, const struct trainer *t, const struct tokenizer 
     if (!code)
         code = dir_commit(tmp, path, why);
     if (code) {
-        dir_abandon(tmp);
+        dir_remove(tmp);
         return code;
     }
     code = link_replace(run, "latest", checkpoint_name(name, sizeof name, t->tally.step),
@@ -344,9 +361,8 @@ int save_load_model(const char *dir, const struct config *cfg, const struct toke
 
 int save_load_state(const char *dir, struct trainer *t, uint64_t data, struct why *why)
 {
-    char  path[PATH_MAX], seed[24], its_seed[24], hash[17], its_hash[17];
-    real *values[] = {t->m, t->v};
-    int   code = read_tally(dir, &t->tally, its_seed, its_hash, why);
+    char seed[24], its_seed[24], hash[17], its_hash[17];
+    int  code = read_tally(dir, &t->tally, its_seed, its_hash, why);
 
     if (code)
         return code;
@@ -360,6 +376,5 @@ int save_load_state(const char *dir, struct trainer *t, uint64_t data, struct wh
     if (strcmp(seed, its_seed))
         return fail(why, FAIL_INPUT, "%s: trained with seed %s, config.cfg says %s", dir,
                     its_seed, seed);
-    path_join(path, sizeof path, dir, "trainer.safetensors");
-    return checkpoint_read_like(path, &t->model, moments, values, 2, why);
+    return read_moments(dir, t, why);
 }

@@ -69,7 +69,7 @@ static int build_data(struct setup *s, const char *dir, struct why *why)
     s->progress.live = term_live();
     code = dataset_build(dir, &o, why);
     progress_clear(&s->progress);
-    return code && interrupted ? LOOP_INTERRUPTED : code;
+    return code && interrupted ? FAIL_INTERRUPTED : code;
 }
 
 /* Is there a window of `context` tokens and the token after it? */
@@ -203,7 +203,7 @@ static int settle_plan(struct setup *s, struct why *why)
     int code = measure(s, why);
 
     if (code || interrupted)
-        return code ? code : LOOP_INTERRUPTED;
+        return code ? code : FAIL_INTERRUPTED;
     plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;
     return run_write_config(&s->run, why);
@@ -238,6 +238,31 @@ int setup_open(struct setup *s, struct why *why)
     start_drop(s);
     if (!code)
         tell_plan(s);
+    return code;
+}
+
+int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
+{
+    long        step = s->trainer.tally.step;
+    struct log  log;
+    struct loop l = {
+        .run = &s->run, .data = &s->data, .fingerprint = s->fingerprint,
+        .trainer = &s->trainer, .validation = &s->validation, .log = &log,
+        .progress = &s->progress, .peak = s->peak, .saved = s->saved,
+        .val_loss = NAN, .val_bpb = NAN,
+    };
+    bool        begun;
+    int         code = log_open(&log, s->run.dir, step, &begun, why);
+
+    if (!code && !begun)
+        code = log_head(&log, &s->trainer, s->peak / 1e9, why);
+    progress_open(&s->progress, s->run.cfg.steps, step, &s->data, s->peak);
+    if (!code)
+        code = loop_run(&l, why);
+    log_close(&log);
+    s->saved = l.saved;
+    *nats = l.val_loss;
+    *bits = l.val_bpb;
     return code;
 }
 

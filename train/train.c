@@ -144,7 +144,6 @@ static int settle(const struct cli *c, struct setup *s, struct why *why)
     }
     if (!code)
         code = presets_apply(&r->cfg, &from, why);
-
     if (!code)
         code = config_resolve(&r->cfg, why);
     if (code)
@@ -284,27 +283,11 @@ static int check_stretch(const struct cli *c, struct setup *s, long before,
 
 static int train(struct setup *s, struct why *why)
 {
-    struct log  log;
-    struct loop l;
-    bool        begun;
-    int         code = log_open(&log, s->run.dir, s->trainer.tally.step, &begun, why);
+    double nats, bits;
+    int    code = setup_train(s, &nats, &bits, why);
 
-    if (!code && !begun)
-        code = log_head(&log, &s->trainer, s->peak / 1e9, why);
-    l = (struct loop){
-        .run = &s->run, .data = &s->data, .fingerprint = s->fingerprint,
-        .trainer = &s->trainer, .validation = &s->validation, .log = &log,
-        .progress = &s->progress, .peak = s->peak,
-        .saved = s->saved,
-    };
-    progress_open(&s->progress, s->run.cfg.steps, s->trainer.tally.step, &s->data,
-                  s->peak);
     if (!code)
-        code = loop_run(&l, why);
-    s->saved = l.saved;
-    log_close(&log);
-    if (!code)
-        tell_result(s, l.val_loss, l.val_bpb);
+        tell_result(s, nats, bits);
     return code;
 }
 
@@ -349,8 +332,8 @@ int train_main(int argc, char **argv)
         cli_fail(&c, code, &why);
     catch_interrupts();
     code = setup_open(&s, &why);
-    lost = code == LOOP_INTERRUPTED && run_lacks_stdin(&s.run);
-    if (code && (code != LOOP_INTERRUPTED || lost) && !ask.resume)
+    lost = code == FAIL_INTERRUPTED && run_lacks_stdin(&s.run);
+    if (code && (code != FAIL_INTERRUPTED || lost) && !ask.resume)
         run_discard(&s.run);
     if (!code)
         code = check_stretch(&c, &s, steps, &why);
@@ -360,7 +343,7 @@ int train_main(int argc, char **argv)
         code = train(&s, &why);
     if (lost)
         fprintf(stderr, "nothing is kept of what came from stdin; repeat the command\n");
-    else if (code == LOOP_INTERRUPTED)
+    else if (code == FAIL_INTERRUPTED)
         tell_interrupted(&s);
     else if (code)
         cli_fail(&c, code, &why);

@@ -36,13 +36,10 @@ void trainer_close(struct trainer *t)
 {
     size_t bytes = t->model.n * sizeof(real);
 
-    if (t->loader)
-        loader_close(t->loader);
+    loader_close(t->loader);
     pass_close(&t->pass);
-    if (t->m)
-        pages_free(t->m, bytes);
-    if (t->v)
-        pages_free(t->v, bytes);
+    pages_free(t->m, bytes);
+    pages_free(t->v, bytes);
     free(t->taken);
     model_close(&t->model);
     *t = (struct trainer){0};

@@ -23,16 +23,15 @@ static int read_tokens(struct validation *v, const struct shard *s, struct why *
     return 0;
 }
 
-static uint64_t spelled_bytes(const struct tokenizer *k, const uint32_t *ids, uint64_t n)
+static void count_bytes(struct validation *v, const struct tokenizer *k)
 {
-    uint64_t bytes = 0;
-    size_t   len;
+    size_t len;
 
-    for (uint64_t i = 0; i < n; i++) {
-        tokenizer_piece(k, ids[i], &len);
-        bytes += len;
+    v->bytes = 0;
+    for (uint64_t i = 0; i < v->n; i++) {
+        tokenizer_piece(k, v->ids[i], &len);
+        v->bytes += len;
     }
-    return bytes;
 }
 
 int validation_open(struct validation *v, const struct dataset *d, struct why *why)
@@ -49,8 +48,16 @@ int validation_open(struct validation *v, const struct dataset *d, struct why *w
     if (code)
         validation_close(v);
     else
-        v->bytes = spelled_bytes(d->tokenizer, v->ids, v->n);
+        count_bytes(v, d->tokenizer);
     return code;
+}
+
+void validation_cut(struct validation *v, const struct tokenizer *k, uint64_t n)
+{
+    if (v->n > n) {
+        v->n = n;
+        count_bytes(v, k);
+    }
 }
 
 void validation_close(struct validation *v)

@@ -1,6 +1,6 @@
 /* Periodic validation: the same first part of the validation split every time. */
-#ifndef WEFT_VALIDATE_H
-#define WEFT_VALIDATE_H
+#ifndef WEFT_TRAIN_VALIDATE_H
+#define WEFT_TRAIN_VALIDATE_H
 
 #include "data/dataset.h"
 #include "train/trainer.h"
@@ -16,6 +16,9 @@ struct validation {
 
 int  validation_open(struct validation *v, const struct dataset *d, struct why *why);
 void validation_close(struct validation *v);        // a zeroed one is fine
+
+/* Keep the first n tokens at most. */
+void validation_cut(struct validation *v, const struct tokenizer *k, uint64_t n);
 
 /* Mean nats per token and bits per byte of text, in the trainer's pass memory. NAN,
  * without failing, when there is no validation text. */

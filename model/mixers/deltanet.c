@@ -38,11 +38,6 @@ static int  b_at(const struct mixer_cfg *c) { return 4 * c->C; }
 static int  a_at(const struct mixer_cfg *c) { return 4 * c->C + c->H; }
 static real top(const struct mixer_cfg *c) { return c->opt[NEG_EIG] > 0 ? 2 : 1; }
 
-static const char *check(const struct mixer_cfg *c)
-{
-    return c->C % c->H ? "width must be a multiple of heads" : NULL;
-}
-
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
@@ -122,13 +117,6 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->S = room_state(m, delta_state(&a->core));
 }
 
-static inline void scale(real *z, real s, int e)
-{
-    #pragma omp simd
-    for (int j = 0; j < e; j++)
-        z[j] *= s;
-}
-
 /* What the core takes, from rows of which qkv is the convolution. */
 static void prepare(const struct ctx *ctx, const struct acts *a)
 {
@@ -137,7 +125,7 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
     const int  H = c->H, e = width(c);
 
     rows_rotate(ctx, &a->rows, a->qkv);
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         const real *z = a->row + i * row(c);
 
@@ -146,7 +134,7 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
             real  s = 1 / (real)sqrt(vdot(head, head, e) + (real)1e-6);
 
             a->shrink[i * 2 * H + j] = s;
-            scale(head, s, e);
+            vscale(head, s, head, e);
         }
         for (int h = 0; h < H; h++) {
             real rate = (real)exp(ctx->w[ALOG][h]);
@@ -195,8 +183,11 @@ static void length_back(const struct ctx *ctx, const struct acts *a)
     rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
-        for (int j = 0; j < 2 * H; j++)
-            scale(a->dqkv + i * ld + (size_t)j * e, a->shrink[i * 2 * H + j], e);
+        for (int j = 0; j < 2 * H; j++) {
+            real *d = a->dqkv + i * ld + (size_t)j * e;
+
+            vscale(d, a->shrink[i * 2 * H + j], d, e);
+        }
 }
 
 /* db = dbeta beta sigmoid(-b),  da = -e^alog dg sigmoid(a + dtb)  of head h of
@@ -257,7 +248,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     linear_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
-    conv_extend_at(&a->conv, state, a->past, a->qkv, a->row);
+    conv_extend(&a->conv, state, a->past, a->qkv, a->row);
     prepare(ctx, a);
     delta_extend(&a->core, state, a->S, a->out.o, a->scratch);
     leave_forward(ctx, &a->out, y, a->row + qkv(c), row(c));
@@ -277,8 +268,8 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct acts *a = ctx->acts;
     const int H = c->H, e = width(c);
 
-    range_logs(r, a->log_a, H, (long)ctx->B * ctx->T, H, 1);
-    for (long i = 0; i < (long)ctx->B * ctx->T * H; i++) {
+    range_logs(r, a->log_a, H, ctx_rows(ctx), H, 1);
+    for (long i = 0; i < ctx_rows(ctx) * H; i++) {
         const real *k = a->qkv + i / H * qkv(c) + c->C + i % H * e;
 
         range_add(&r[i % H], exp((double)a->log_a[i]) *
@@ -294,7 +285,6 @@ const struct mixer mixer_deltanet = {
                 "C = I x q_t / sqrt(dk)",
     .position = "none",
     .opts     = opts,
-    .check    = check,
     .params   = params,
     .angles   = rows_angles,
     .carve    = carve,

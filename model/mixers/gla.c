@@ -52,10 +52,8 @@ static int rank(const struct mixer_cfg *c) { return (int)c->opt[RANK]; }
 
 static const char *check(const struct mixer_cfg *c)
 {
-    if (c->C % (2 * c->H) && !(c->opt[DK] > 0))
-        return "width must be a multiple of 2 heads, or dk be set";
-    return c->C % c->H && !(c->opt[DV] > 0)
-               ? "width must be a multiple of heads, or dv be set"
+    return c->C % (2 * c->H) && !(c->opt[DK] > 0)
+               ? "width must be a multiple of 2 heads, or dk be set"
                : NULL;
 }
 
@@ -157,7 +155,7 @@ static void decays(const struct ctx *ctx, real *g, const real *z, long n)
     const struct mixer_cfg *c = ctx->cfg;
     const int dk = dk_of(c), e = n_z(c) / c->H;
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             const real *zi = z + i * n_z(c) + (size_t)h * e,
@@ -258,7 +256,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 
     project(ctx, x, a);
     if (has_conv(c))
-        conv_extend_at(&a->conv, state, a->past, a->qkv, a->row);
+        conv_extend(&a->conv, state, a->past, a->qkv, a->row);
     rows_rotate(ctx, &a->rows, a->qkv);
     vector_extend(&a->core, state, a->S, a->out.o);
     leave_forward(ctx, &a->out, y, a->row + n_qkv(c), n_row(c));
@@ -278,7 +276,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->g, n_k(c), (long)ctx->B * ctx->T, c->H, dk_of(c));
+    range_logs(r, a->g, n_k(c), ctx_rows(ctx), c->H, dk_of(c));
     return c->H;
 }
 

@@ -24,6 +24,7 @@
 enum { WQ, WK, WV, WO, FW, FB, F1, F1B, F2, F2B, N_PARAMS };
 enum { M, CHANNELS, HIDDEN, SHARED };
 enum { BLOCKS = 16 };           // of tokens, in which the gradient of psi is summed
+enum { TILE = 32 };             // tokens whose features a thread takes at once
 
 static const struct opt opts[] = {
     [M]        = {"m", "numbers that psi is taken of, per head",
@@ -153,12 +154,11 @@ static void map_features(const struct ctx *ctx, struct acts *a)
 {
     struct pieces_net net = net_of((real *const *)ctx->w);
     const long        rows = ctx_rows(ctx);
-    const int         tile = 32;
 
     pieces_build(&a->psi, &net);
     #pragma omp parallel for schedule(static)
-    for (long i = 0; i < rows; i += tile)
-        map_rows(ctx, a, i, rows - i < tile ? (int)(rows - i) : tile);
+    for (long i = 0; i < rows; i += TILE)
+        map_rows(ctx, a, i, rows - i < TILE ? (int)(rows - i) : TILE);
 }
 
 /* dphi to du and dqkv of n tokens from row i on. */
@@ -263,7 +263,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
 }
 
-/* Projections, u, psi as the network it is, writing and reading the state. */
+/* Projections, u, psi read from its pieces, writing and reading the state. */
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     double C = c->C, m = m_of(c), e = width(c), L = channels(c);

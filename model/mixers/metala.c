@@ -44,10 +44,8 @@ static int r_at(const struct mixer_cfg *c) { return v_at(c) + n_v(c); }
 
 static const char *check(const struct mixer_cfg *c)
 {
-    if (c->C % (2 * c->H) && !(c->opt[DK] > 0))
-        return "width must be a multiple of 2 heads, or dk be set";
-    return c->C % c->H && !(c->opt[DV] > 0)
-               ? "width must be a multiple of heads, or dv be set"
+    return c->C % (2 * c->H) && !(c->opt[DK] > 0)
+               ? "width must be a multiple of 2 heads, or dk be set"
                : NULL;
 }
 
@@ -129,7 +127,7 @@ static void project(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
 
     linear_forward(a->row, a->u, ctx->w[WQ], n, c->C, n_row(c));
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         real *z = a->row + i * n_row(c) + n_k(c), *k = a->k + i * n_k(c);
         real *r = a->row + i * n_row(c) + r_at(c);
@@ -160,7 +158,7 @@ static void augment(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  dk = dk_of(c), dv = dv_of(c);
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             const real *row = a->row + i * n_row(c), *v = row + v_at(c) + (size_t)h * dv;
@@ -286,7 +284,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    conv_extend_at(&a->conv, state, a->past, a->u, x);
+    conv_extend(&a->conv, state, a->past, a->u, x);
     project(ctx, a);
     vector_extend(&a->core, state, a->S, a->out.o);
     finish(ctx, a, y);
@@ -304,7 +302,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->row + n_k(c), n_row(c), (long)ctx->B * ctx->T, c->H, dk_of(c));
+    range_logs(r, a->row + n_k(c), n_row(c), ctx_rows(ctx), c->H, dk_of(c));
     return c->H;
 }
 

@@ -14,7 +14,6 @@
 
 enum { WZ, WH, WO, N_PARAMS };
 enum { EXPAND, ACT };
-enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [EXPAND] = {"expand", "inner width in widths", OPT_INT, NULL, 1, 1, 16},
@@ -86,7 +85,7 @@ static struct scan project(const struct ctx *ctx, const real *x, const struct ac
     const int  e = inner(c);
 
     linear_forward(a->kv, x, ctx->w[WZ], n, c->C, 2 * e);
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++)
         gate_row(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e,
                  a->h + r * e, e, positive(c));
@@ -158,7 +157,7 @@ static int decay(struct ctx *ctx, struct range *r)
 {
     const struct acts *a = ctx->acts;
 
-    for (long i = 0; i < (long)ctx->B * ctx->T * inner(ctx->cfg); i++)
+    for (long i = 0; i < ctx_rows(ctx) * inner(ctx->cfg); i++)
         range_add(r, (double)a->a[i]);
     return 1;
 }

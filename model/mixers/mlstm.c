@@ -127,7 +127,7 @@ static void gates(const struct ctx *ctx, const struct acts *a)
     const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
 
-    #pragma omp parallel for schedule(static) if (n > 64)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long t = 0; t < n; t++) {
         real *i = a->row + t * row(c) + i_at(c), *f = i + c->H;
 
@@ -213,7 +213,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->log_f, c->H, (long)ctx->B * ctx->T, c->H, 1);
+    range_logs(r, a->log_f, c->H, ctx_rows(ctx), c->H, 1);
     return c->H;
 }
 

@@ -112,7 +112,7 @@ static void divide(const struct ctx *ctx, const struct acts *a, real *o)
     const long n = ctx_rows(ctx);
     const int  e = c->C / c->H;
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             real  z = a->row[i * row(c) + 3 * (size_t)c->C + h] + ctx->w[BN][h];
@@ -200,7 +200,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct acts *a = ctx->acts;
     const int eta = (int)c->opt[ETA];
 
-    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+    for (long i = 0; i < ctx_rows(ctx); i++)
         for (int h = 0; i % ctx->T && h < c->H; h++) {
             const real *z = a->row + i * row(c) + 3 * (size_t)c->C + h,
                        *before = z - row(c);

@@ -19,7 +19,6 @@
 
 enum { WIN, CONV, CONVB, WG, BG, WO, A, N_PARAMS };
 enum { EXPAND, REVERSED };
-enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [EXPAND]   = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
@@ -109,7 +108,7 @@ static struct scan gates(const struct ctx *ctx, const struct acts *a)
 
     linear_forward(a->z, a->u, ctx->w[WG], n, e, 3 * e);
     bias_forward(a->z, ctx->w[BG], n, 3 * e);
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         const real *z = a->z + 3 * r * e, *u = a->u + r * e;
         real       *f = a->v + r * e, *h = a->h + r * e;
@@ -128,7 +127,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         const real *p = a->row + 2 * r * e, *zo = a->z + (3 * r + 2) * e,
                    *h = a->h + r * e;
@@ -242,7 +241,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct scan  s;
 
     linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
-    conv_extend_at(&a->conv, state, a->past, a->u, a->row + e);
+    conv_extend(&a->conv, state, a->past, a->u, a->row + e);
     s = gates(ctx, a);
     scan_extend(&s, state, a->S, a->h);
     finish(ctx, a, y);
@@ -262,7 +261,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const int   e = inner(ctx->cfg);
     const struct acts *a = ctx->acts;
 
-    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+    for (long i = 0; i < ctx_rows(ctx); i++)
         for (int j = 0; j < e; j++)
             range_add(r, (double)forget(o, a->z[3 * i * e + j]));
     return 1;

@@ -34,13 +34,6 @@ static size_t v_at(const struct mixer_cfg *c)
     return (size_t)(c->H + c->Hk) * width(c);
 }
 
-static const char *check(const struct mixer_cfg *c)
-{
-    if (c->C % c->H)
-        return "width must be a multiple of heads";
-    return c->H % c->Hk ? "heads must be a multiple of kv_heads" : NULL;
-}
-
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     int kv = c->Hk * width(c);
@@ -64,7 +57,7 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
  *
  *     y = w rho z s      rho = 1 / sqrt(mean(z²) + eps),  s = sigmoid(g z)
  */
-enum { BLOCKS = 16, ROWS = 32 };  // fixed blocks of rows; rows that one thread does alone
+enum { BLOCKS = 16 };           // of rows, fixed, whatever the number of threads
 
 static const double eps = 1e-6;
 
@@ -76,7 +69,7 @@ static inline real inverse_rms(const real *z, int C)
 static void gated_norm(real *y, const real *z, const real *w, const real *g,
                        long n, int C)
 {
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         const real *zi = z + i * C, rho = inverse_rms(zi, C);
 
@@ -232,7 +225,6 @@ const struct mixer mixer_rela = {
     .system   = "infinite feature map: L = I, B = g(k), C = f(q), "
                 "f(q).g(k) = max(q.k, 0)",
     .position = "rope",
-    .check    = check,
     .params   = params,
     .angles   = angles,
     .carve    = carve,

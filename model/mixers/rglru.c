@@ -24,7 +24,6 @@
 
 enum { WY, WX, BY, BX, CONV, CONVB, WA, WI, BA, BI, LAM, WO, N_PARAMS };
 enum { INNER };
-enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [INNER] = {"inner", "channels of the recurrence; 0: width",
@@ -126,7 +125,7 @@ static void blocks_forward(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), tile = linear_tile(n);
 
-    #pragma omp parallel for collapse(2) schedule(static) if (n > ROWS)
+    #pragma omp parallel for collapse(2) schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r += tile)
         for (int k = 0; k < 2 * ctx->cfg->H; k++) {
             int    rows = (int)(n - r < tile ? n - r : tile);
@@ -173,7 +172,7 @@ static struct scan gates(const struct ctx *ctx, const struct acts *a)
 
     blocks_forward(ctx, a);
     bias_forward(a->z, ctx->w[BA], n, 2 * e);
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         const real *z = a->z + 2 * r * e, *u = a->u + r * e;
         real       *v = a->v + r * e, *h = a->h + r * e;
@@ -195,7 +194,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         const real *p = a->row + 2 * r * e, *h = a->h + r * e;
         real       *v = a->v + r * e;
@@ -311,7 +310,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct scan  s;
 
     project(ctx, x, a);
-    conv_extend_at(&a->conv, state, a->past, a->u, a->row + inner(ctx->cfg));
+    conv_extend(&a->conv, state, a->past, a->u, a->row + inner(ctx->cfg));
     s = gates(ctx, a);
     scan_extend(&s, state, a->S, a->h);
     finish(ctx, a, y);
@@ -331,7 +330,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const int   e = inner(c);
     const struct acts *a = ctx->acts;
 
-    for (long i = 0; i < (long)ctx->B * ctx->T; i++)
+    for (long i = 0; i < ctx_rows(ctx); i++)
         for (int j = 0; j < e; j++)
             range_add(&r[j / block(c)],
                       (double)vexp(-a->rate[j] * vsigmoid(a->z[2 * i * e + j])));

@@ -21,7 +21,6 @@
 
 enum { WIN, CONV, CONVB, WX, WDT, BDT, ALOG, DSKIP, WO, N_PARAMS };
 enum { EXPAND, STATE, RANK };
-enum { ROWS = 32 };             // up to these one thread is enough
 
 static const struct opt opts[] = {
     [EXPAND] = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
@@ -140,7 +139,7 @@ static void select_from(const struct ctx *ctx, const struct acts *a)
     linear_forward(a->q, a->u, ctx->w[WX], n, e, rank_of(c));
     linear_forward(a->bc, a->u, ctx->w[WX] + bc_at(c), n, e, 2 * N);
     linear_forward(a->step, a->q, ctx->w[WDT], n, rank_of(c), e);
-    #pragma omp parallel for schedule(static) if (n > ROWS)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         real *s = a->step + r * e;
 
@@ -231,7 +230,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 
     linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
                    2 * inner(ctx->cfg));
-    conv_extend_at(&a->conv, state, a->past, a->u, a->row);
+    conv_extend(&a->conv, state, a->past, a->u, a->row);
     select_from(ctx, a);
     selective_extend(&a->core, state, a->S, a->o);
     finish(ctx, a, y);
@@ -251,7 +250,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const int   e = inner(c);
     const struct acts *a = ctx->acts;
 
-    for (long i = 0; i < (long)ctx->B * ctx->T * e; i++)
+    for (long i = 0; i < ctx_rows(ctx) * e; i++)
         for (int k = 0; k < n_of(c); k++)
             range_add(r,
                       exp((double)a->step[i] * (double)a->rate[(size_t)k * e + i % e]));

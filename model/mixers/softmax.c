@@ -21,7 +21,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { WQ, WK, WV, WO };
+enum { WQ, WK, WV, WO, MORE };                  // then those of qk_norm, then sink
+enum { QN = MORE, KN };
 enum { WINDOW, QK_NORM, SINK };
 
 static const struct opt opts[] = {
@@ -52,34 +53,24 @@ static size_t v_at(const struct mixer_cfg *c)
 
 static int span(const struct mixer_cfg *c) { return opt_or(c, WINDOW, c->context); }
 
-static const char *check(const struct mixer_cfg *c)
-{
-    if (c->C % c->H)
-        return "width must be a multiple of heads";
-    return c->H % c->Hk ? "heads must be a multiple of kv_heads" : NULL;
-}
+static int sink_at(const struct mixer_cfg *c) { return has_norm(c) ? KN + 1 : MORE; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
-    int e = width(c), n = 4;
+    int e = width(c);
 
     p[WQ] = (struct param){"wq", c->H * e, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", c->Hk * e, c->C, INIT_INPUT, .decay = true};
     p[WV] = (struct param){"wv", c->Hk * e, c->C, INIT_INPUT, .decay = true};
     p[WO] = (struct param){"wo", c->C, c->H * e, INIT_OUTPUT, .decay = true};
     if (has_norm(c)) {
-        p[n++] = (struct param){"qn", e, 0, INIT_ONE};
-        p[n++] = (struct param){"kn", e, 0, INIT_ONE};
+        p[QN] = (struct param){"qn", e, 0, INIT_ONE};
+        p[KN] = (struct param){"kn", e, 0, INIT_ONE};
     }
     if (has_sink(c))
-        p[n++] = (struct param){"sink", c->H, 0, INIT_ZERO};
-    return n;
+        p[sink_at(c)] = (struct param){"sink", c->H, 0, INIT_ZERO};
+    return sink_at(c) + has_sink(c);
 }
-
-/* Indices of the optional parameters. */
-static int qn_at(void) { return 4; }
-static int kn_at(void) { return 5; }
-static int sink_at(const struct mixer_cfg *c) { return has_norm(c) ? 6 : 4; }
 
 static void angles(const struct mixer_cfg *c, int *heads, int *dk)
 {
@@ -137,8 +128,8 @@ static void project(const struct ctx *ctx, const real *x, struct acts *a)
     if (has_norm(c)) {
         for (long i = 0; i < n; i++)
             memcpy(a->raw + i * v, a->qkv + i * ld, v * sizeof(real));
-        rms_forward(&a->norm_q, a->qkv, ld, a->qkv, ld, ctx->w[qn_at()], n);
-        rms_forward(&a->norm_k, a->qkv + k, ld, a->qkv + k, ld, ctx->w[kn_at()], n);
+        rms_forward(&a->norm_q, a->qkv, ld, a->qkv, ld, ctx->w[QN], n);
+        rms_forward(&a->norm_k, a->qkv + k, ld, a->qkv + k, ld, ctx->w[KN], n);
     }
     rows_rotate(ctx, &a->rows, a->qkv);
     a->core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
@@ -165,10 +156,10 @@ static void project_back(const struct ctx *ctx, const real *x, const struct acts
 
     rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
     if (has_norm(c)) {
-        rms_backward(&a->norm_q, dq, ld, 0, ctx->dw[qn_at()], dq, ld, a->raw, v,
-                     ctx->w[qn_at()], n, a->partial);
-        rms_backward(&a->norm_k, dk, ld, 0, ctx->dw[kn_at()], dk, ld, a->raw + k, v,
-                     ctx->w[kn_at()], n, a->partial);
+        rms_backward(&a->norm_q, dq, ld, 0, ctx->dw[QN], dq, ld, a->raw, v,
+                     ctx->w[QN], n, a->partial);
+        rms_backward(&a->norm_k, dk, ld, 0, ctx->dw[KN], dk, ld, a->raw + k, v,
+                     ctx->w[KN], n, a->partial);
     }
     linear_backward(dx, 1, ctx->dw[WQ], a->dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
 }
@@ -215,7 +206,6 @@ const struct mixer mixer_softmax = {
                 "n = sum of e^(q.k)",
     .position = "rope",
     .opts     = opts,
-    .check    = check,
     .params   = params,
     .angles   = angles,
     .carve    = carve,

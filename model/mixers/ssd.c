@@ -126,7 +126,7 @@ static void gates(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  P = p_of(c);
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             const real *x = a->xbc + i * xbc(c) + (size_t)h * P;
@@ -147,7 +147,7 @@ static void skip(const struct ctx *ctx, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  P = p_of(c);
 
-    #pragma omp parallel for schedule(static) if (n > 32)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             const real *x = a->xbc + i * xbc(c) + (size_t)h * P;
@@ -307,7 +307,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
-    conv_extend_at(&a->conv, state, a->past, a->xbc, a->row + inner(c));
+    conv_extend(&a->conv, state, a->past, a->xbc, a->row + inner(c));
     gates(ctx, a);
     scalar_extend(&a->core, state, a->S, a->o);
     finish(ctx, a, y);
@@ -325,7 +325,7 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->log_a, c->H, (long)ctx->B * ctx->T, c->H, 1);
+    range_logs(r, a->log_a, c->H, ctx_rows(ctx), c->H, 1);
     return c->H;
 }
 

@@ -64,7 +64,7 @@ static void fill(const struct ctx *ctx, const struct angles *a, int B, const lon
     for (int j = 0; j < all;) {
         struct band f = band_at(ctx->cfg, j, all);
 
-        #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > 32)
+        #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > FEW_ROWS)
         for (int b = 0; b < B; b++)
             for (int t = 0; t < T; t++) {
                 size_t at = b * a->b + t * a->t;

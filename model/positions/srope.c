@@ -19,7 +19,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { SR_A, SR_B, SR_W = SR_A, SR_S = SR_B, SR_CONV, SR_MORE };
+enum { SR_A, SR_B, SR_CONV, MORE };             // then those of bias, then of gate
+enum { SR_W = SR_A, SR_S = SR_B };
+enum { SR_BIAS = MORE };
 enum { BASE, RANK, ACT, GATE, BIAS };
 
 static const real EPS = (real)1e-6;
@@ -39,9 +41,7 @@ static const struct opt opts[] = {
 static bool has_gate(const struct mixer_cfg *c) { return c->position_opt[GATE] > 0; }
 static bool has_bias(const struct mixer_cfg *c) { return c->position_opt[BIAS] > 0; }
 
-/* Indices of the optional parameters. */
-static int bias_at(void) { return SR_MORE; }
-static int wg_at(const struct mixer_cfg *c) { return SR_MORE + has_bias(c); }
+static int wg_at(const struct mixer_cfg *c) { return MORE + has_bias(c); }
 static int bg_at(const struct mixer_cfg *c) { return wg_at(c) + 1; }
 
 struct shape {
@@ -68,7 +68,6 @@ static struct shape shape_of(const struct mixer_cfg *c, int B, int T)
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     struct shape s = shape_of(c, 0, 0);
-    int          n = SR_MORE;
 
     if (s.rank) {
         p[SR_A] = (struct param){"sr_a", s.rank, s.C, INIT_INPUT, .decay = true};
@@ -79,12 +78,12 @@ static int params(const struct mixer_cfg *c, struct param *p)
     }
     p[SR_CONV] = (struct param){"sr_conv", s.P, CONV_TAPS, INIT_NORMAL, 0.02};
     if (has_bias(c))
-        p[n++] = (struct param){"sr_bias", s.P, 0, INIT_ZERO};
-    if (has_gate(c)) {
-        p[n++] = (struct param){"sr_wg", s.A, s.C, INIT_NORMAL, 0.02, .decay = true};
-        p[n++] = (struct param){"sr_bg", s.A, 0, INIT_ZERO};
-    }
-    return n;
+        p[SR_BIAS] = (struct param){"sr_bias", s.P, 0, INIT_ZERO};
+    if (!has_gate(c))
+        return wg_at(c);
+    p[wg_at(c)] = (struct param){"sr_wg", s.A, s.C, INIT_NORMAL, 0.02, .decay = true};
+    p[bg_at(c)] = (struct param){"sr_bg", s.A, 0, INIT_ZERO};
+    return bg_at(c) + 1;
 }
 
 /* ---- memory ------------------------------------------------------------------------ */
@@ -167,7 +166,7 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
     for (int j = 0; j < s->half; j++)
         a->freq[j] = pow(c->position_opt[BASE], -(double)j / s->half);
     for (int p = 0; p < s->P; p++)
-        a->eb[p] = has_bias(c) ? exp((double)ctx->w[bias_at()][p]) : 0;
+        a->eb[p] = has_bias(c) ? exp((double)ctx->w[SR_BIAS][p]) : 0;
     for (int p = 0; !s->rank && p < s->P; p++)
         unit(a->u + (size_t)p * s->g, ctx->w[SR_W] + (size_t)p * s->g, s->g, 0,
              ctx->w[SR_S][p / s->half]);
@@ -194,7 +193,7 @@ static void project(const struct ctx *ctx, const struct acts *a, const real *x)
     const struct mixer_cfg *c = ctx->cfg;
     const struct shape     *s = &a->s;
 
-    #pragma omp parallel for schedule(static) if (s->n > 32)
+    #pragma omp parallel for schedule(static) if (s->n > FEW_ROWS)
     for (long i = 0; i < s->n * s->A; i++)
         unit(a->xh + i * s->g, x + i * s->g, s->g, EPS, 1);
     if (s->rank) {
@@ -253,7 +252,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
         a->theta[b] = (double *)((char *)state[b] + a->theta_at);
     prepare(ctx, a);
     project(ctx, a, x);
-    conv_extend_at(&a->conv, state, a->past, a->z, a->w);
+    conv_extend(&a->conv, state, a->past, a->z, a->w);
     wind(ctx, a);
 }
 
@@ -320,7 +319,7 @@ static void sum_biases(const struct ctx *ctx, const struct acts *a)
     const struct shape *s = &a->s;
 
     for (int i = 0; has_bias(ctx->cfg) && i < s->B * s->P; i++)
-        ctx->dw[bias_at()][i % s->P] += (real)(a->eb[i % s->P] * a->wind.dmore[i]);
+        ctx->dw[SR_BIAS][i % s->P] += (real)(a->eb[i % s->P] * a->wind.dmore[i]);
     for (int i = 0; has_gate(ctx->cfg) && i < s->B * s->A; i++)
         ctx->dw[bg_at(ctx->cfg)][i % s->A] += (real)a->wind.dlogits[i];
 }

@@ -1,7 +1,7 @@
-#include "model/arena.h"
 #include "tools/bench/bench.h"
 
 #include "infer/term.h"
+#include "model/arena.h"
 #include "model/vec.h"
 
 #include <stdio.h>

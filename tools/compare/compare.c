@@ -219,8 +219,9 @@ static const char *difference(json_t *a, json_t *b)
     const char *key;
     json_t     *value;
 
-    json_object_foreach(
-        a, key, value) if (!json_equal(value, json_object_get(b, key))) return key;
+    json_object_foreach(a, key, value)
+        if (!json_equal(value, json_object_get(b, key)))
+            return key;
     return NULL;
 }
 
@@ -314,7 +315,7 @@ static int build_data(const struct comparison *c, const char *dir, int lock,
     dir_sweep(c->out);
     code = dataset_build(dir, &o, why);
     progress_clear(&progress);
-    return code && interrupted ? LOOP_INTERRUPTED : code;
+    return code && interrupted ? FAIL_INTERRUPTED : code;
 }
 
 static int open_data(struct comparison *c, int lock, struct why *why)
@@ -443,7 +444,7 @@ static int compare(const struct cli *cli, struct comparison *c, struct why *why)
         code = run_all(c, why);
     if (!code)
         code = answer(c, why);
-    if (code && code != LOOP_INTERRUPTED && new && c->done == 0)
+    if (code && code != FAIL_INTERRUPTED && new && c->done == 0)
         discard(c);
     if (lock >= 0)
         close(lock);
@@ -466,7 +467,7 @@ int compare_main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     catch_interrupts();
     code = compare(&cli, c, &why);
-    if (code == LOOP_INTERRUPTED)
+    if (code == FAIL_INTERRUPTED)
         fprintf(stderr, "stopped after %d of %d runs\ncontinue with:  %s\n", c->done,
                 c->trials, c->command);
     else if (code)

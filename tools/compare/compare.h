@@ -108,7 +108,7 @@ int entries_check_budget(const struct comparison *c, struct why *why);
 void trials_name(struct comparison *c);
 
 /* Run or continue a trial up to its result. 0, also when it failed (t->failed says why);
- * LOOP_INTERRUPTED; FAIL_WRITE; FAIL_USAGE: the time is too short for a step. */
+ * FAIL_INTERRUPTED; FAIL_WRITE; FAIL_USAGE: the time is too short for a step. */
 int trial_run(struct comparison *c, struct trial *t, struct why *why);
 
 /* ---- judge.c: what a trained model is worth ---- */
@@ -128,7 +128,6 @@ void view_begin(struct comparison *c, const struct trial *t);
 void view_step(void *c, const struct log_line *line);
 void view_end(struct comparison *c, const struct trial *t);
 void view_clear(struct comparison *c);
-
 
 /* ---- table.c, report.c, html.c ---- */
 

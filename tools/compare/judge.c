@@ -186,7 +186,7 @@ int judge(struct setup *s, struct trial *t, struct why *why)
     if (!code)
         code = write_samples(s, t, why);
     if (!code && interrupted)
-        code = LOOP_INTERRUPTED;
+        code = FAIL_INTERRUPTED;
     t->tokens = (double)y->tokens;
     t->flops = y->flops;
     t->steps = (double)y->step;

@@ -118,8 +118,8 @@ static void plot_flops(const struct comparison *c, struct points *r, FILE *f)
     struct chart chart =
         bits_chart(c, r, by_flops, "Validation against compute", "training FLOPs");
 
-    figure(f, &chart, "Bars: standard error over seeds. On a fixed part of the validation "
-                      "text.");
+    figure(f, &chart, "Bars: standard error over seeds. On a fixed part of the "
+                      "validation text.");
 }
 
 static void plot_seconds(const struct comparison *c, struct points *r, FILE *f)

@@ -77,22 +77,6 @@ static int open_run(const struct comparison *c, const struct trial *t, struct ru
     return code ? code : config_resolve(&r->cfg, why);
 }
 
-/* Curves want many points, so that each validates on less text. */
-static void shorten_validation(struct setup *s)
-{
-    struct validation *v = &s->validation;
-    size_t             len;
-
-    if (v->n <= CURVE_TOKENS)
-        return;
-    v->n = CURVE_TOKENS;
-    v->bytes = 0;
-    for (uint64_t i = 0; i < v->n; i++) {
-        tokenizer_piece(s->data.tokenizer, v->ids[i], &len);
-        v->bytes += len;
-    }
-}
-
 static int settle_intervals(const struct comparison *c, const struct trial *t,
                             struct setup *s, struct why *why)
 {
@@ -113,33 +97,12 @@ static int settle_intervals(const struct comparison *c, const struct trial *t,
 
 static int train(struct comparison *c, struct setup *s, struct why *why)
 {
-    struct log log;
-    bool       begun;
-    int        code = log_open(&log, s->run.dir, s->trainer.tally.step, &begun, why);
+    double nats, bits;
 
-    if (!code && !begun)
-        code = log_head(&log, &s->trainer, s->peak / 1e9, why);
-    struct loop l = {
-        .run = &s->run,
-        .data = &s->data,
-        .fingerprint = s->fingerprint,
-        .trainer = &s->trainer,
-        .validation = &s->validation,
-        .log = &log,
-        .progress = &s->progress,
-        .peak = s->peak,
-        .saved = s->saved,
-    };
-
-    progress_open(&s->progress, s->run.cfg.steps, s->trainer.tally.step, &s->data,
-                  s->peak);
     c->now_first = s->trainer.tally.step;
     c->now_steps = s->run.cfg.steps;
     c->now_began = wall_seconds();
-    if (!code)
-        code = loop_run(&l, why);
-    log_close(&log);
-    return code;
+    return setup_train(s, &nats, &bits, why);
 }
 
 /* Up to a result in *t, which is not written yet. */
@@ -153,8 +116,8 @@ static int attempt(struct comparison *c, struct trial *t, struct why *why)
         code = setup_open(&s, why);
     if (!code)
         code = settle_intervals(c, t, &s, why);
-    if (!code)
-        shorten_validation(&s);
+    if (!code)      // curves want many points, so that each validates on less text
+        validation_cut(&s.validation, s.data.tokenizer, CURVE_TOKENS);
     if (!code && !setup_finished(&s))
         code = train(c, &s, why);
     if (!code)

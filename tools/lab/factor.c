@@ -202,7 +202,10 @@ static void preconditioned(struct factor *f, double lr)
     from_factors(f, P, R);
 }
 
-void factor_step(struct factor *f, enum descent how, double lr, double *moments, long t)
+/* One step: A -= lr dA, or Adam's, or ScaledGD's in P and R,
+ *     P -= lr (P Rᵀ - G) R (RᵀR)^-1,   R -= lr (P Rᵀ - G)ᵀ P (PᵀP)^-1.
+ * moments (2, 2, FACTOR2) are Adam's; t counts from 1. */
+static void step(struct factor *f, enum descent how, double lr, double *moments, long t)
 {
     double dA[NN], dB[NN];
 
@@ -235,7 +238,7 @@ int factor_run(const struct factor *from, enum descent how, double lr, double go
             reached = t;
         if (!(share < 1e6) || (reached <= most && point >= points))
             break;
-        factor_step(&f, how, lr, moments, t + 1);
+        step(&f, how, lr, moments, t + 1);
     }
     for (; curve && point < points; point++)
         curve[point] = NAN;

@@ -31,11 +31,6 @@ void factor_open(struct factor *f, double condition, int samples, uint64_t seed)
 /* f, and its gradients unless NULL. */
 double factor_loss(const struct factor *f, double *dA, double *dB);
 
-/* One step: A -= lr dA, or Adam's, or ScaledGD's in P and R,
- *     P -= lr (P Rᵀ - G) R (RᵀR)^-1,   R -= lr (P Rᵀ - G)ᵀ P (PᵀP)^-1.
- * moments (2, 2, FACTOR2) are Adam's; t counts from 1. */
-void factor_step(struct factor *f, enum descent how, double lr, double *moments, long t);
-
 /* Steps until the loss is below `goal` of its first value, at most `most`; curve, unless
  * NULL, takes its share at the `points` steps of at. most + 1: not reached. */
 int factor_run(const struct factor *from, enum descent how, double lr, double goal,

@@ -112,7 +112,7 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
     for (long t = 0; t < course.steps; t += 50) {
         icl_learn(a, &course, t, t + 50);
         if (!lab_progress(l, key, (double)t / course.steps))
-            return LAB_INTERRUPTED;
+            return FAIL_INTERRUPTED;
     }
     return 0;
 }

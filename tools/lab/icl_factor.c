@@ -51,7 +51,7 @@ static int cell(struct lab *l, enum descent how, double condition, uint64_t seed
     factor_run(&f, how, rate_of(how, best), goal, most(l), at, v + ICL_KQ, POINTS);
     v[ICL_RISK] = v[ICL_KQ + POINTS - 1];
     if (!lab_progress(l, key, 1))
-        return LAB_INTERRUPTED;
+        return FAIL_INTERRUPTED;
     return lab_record(l, key, v, why);
 }
 

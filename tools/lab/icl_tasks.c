@@ -128,7 +128,7 @@ static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
         v[ICL_BEST] = fmax(v[ICL_BEST], least_share(v));
         if (!lab_progress(l, key, (double)t / STEPS)) {
             icl_close(&a);
-            return LAB_INTERRUPTED;
+            return FAIL_INTERRUPTED;
         }
     }
     struct estimate e = icl_risk(&a, LENGTH, 4096, seed);

@@ -21,7 +21,7 @@
     X(slr) X(prompts) X(icl) X(mqar) X(copy) X(words) X(listops)      \
     X(niah) X(convert) X(dsf) X(swax) X(srope)
 
-enum { LAB_VALUES = 32, LAB_ARMS = 16, LAB_SEEDS = 1000, LAB_INTERRUPTED = 130 };
+enum { LAB_VALUES = 32, LAB_ARMS = 16, LAB_SEEDS = 1000 };
 
 enum form {
     LAB_BRIEF,              // what the tests run: under 20 seconds
@@ -61,7 +61,7 @@ void lab_plan(struct lab *l, int cells);
 
 /* A cell's values: true and filled in when it is already known. Otherwise compute them,
  * call lab_progress now and then (it returns false when the user asked to stop: give up
- * the cell and return LAB_INTERRUPTED), then lab_record. A key holds no '"' and no line
+ * the cell and return FAIL_INTERRUPTED), then lab_record. A key holds no '"' and no line
  * break, and says all that sets this cell apart from others of the experiment: arm,
  * sizes, seed. The form is recorded beside it. */
 bool lab_recall(struct lab *l, const char *key, double *values);
@@ -102,7 +102,7 @@ struct verdicts {
 };
 
 /* Run one experiment into ask->out and append its verdicts. The experiment's own failure,
- * FAIL_INPUT for a record of something else, FAIL_WRITE, LAB_INTERRUPTED. */
+ * FAIL_INPUT for a record of something else, FAIL_WRITE, FAIL_INTERRUPTED. */
 int  lab_run(const struct experiment *e, const struct lab_ask *ask, struct verdicts *v,
              struct why *why);
 void verdicts_free(struct verdicts *v);

@@ -69,7 +69,7 @@ static int cell(struct lab *l, const struct sizes *s, double scale, int n, uint6
     if (lab_recall(l, key, v))
         return 0;
     if (!lab_progress(l, key, 0))
-        return LAB_INTERRUPTED;
+        return FAIL_INTERRUPTED;
     for (int i = 0; i < 4; i++)
         a[i] = scale * query[i];
     if (!prompt_measure(&gauss, a, back, n, prompts, seed, &e))
@@ -347,7 +347,7 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
             M[i] = e.b * e.A[i];
         v[GAP] = fmax(isnan(v[GAP]) ? 0 : v[GAP], distance(a, M));
         if (!lab_progress(l, key, (double)t / course.steps))
-            return LAB_INTERRUPTED;
+            return FAIL_INTERRUPTED;
     }
     for (int i = 0; i < D; i++)
         M[i] = 1 / S[i];

@@ -117,7 +117,9 @@ static double mean_right(const struct recall_size *s, const double *right)
     return sum / s->recall.n;
 }
 
-int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
+/* The cell of this arm and seed: recalled, or trained, tested and recorded. Errors
+ * are 0. */
+static int cell(struct lab *l, const struct recall_size *s, const char *arm,
                 uint64_t seed, struct recall_result *out, struct why *why)
 {
     char         list[RECALL_ARM + 32], key[RECALL_ARM + 96];
@@ -172,7 +174,7 @@ static int mean_over_seeds(struct lab *l, const struct recall_size *s, const cha
     int          seeds = lab_seeds(l), code;
 
     for (int k = 0; k < seeds; k++) {
-        if ((code = recall_cell(l, s, arm, lab_seed(l, k), out, why)))
+        if ((code = cell(l, s, arm, lab_seed(l, k), out, why)))
             return code;
         for (int i = 0; i < RECALL_KS; i++)
             add(&right[i], out->right[i]);

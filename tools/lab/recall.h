@@ -50,11 +50,6 @@ struct recall_result {
 /* Does the arm parse and fit? FAIL_USAGE. */
 int recall_check(const struct recall_size *s, const char *arm, struct why *why);
 
-/* The cell of this arm and seed: recalled, or trained, tested and recorded. Errors
- * are 0. */
-int recall_cell(struct lab *l, const struct recall_size *s, const char *arm,
-                uint64_t seed, struct recall_result *out, struct why *why);
-
 /* The mean over the seeds, with the learning rates of `rates` (n_rates) tried and the
  * best mean at the largest number of pairs kept. */
 int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,

@@ -175,7 +175,7 @@ static int run_learners(struct lab *l, const struct plan *p, struct learner *a, 
         }
         key_of(key, p, a->s, a->arm, seed, 0);
         if (!lab_progress(l, key, (double)(t + CHUNK) / p->steps))
-            return LAB_INTERRUPTED;
+            return FAIL_INTERRUPTED;
         for (int i = 0; i < n && look && !code; i++) {
             double known[SLR_VALUES];
 

@@ -114,7 +114,7 @@ static int cell(struct lab *l, enum slr_arm arm, int alpha, uint64_t seed, doubl
     if (!best_fit(l, arm, alpha, seed, value))
         return fail(why, FAIL_INPUT, "%s: not enough memory for its samples", key);
     if (!lab_progress(l, key, 1))
-        return LAB_INTERRUPTED;
+        return FAIL_INTERRUPTED;
     return lab_record(l, key, value, why);
 }
 

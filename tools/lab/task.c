@@ -83,18 +83,14 @@ static int gym_open(struct gym *g, const struct task *t, const struct model *m,
     g->targets = g->tokens + n;
     if (!g->m || !g->v || !g->tokens)
         return fail(why, FAIL_INPUT, "out of memory for a task's model");
-    memset(g->m, 0, g->bytes);
-    memset(g->v, 0, g->bytes);
     return pass_open(&g->pass, m, t->batch, t->length, true, why);
 }
 
 static void gym_close(struct gym *g)
 {
     pass_close(&g->pass);
-    if (g->m)
-        pages_free(g->m, g->bytes);
-    if (g->v)
-        pages_free(g->v, g->bytes);
+    pages_free(g->m, g->bytes);
+    pages_free(g->v, g->bytes);
     free(g->tokens);
 }
 
@@ -125,7 +121,7 @@ static int train_steps(const struct task *t, struct model *m, struct gym *g,
 
     for (long step = 0; step < t->steps; step++) {
         if (!lab_progress(l, key, share * (double)step / (double)t->steps))
-            return LAB_INTERRUPTED;
+            return FAIL_INTERRUPTED;
         if (t->mark)
             t->mark(t->marker, m, step);
         if (train_step(t, m, g, step, updates + 1))

@@ -44,7 +44,7 @@ bool task_grows(const char *entry);
 int task_check(const struct task *t, struct why *why);
 
 /* Train a model; it is the caller's to close. Tells lab_progress shares from 0 to
- * `share`. FAIL_USAGE, FAIL_INPUT, FAIL_DIVERGED, LAB_INTERRUPTED; then there is nothing
+ * `share`. FAIL_USAGE, FAIL_INPUT, FAIL_DIVERGED, FAIL_INTERRUPTED; then there is nothing
  * to close. */
 int task_train(const struct task *t, struct model *m, struct lab *l, const char *key,
                double share, struct why *why);

@@ -106,7 +106,10 @@ static void set_by_hand(struct model *m)
     mixer_weight(m, "sr_conv")[3] = (real)pi;
 }
 
-int track_half_turn(struct model *m, struct why *why)
+/* A model of one gla layer with Selective RoPE whose weights are set by hand: each 1
+ * turns by half a turn, the start token alone is remembered, and the sign of the
+ * cosine is the answer. It is the caller's to close. */
+static int half_turn(struct model *m, struct why *why)
 {
     struct config c;
     int           code;
@@ -150,7 +153,7 @@ int track_exact(struct lab *l, struct why *why)
     double           least = 1, values[LAB_VALUES];
     struct model     m;
     char             text[96];
-    int              code = track_half_turn(&m, why);
+    int              code = half_turn(&m, why);
 
     lab_plan(l, 4);
     for (int i = 0; !code && i < 4; i++) {

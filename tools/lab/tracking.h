@@ -17,11 +17,6 @@ extern const double track_times[TRACK_RANGES];
 int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
                 const char *key, double *values, struct why *why);
 
-/* A model of one gla layer with Selective RoPE whose weights are set by hand: each 1
- * turns by half a turn, the start token alone is remembered, and the sign of the
- * cosine is the answer. It is the caller's to close. */
-int track_half_turn(struct model *m, struct why *why);
-
 /* The hand-set model on words of 64, 1024, 16384 and 131072 tokens: a cell each, by
  * position as if trained on a quarter of that, and one verdict. */
 int track_exact(struct lab *l, struct why *why);

@@ -1,6 +1,5 @@
 #include "tools/lab/trees.h"
 
-
 static int median(const int *v, int n)
 {
     int count[10] = {0}, low = -1, seen = 0;

@@ -59,7 +59,7 @@ static void run(const struct cli *c, const struct experiment *e, struct lab_ask 
         printf("%s: %s\n%s\n\n", e->name, e->claim, e->paper);
     fflush(stdout);
     code = lab_run(e, &ask, v, &why);
-    if (code == LAB_INTERRUPTED)
+    if (code == FAIL_INTERRUPTED)
         cli_die(c, code,
                 "interrupted; what is finished is in %s, the same command continues",
                 dir);
