@@ -213,6 +213,8 @@ wrong 2 'takes its settings from the run' train --resume keep/run --from keep/ru
 right 'initialised anew: mixer.fw' train keep/data --from keep/run --arch luna --out new/run steps=2
 wrong 3 'none.txt' score keep/run none.txt
 wrong 3 'empty' score keep/run empty.txt
+wrong 3 'name another with --field' score keep/run field.jsonl
+right 'bits/byte' score keep/run field.jsonl --field body --per-token
 wrong 3 'nothing' info nothing
 wrong 3 'none: no such' verify none
 echo 'lyers = 3' > odd.cfg
