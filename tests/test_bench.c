@@ -57,7 +57,7 @@ START_TEST(flags_change_a_named_shape)
                                 "--steps 1");
 
     ck_assert_int_eq(r->code, 0);
-    ck_assert_msg(strstr(r->out, "tiny: gla, 1 layers, width 128, 4 heads, "
+    ck_assert_msg(strstr(r->out, "tiny: gla, 1 layer, width 128, 4 heads, "
                                  "vocabulary 512, context 32, batch 2") == r->out,
                   "%s", r->out);
 }

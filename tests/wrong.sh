@@ -151,6 +151,11 @@ wrong 3 'looks binary' train binary $new
 right 'bytes are not UTF-8' train binary $new tokenizer=bytes
 right '3 bytes are not UTF-8' train latin1.txt $new
 right '2 steps' train nul.txt $new
+right 'run: 1 step, ' train keep/data --out new/run $tiny steps=1
+right 'learn it by heart: give more, or --size nano' train short.txt --out new/run \
+    --size small context=4 steps=1
+right 'learn it by heart: give more' train short.txt --out new/run $tiny context=4 steps=1
+! grep -q 'or --size' err || complain 'a larger size is advised' train short.txt
 right 'learned by heart' train keep/text.txt --out new/run $tiny steps=3000 eval_every=3000
 
 # Hostile input within 800 MB of addresses: 128 MiB in 4 KB, and 4 MB without a newline.

@@ -100,9 +100,9 @@ static int write_corpus(const struct cli *c, const char *out, uint64_t seed,
     else if (!write_stories(stdout, seed, bytes, &t))
         cli_die(c, FAIL_WRITE, "writing to stdout failed: %s", strerror(errno));
     fprintf(stderr,
-            "%llu stories, %llu bytes, %.4f bits per byte, which no model beats\n",
-            (unsigned long long)t.stories, (unsigned long long)t.bytes,
-            bits_per_byte(&t));
+            "%llu %s, %llu bytes, %.4f bits per byte, which no model beats\n",
+            (unsigned long long)t.stories, t.stories == 1 ? "story" : "stories",
+            (unsigned long long)t.bytes, bits_per_byte(&t));
     return 0;
 }
 

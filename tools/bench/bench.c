@@ -46,9 +46,10 @@ static int bench_shape(const struct shape *s, struct result *out, struct why *wh
 
 static void print_shape(const struct shape *s)
 {
-    printf("%s%s%s, %d layers, width %d, %d heads, vocabulary %d, context %d, batch %d, "
+    printf("%s%s%s, %d layer%s, width %d, %d head%s, vocabulary %d, context %d, batch %d, "
            "%d thread%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
-           s->layers, s->width, s->heads, s->vocab, s->context, s->batch,
+           s->layers, s->layers > 1 ? "s" : "", s->width, s->heads,
+           s->heads > 1 ? "s" : "", s->vocab, s->context, s->batch,
            omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "");
 }
 
