@@ -184,6 +184,7 @@ wrong 2 "did you mean '--top-k'?" infer keep/run --topk 5
 wrong 2 "did you mean '--json'?" score keep/run keep/text.txt --jsn
 wrong 2 'did you mean mini?' train keep/text.txt --size mni --out new/run
 wrong 2 'softmax' train keep/text.txt --arch sofmax --out new/run
+wrong 2 'not an architecture: --size nano' train keep/text.txt --arch nano --out new/run
 wrong 2 'no input' train --for 1m
 wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
 wrong 2 'one of --for' train keep/text.txt --for 1m --steps 5 --out new/run

@@ -11,7 +11,8 @@ _weft_words() {
 
 _weft_settings() { "$1" train --help | sed '1,/^Settings/d' | tr -s ' ' '\n' | sed -n 's/.$/&=/p'; }
 
-_weft_mixers() { "$1" info --arch | sed -n '1d; /^$/q; s/^\([a-z0-9]\{1,\}\) .*/\1/p'; }
+_weft_mixers() { "$1" info --arch | sed -n '1d; /^$/,$!s/^\([a-z0-9]\{1,\}\) .*/\1/p
+    s/^Presets: //p' | tr -d ,; }
 
 _weft() {
     local weft=${COMP_WORDS[0]} cur prev verb words=

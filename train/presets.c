@@ -25,13 +25,36 @@ const char *preset_find(const char *name)
     return NULL;
 }
 
+static bool is_size(const char *name)
+{
+    for (int i = 0; i < N_SIZES; i++)
+        if (!strcmp(name, sizes[i]))
+            return true;
+    return false;
+}
+
+static bool is_mixer(const char *name)
+{
+    for (int i = 0; i < KNOWN; i++)
+        if (!strcmp(name, mixers[i]->name))
+            return true;
+    return false;
+}
+
+const char *preset_arch(int i)
+{
+    for (const struct preset *p = presets; p->name; p++)
+        if (!is_size(p->name) && !is_mixer(p->name) && i-- == 0)
+            return p->name;
+    return NULL;
+}
+
 static int apply_size(struct config *c, const char *size, struct why *why)
 {
     const char *near = nearest_name(size, sizes, N_SIZES);
 
-    for (int i = 0; i < N_SIZES; i++)
-        if (!strcmp(size, sizes[i]))
-            return config_parse(c, preset_find(size), size, preset_find, why);
+    if (is_size(size))
+        return config_parse(c, preset_find(size), size, preset_find, why);
     return fail(why, FAIL_USAGE, "--size %s: %s%s%stake one of nano, mini, small, base",
                 size, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
 }
@@ -57,20 +80,19 @@ static const char *near_preset(const char *arch)
 
     for (; n < KNOWN; n++)
         names[n] = mixers[n]->name;
-    for (const struct preset *p = presets; p->name; p++)
-        if (strstr(p->text, "mixers"))
-            names[n++] = p->name;
+    for (int i = 0; (names[n] = preset_arch(i)); i++)
+        n++;
     near = nearest_name(arch, names, n);
-    for (int i = 0; near && i < KNOWN; i++)
-        if (near == names[i])
-            near = NULL;
-    return near;
+    return near && is_mixer(near) ? NULL : near;
 }
 
 static int apply_arch(struct config *c, const char *arch, struct why *why)
 {
     const char *text = preset_find(arch), *near = text ? NULL : near_preset(arch);
 
+    if (is_size(arch))
+        return fail(why, FAIL_USAGE, "--arch %s: a size, not an architecture: --size %s",
+                    arch, arch);
     if (text)
         return config_parse(c, text, arch, preset_find, why);
     if (near)

@@ -229,7 +229,7 @@ int bench_main(int argc, char **argv)
     bool         json = false, slopes = false, changes = false;
     struct why   why;
     const struct flag flags[] = {
-        {.name = "arch", .value = "A", .about = "a mixer, or several joined by /",
+        {.name = "arch", .value = "A", .about = "a preset, or mixers joined by /",
          .text = &s.arch},
         {.name = "layers", .value = "L", .about = "blocks (4)", .number = &s.layers,
          .min = 1, .max = 1000},
