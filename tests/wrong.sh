@@ -5,6 +5,7 @@
 #                                       line begins "weft", it is the last, and WORDS are in it
 #     right 'WORDS' COMMAND...          odd input that works: exit 0, WORDS on stderr
 #     found 'WORDS' PATH                weft verify says so: exit 3, WORDS on stdout
+#     shown 'WORDS' COMMAND...          on a terminal: exit 0, WORDS appear
 #
 # and after each row everything under keep/ is what it was before: text, datasets and runs.
 
@@ -67,6 +68,17 @@ found() {
     run verify "$2"
     [ $status -eq 3 ] || complain "exit $status instead of 3" verify "$2"
     grep -qF -- "$1" out || complain "no line has '$1'" verify "$2"
+}
+
+shown() {
+    words=$1
+    shift
+    rows=$((rows + 1))
+    TERM=xterm timeout 60 script -qec "$weft $*" typescript > out 2> err < /dev/null ||
+        complain "exit $?" "$@"
+    grep -qaF -- "$words" typescript || complain "'$words' is not shown" "$@"
+    rm -rf new
+    mkdir new
 }
 
 # ---- what exists ----------------------------------------------------------------------------
@@ -330,6 +342,11 @@ wrong 3 'no such file' compare none.txt --arch softmax,gla --tokens 1k $same
 wrong 3 'text' compare one.txt --arch softmax,gla --tokens 1k $same
 wrong 3 'fewer than one window' compare keep/data --arch softmax,gla --tokens 100k $same \
     context=8192
+
+# A terminal is not left without a word while something takes its time.
+shown 'softmax seed 1: preparing' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 $same
+shown 'gla seed 1: scoring' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 $same
+shown 'training gla' bench --arch gla --layers 1 --context 32 --batch 2 --steps 1
 
 # Divergence: exit 4, and the last good checkpoint is kept, however many steps follow it.
 steep='warmup=0 clip=0 lr=10 weight_decay=10 checkpoint_every=1 keep=2'

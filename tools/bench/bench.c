@@ -30,16 +30,33 @@ enum { KNOWN = sizeof known / sizeof *known };
 
 /* ---- one shape ---- */
 
+/* On a terminal, what is being measured; its figures replace it. */
+static void measuring(const char *what, const char *arch)
+{
+    if (term_live())
+        fprintf(stderr, "\r%s%s\033[K", what, arch);
+}
+
+static double machine_gflops(void)
+{
+    measuring("products", "");
+    return linear_peak_gflops(10);
+}
+
 static int bench_shape(const struct shape *s, struct result *out, struct why *why)
 {
     struct rig r;
-    int        code = bench_training(&r, s, out, why);
+    int        code;
 
+    measuring("training ", s->arch);
+    code = bench_training(&r, s, out, why);
     if (!code) {
+        measuring("decoding ", s->arch);
         if (!out->read_gbs)
             out->read_gbs = read_bandwidth();
         code = bench_decoding(&r, out, why);
     }
+    measuring("", "");
     rig_close(&r);
     return code;
 }
@@ -153,7 +170,7 @@ static void print_row(const struct shape *s, const struct result *r)
 
 static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 {
-    struct result r = {.sgemm_gflops = linear_peak_gflops(10)};
+    struct result r = {.sgemm_gflops = machine_gflops()};
     struct why    why;
     int           code = bench_shape(s, &r, &why);
 
@@ -164,7 +181,7 @@ static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 
 static void run_mixers(const struct cli *cli, struct shape s, bool json)
 {
-    struct result r = {.sgemm_gflops = linear_peak_gflops(10)};
+    struct result r = {.sgemm_gflops = machine_gflops()};
     struct why    why;
 
     for (int i = 0; i < n_mixers; i++) {
