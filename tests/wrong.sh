@@ -235,6 +235,7 @@ wrong 3 'name another with --field' score keep/run field.jsonl
 right 'bits/byte' score keep/run field.jsonl --field body --per-token
 wrong 3 'nothing' info nothing
 wrong 3 'none: no such' verify none
+wrong 3 'neither a dataset, a run nor a checkpoint' verify keep/text.txt
 echo 'lyers = 3' > odd.cfg
 wrong 2 "did you mean 'layers'?" train keep/text.txt --config odd.cfg --out new/run
 wrong 3 'none.cfg' train keep/text.txt --config none.cfg --out new/run
