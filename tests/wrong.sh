@@ -371,6 +371,10 @@ wrong 5 'No space left' infer keep/run -p x
 wrong 5 'write' score keep/run keep/text.txt
 wrong 5 'No space left' data stories --bytes 100k
 to=out
+bound='ulimit -f 100'
+wrong 5 'File too large' data stories --bytes 1M --out new/stories.txt
+wrong 5 'File too large' train keep/data --out new/run $tiny width=128 steps=2
+bound=:
 mkdir disk
 if mount -t tmpfs -o size=600k tmpfs disk 2> null; then
     mounted=1
