@@ -180,7 +180,7 @@ bound=:
 # ---- command lines --------------------------------------------------------------------------
 
 # Help is one screen of 80 columns and begins with an example.
-for verb in train infer score data info verify bench 'data build' 'data stories'; do
+for verb in train infer score data info verify compare lab bench 'data build' 'data stories'; do
     rows=$((rows + 1))
     "$weft" $verb --help > out 2> err || complain "exit $?" $verb --help
     [ "$(wc -l < out)" -le 24 ] || complain "more than a screen" $verb --help

@@ -334,7 +334,8 @@ static const struct flag flags[] = {
 
 int train_main(int argc, char **argv)
 {
-    struct cli   c = {.verb = "train", .help = help, .flags = flags, .settings = true};
+    struct cli   c = {.verb = "train", .help = help, .flags = flags, .settings = true,
+                      .listed = true};
     struct setup s = {.run.lock = -1, .saved = -1};
     struct why   why;
     long         steps = 0;
