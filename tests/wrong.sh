@@ -219,6 +219,8 @@ wrong 2 'out of range' data stories --bytes -5
 wrong 3 'nowhere: no such run' infer nowhere -p x
 wrong 3 'weft train keep/data' infer keep/data -p x
 wrong 3 'keep/text.txt: a file' infer keep/text.txt -p x
+cp -a keep/data 'my data'
+wrong 3 "weft train 'my data'" infer 'my data' -p x
 wrong 3 'nowhere: no such run' train --resume nowhere
 wrong 3 'not a run' train --resume keep/data
 wrong 3 'nowhere: no such run' train keep/text.txt --from nowhere --out new/run
@@ -290,6 +292,8 @@ state > before
 wrong 2 'keep/hidden exists and is not a run' train keep/text.txt --out keep/hidden $tiny steps=2
 wrong 2 'keep/locked exists and is not a run' train keep/text.txt --out keep/locked $tiny steps=2
 wrong 2 'exists already' data build keep/text.txt --out keep/data
+right 'measuring' data build keep/text.txt --out 'new/my data' --tokenizer bytes
+grep -q "train 'new/my data' --for" out || complain 'a path is not quoted' data build
 wrong 5 'exists already' data stories --bytes 1k --out keep/text.txt
 wrong 5 'keep/text.txt' train keep/text.txt --out keep/text.txt/run $tiny steps=2
 wrong 5 '/proc/run' train keep/text.txt --out /proc/run $tiny steps=2

@@ -180,7 +180,7 @@ static void tell_next(const struct setup *s)
 {
     char word[1200];
 
-    run_quote(word, sizeof word, s->run.dir);
+    path_quote(word, sizeof word, s->run.dir);
     fprintf(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n"
             "train it more:  %s train --resume %s --steps %ld\n", cli_program(), word,
             cli_program(), word, 2 * s->run.cfg.steps);
@@ -241,7 +241,7 @@ static void tell_best(const struct setup *s)
     char best[PATH_MAX], word[PATH_MAX];
 
     checkpoint_path(best, sizeof best, s->run.dir, y->best_step);
-    run_quote(word, sizeof word, best);
+    path_quote(word, sizeof word, best);
     fprintf(stderr, "it was best at step %ld (%.4f nats/token), then learned by heart\n",
             y->best_step, y->best_loss);
     if (path_is_dir(best))
@@ -271,7 +271,7 @@ void tell_interrupted(const struct setup *s)
 {
     char word[1200];
 
-    run_quote(word, sizeof word, s->run.dir);
+    path_quote(word, sizeof word, s->run.dir);
     if (s->saved > 0)
         fprintf(stderr, "saved at step %ld of %ld\n", s->saved, s->run.cfg.steps);
     fprintf(stderr, "continue with:  %s train --resume %s\n", cli_program(), word);

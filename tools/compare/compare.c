@@ -102,7 +102,7 @@ static void keep_command(struct comparison *c, int argc, char **argv)
         if (i > 0 && !argv[i][strcspn(argv[i], " '\"\\()*?[]{}$&;|<>`!#~\t\n")])
             snprintf(word, sizeof word, "%s", argv[i]);
         else
-            run_quote(word, sizeof word, argv[i]);
+            path_quote(word, sizeof word, argv[i]);
         n += (size_t)snprintf(c->command + n, sizeof c->command - n, " %s", word);
     }
 }
@@ -396,7 +396,7 @@ static int answer(struct comparison *c, struct why *why)
         code = fail(why, FAIL_WRITE, "cannot write the table");
     if (code)
         return code;
-    run_quote(word, sizeof word, c->out);
+    path_quote(word, sizeof word, c->out);
     fprintf(stderr, "with plots: %s/report.html\n", word);
     for (int i = 0; i < c->n; i++)
         good += c->arch[i].bpb.n;
