@@ -13,6 +13,7 @@ set -eu
 export LC_ALL=C OMP_PROC_BIND=false OMP_WAIT_POLICY=passive
 
 weft=$(realpath "${WEFT:-build/release/bin/weft}")
+completion=$(realpath "$(dirname "$0")/../tools/weft.bash")
 tmp=$(mktemp -d)
 mounted=
 trap '[ -z "$mounted" ] || umount "$tmp/disk"; rm -rf "$tmp"' EXIT
@@ -242,6 +243,20 @@ echo 'lyers = 3' > odd.cfg
 wrong 2 "did you mean 'layers'?" train keep/text.txt --config odd.cfg --out new/run
 wrong 3 'none.cfg' train keep/text.txt --config none.cfg --out new/run
 right 'oldest are dropped' infer keep/run -n 5 -p "$(head -c 400 keep/text.txt)" --ignore-eos
+
+# The shell completes verbs, presets, and names with spaces as one.
+completes() {
+    rows=$((rows + 1)) want=$1
+    shift
+    bash -c '. "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _weft
+        printf "<%s>" "${COMPREPLY[@]}"' - "$completion" "$weft" "$@" > out 2> err
+    grep -qF -- "$want" out || complain "'$(cat out)' is not '$want'" "$@"
+}
+if command -v bash > null; then
+    completes '<train>' tr
+    completes '<swax>' train --arch swa
+    completes '<my data>' train my
+fi
 
 # ---- damage ---------------------------------------------------------------------------------
 

@@ -30,12 +30,14 @@ _weft() {
     *)  case $verb:$cur in
         :*|data:*|*:-*) words=$(_weft_words "$weft" "$verb") ;;
         train:*|compare:*) words=$(_weft_settings "$weft") ;;
+        bench:*) words='tiny small base long' ;;
         lab:*) words="$("$weft" lab | sed -n 's/^\([a-z]\{1,\}\)  .*/\1/p') all" ;;
         esac ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
     [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
-    [[ -z $words || $words == *layers=* ]] && COMPREPLY+=($(compgen -f -- "$cur"))
+    [[ -z $words || $words == *layers=* ]] &&
+        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$cur")
     return 0
 }
 
