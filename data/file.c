@@ -25,6 +25,28 @@ char *path_join(char *buf, size_t cap, const char *dir, const char *name)
     return buf;
 }
 
+char *path_quote(char *buf, size_t cap, const char *path)
+{
+    size_t n = 0;
+    bool   plain = *path && *path != '-' &&
+                 !path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_-./+,:@%")];
+
+    if (plain) {
+        snprintf(buf, cap, "%s", path);
+        return buf;
+    }
+    if (n + 1 < cap)
+        buf[n++] = '\'';
+    for (; *path && n + 6 < cap; path++)
+        if (*path == '\'')
+            n += (size_t)snprintf(buf + n, cap - n, "'\\''");
+        else
+            buf[n++] = *path;
+    snprintf(buf + n, cap - n, "'");
+    return buf;
+}
+
 bool path_is_dir(const char *path)
 {
     struct stat st;

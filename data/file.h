@@ -65,6 +65,10 @@ int dir_lock(const char *dir, int *fd, struct why *why);
 
 /* dir/name into a buffer of cap bytes; the result is buf. Too long a path is cut. */
 char *path_join(char *buf, size_t cap, const char *dir, const char *name);
+
+/* The path as a shell takes it, quoted where it must be; the result is buf. */
+char *path_quote(char *buf, size_t cap, const char *path);
+
 bool  path_is_dir(const char *path);
 bool  path_exists(const char *path);
 bool  path_is_temporary(const char *name);      // left by a write that was cut short

@@ -93,7 +93,7 @@ static _Noreturn void help(const struct cli *c)
     if (len && c->help[len - 1] != '\n')
         putchar('\n');
     help_flags(c->flags);
-    if (c->settings)
+    if (c->listed)
         help_settings();
     exit(fflush(stdout) ? FAIL_WRITE : 0);
 }

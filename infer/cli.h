@@ -43,7 +43,8 @@ struct cli {
     const char        *verb;      // "train"
     const char        *help;      // how --help begins: usage, an example, a few words
     const struct flag *flags;     // ends with a NULL name; --help lists them after `help`
-    bool               settings;  // settings are allowed; --help names them last
+    bool               settings;  // settings are allowed
+    bool               listed;    // --help names them last
     const char       **args;      // out: what is neither flag nor setting
     int                n_args;
     const char       **set;       // out: set[2 i] is a key's name, set[2 i + 1] its value

@@ -32,6 +32,7 @@ struct scorer {
     struct cli cli;
     bool   per_token, json;
     int    threads;
+    const char *field;              // of .jsonl lines, NULL: text
 
     struct model      model;
     struct tokenizer *tokenizer;
@@ -121,7 +122,7 @@ static void open_input(struct scorer *s, const char *path)
         open_dataset(s, path, &why);
         return;
     }
-    int err = text_open(&s->text, &path, 1, NULL, &why);
+    int err = text_open(&s->text, &path, 1, s->field, &why);
 
     if (err)
         cli_fail(&s->cli, err, &why);
@@ -315,6 +316,8 @@ static void parse(struct scorer *s, int argc, char **argv)
         {"per-token", 0, NULL, "every token as a JSON line; the rest goes to stderr",
          .on = &s->per_token},
         {"json", 0, NULL, "one JSON line instead of the table", .on = &s->json},
+        {"field", 0, "NAME", "what holds the text in .jsonl lines (text)",
+         .text = &s->field},
         {"threads", 0, "N", "threads (all cores)",
          .number = &s->threads, .min = 1, .max = 1024},
         {0},

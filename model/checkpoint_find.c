@@ -113,14 +113,14 @@ static bool is_checkpoint(const char *dir)
 /* The directory that path/latest names. */
 static int follow_latest(const char *path, char *dir, size_t cap, struct why *why)
 {
-    char    link[PATH_MAX], target[PATH_MAX];
+    char    link[PATH_MAX], target[PATH_MAX], word[PATH_MAX];
     ssize_t n = readlink(path_join(link, sizeof link, path, "latest"), target,
                          sizeof target - 1);
 
     if (n < 0)
         return fail(why, FAIL_INPUT,
                     "%s: no checkpoint yet; continue training with: "
-                    "weft train --resume %s", path, path);
+                    "weft train --resume %s", path, path_quote(word, sizeof word, path));
     target[n] = '\0';
     if (*target == '/')
         snprintf(dir, cap, "%s", target);
@@ -135,7 +135,7 @@ static int follow_latest(const char *path, char *dir, size_t cap, struct why *wh
 
 int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why)
 {
-    char   name[PATH_MAX];
+    char   name[PATH_MAX], word[PATH_MAX];
     size_t len = strlen(path);
 
     while (len > 1 && path[len - 1] == '/')
@@ -153,7 +153,7 @@ int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why)
     if (holds(name, "dataset.json"))
         return fail(why, FAIL_INPUT,
                     "%s: a dataset, not a run; train on it with: weft train %s",
-                    name, name);
+                    name, path_quote(word, sizeof word, name));
     if (!holds(name, "config.cfg") && !holds(name, "latest"))
         return fail(why, FAIL_INPUT, "%s: neither a run nor a checkpoint", name);
     return follow_latest(name, dir, cap, why);

@@ -264,10 +264,11 @@ static const char *next_entry(const char *list, char *entry, size_t cap)
     return list[n] ? list + n + 1 : NULL;
 }
 
-static int count_entries(const char *list)
+int config_entries(const struct config *c)
 {
-    char entry[sizeof ((struct config *)0)->mixers];
-    int  n = 0;
+    const char *list = c->mixers;
+    char        entry[sizeof c->mixers];
+    int         n = 0;
 
     for (; list; n++)
         list = next_entry(list, entry, sizeof entry);
@@ -280,7 +281,7 @@ static int parse_entry(const struct config *c, int i, struct mixer_cfg *out,
     char        entry[sizeof c->mixers];
     const char *rest = c->mixers;
 
-    for (int skip = i % count_entries(c->mixers); skip >= 0; skip--)
+    for (int skip = i % config_entries(c); skip >= 0; skip--)
         rest = next_entry(rest, entry, sizeof entry);
     *out = (struct mixer_cfg){.C = c->width, .H = c->heads, .Hk = c->kv_heads,
                               .layers = c->layers, .context = c->context};
@@ -305,7 +306,7 @@ static bool has_window(const struct mixer_cfg *m)
 
 static int resolve_mixers(const struct config *c, struct why *why)
 {
-    int  n = count_entries(c->mixers);
+    int  n = config_entries(c);
     bool window = false;
 
     if (n > c->layers)

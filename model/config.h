@@ -84,6 +84,9 @@ int     config_from_json(struct config *c, const json_t *j, int part, const char
  * a layer to take it, the sizes are possible. FAIL_USAGE. */
 int config_resolve(struct config *c, struct why *why);
 
+/* How many entries `mixers` lists; layer i takes entry i mod that. */
+int config_entries(const struct config *c);
+
 /* The mixer of layer i; config_resolve has succeeded. */
 void config_layer(const struct config *c, int i, struct mixer_cfg *out);
 

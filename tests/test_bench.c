@@ -57,9 +57,19 @@ START_TEST(flags_change_a_named_shape)
                                 "--steps 1");
 
     ck_assert_int_eq(r->code, 0);
-    ck_assert_msg(strstr(r->out, "tiny: gla, 1 layers, width 128, 4 heads, "
+    ck_assert_msg(strstr(r->out, "tiny: gla, 1 layer, width 128, 4 heads, "
                                  "vocabulary 512, context 32, batch 2") == r->out,
                   "%s", r->out);
+}
+END_TEST
+
+START_TEST(a_preset_is_an_architecture_too)
+{
+    const struct ran *r = bench("bench --arch swax --layers 2 --context 32 --batch 2 "
+                                "--steps 1");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert_msg(strstr(r->out, "swax, 2 layers") == r->out, "%s", r->out);
 }
 END_TEST
 
@@ -129,6 +139,7 @@ static Suite *suite(void)
 
     tcase_add_test(tc, a_line_holds_every_figure_and_its_parts_add_up_to_the_step);
     tcase_add_test(tc, flags_change_a_named_shape);
+    tcase_add_test(tc, a_preset_is_an_architecture_too);
     tcase_add_test(tc, a_shape_that_does_not_exist_is_refused);
     tcase_add_test(tc, a_change_counts_when_it_is_larger_than_the_noise_of_both_files);
     tcase_add_test(tc, files_without_measurements_are_refused);

@@ -29,7 +29,8 @@ static int show(int argc, char **argv)
         {0},
     };
     struct cli c = {.verb = "show", .help = "weft show: an example", .flags = flags,
-                    .settings = strcmp(argv[0], "plain") != 0};
+                    .settings = strcmp(argv[0], "plain") != 0,
+                    .listed = true};
 
     cli_parse(&c, argc, argv);
     printf("%s %d %ld %llu %g %d", text, number, count, (unsigned long long)seed,

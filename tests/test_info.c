@@ -7,6 +7,7 @@
 #include "tests/spawn.h"
 #include "tools/arch.h"
 #include "tools/verbs.h"
+#include "train/presets.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -87,9 +88,44 @@ START_TEST(the_figures_are_those_of_the_formulas)
 }
 END_TEST
 
+START_TEST(an_architecture_of_several_mixers_has_a_row_for_each)
+{
+    const struct ran *r = spawn_verb(info_main, "info --arch swax", "");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert_ptr_nonnull(strstr(r->out, "\nmixers = softmax(window=1/8)/mlstm\n"));
+    ck_assert_ptr_nonnull(strstr(r->out, "\nsoftmax    rope "));
+    ck_assert_ptr_nonnull(strstr(r->out, "\nmlstm      none "));
+    ck_assert_ptr_nonnull(strstr(r->out, "https://arxiv.org/abs/2509.24552"));
+    r = spawn_verb(info_main, "info --arch softmax(window=1/8)+srope/gla", "");
+    ck_assert_msg(strstr(r->out, "\nsoftmax    srope ") != NULL, "%s", r->out);
+    ck_assert_ptr_nonnull(strstr(r->out, "\ngla        none "));
+}
+END_TEST
+
+START_TEST(every_preset_is_listed_and_described)
+{
+    int n = 0;
+
+    for (const char *name; (name = preset_arch(n)); n++) {
+        char line[64];
+
+        snprintf(line, sizeof line, "info --arch %s", name);
+        const struct ran *r = spawn_verb(info_main, line, "");
+
+        ck_assert_msg(r->code == 0, "%s", r->err);
+        ck_assert_msg(strstr(r->out, preset_find(name)) == r->out, "%s", r->out);
+        r = spawn_verb(info_main, "info --arch", "");
+        ck_assert_msg(strstr(strstr(r->out, "\nPresets: "), name) != NULL, "no %s", name);
+    }
+    ck_assert_int_gt(n, 0);
+}
+END_TEST
+
 START_TEST(an_unknown_mixer_is_refused_with_the_nearest)
 {
     spawn_refused(spawn_verb(info_main, "info --arch mlstn", ""), "info", 2, "mlstm");
+    spawn_refused(spawn_verb(info_main, "info --arch swxa", ""), "info", 2, "'swax'");
 }
 END_TEST
 
@@ -183,6 +219,8 @@ static Suite *suite(void)
     tcase_add_test(tc, the_table_has_a_row_for_every_mixer_in_a_hundred_columns);
     tcase_add_loop_test(tc, the_page_of_a_mixer_fits_a_hundred_columns, 0, n_mixers);
     tcase_add_test(tc, the_figures_are_those_of_the_formulas);
+    tcase_add_test(tc, an_architecture_of_several_mixers_has_a_row_for_each);
+    tcase_add_test(tc, every_preset_is_listed_and_described);
     tcase_add_test(tc, an_unknown_mixer_is_refused_with_the_nearest);
     tcase_add_test(tc, a_run_says_how_fast_its_layers_forget);
     tcase_add_test(tc, score_tells_the_zeros_of_rela);

@@ -416,7 +416,10 @@ START_TEST(the_verb_says_which_texts_break)
                   strstr(printed(dir), "(fact): Leo loves raisins, not plums") &&
                   strstr(printed(dir), "a.txt: text 3 breaks at byte") &&
                   strstr(printed(dir), "1 of 3 texts are stories; 1 breaks the form, 1 "
-                         "contradicts a fact"), "%s", printed(dir));
+                         "contradicts a fact; 0."), "%s", printed(dir));
+    put(dir, "b.txt", "Nonsense.\n");
+    ck_assert_int_eq(run(dir, "--check b.txt"), 0);
+    ck_assert_msg(strstr(printed(dir), "0 contradict a fact\n"), "%s", printed(dir));
     free(lie);
 }
 END_TEST

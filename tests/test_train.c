@@ -415,11 +415,11 @@ START_TEST(paths_are_quoted_for_the_shell)
 {
     char word[64];
 
-    run_quote(word, sizeof word, "runs/a-b_1.x");
+    path_quote(word, sizeof word, "runs/a-b_1.x");
     ck_assert_str_eq(word, "runs/a-b_1.x");
-    run_quote(word, sizeof word, "my runs/it's");
+    path_quote(word, sizeof word, "my runs/it's");
     ck_assert_str_eq(word, "'my runs/it'\\''s'");
-    run_quote(word, sizeof word, "-x");
+    path_quote(word, sizeof word, "-x");
     ck_assert_str_eq(word, "'-x'");
 }
 END_TEST

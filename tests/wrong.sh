@@ -5,6 +5,7 @@
 #                                       line begins "weft", it is the last, and WORDS are in it
 #     right 'WORDS' COMMAND...          odd input that works: exit 0, WORDS on stderr
 #     found 'WORDS' PATH                weft verify says so: exit 3, WORDS on stdout
+#     shown 'WORDS' COMMAND...          on a terminal: exit 0, WORDS appear
 #
 # and after each row everything under keep/ is what it was before: text, datasets and runs.
 
@@ -12,6 +13,7 @@ set -eu
 export LC_ALL=C OMP_PROC_BIND=false OMP_WAIT_POLICY=passive
 
 weft=$(realpath "${WEFT:-build/release/bin/weft}")
+completion=$(realpath "$(dirname "$0")/../tools/weft.bash")
 tmp=$(mktemp -d)
 mounted=
 trap '[ -z "$mounted" ] || umount "$tmp/disk"; rm -rf "$tmp"' EXIT
@@ -67,6 +69,17 @@ found() {
     run verify "$2"
     [ $status -eq 3 ] || complain "exit $status instead of 3" verify "$2"
     grep -qF -- "$1" out || complain "no line has '$1'" verify "$2"
+}
+
+shown() {
+    words=$1
+    shift
+    rows=$((rows + 1))
+    TERM=xterm timeout 60 script -qec "$weft $*" typescript > out 2> err < /dev/null ||
+        complain "exit $?" "$@"
+    grep -qaF -- "$words" typescript || complain "'$words' is not shown" "$@"
+    rm -rf new
+    mkdir new
 }
 
 # ---- what exists ----------------------------------------------------------------------------
@@ -151,6 +164,11 @@ wrong 3 'looks binary' train binary $new
 right 'bytes are not UTF-8' train binary $new tokenizer=bytes
 right '3 bytes are not UTF-8' train latin1.txt $new
 right '2 steps' train nul.txt $new
+right 'run: 1 step, ' train keep/data --out new/run $tiny steps=1
+right 'learn it by heart: give more, or --size nano' train short.txt --out new/run \
+    --size small context=4 steps=1
+right 'learn it by heart: give more' train short.txt --out new/run $tiny context=4 steps=1
+! grep -q 'or --size' err || complain 'a larger size is advised' train short.txt
 right 'learned by heart' train keep/text.txt --out new/run $tiny steps=3000 eval_every=3000
 
 # Hostile input within 800 MB of addresses: 128 MiB in 4 KB, and 4 MB without a newline.
@@ -163,7 +181,7 @@ bound=:
 # ---- command lines --------------------------------------------------------------------------
 
 # Help is one screen of 80 columns and begins with an example.
-for verb in train infer score data info verify bench 'data build' 'data stories'; do
+for verb in train infer score data info verify compare lab bench 'data build' 'data stories'; do
     rows=$((rows + 1))
     "$weft" $verb --help > out 2> err || complain "exit $?" $verb --help
     [ "$(wc -l < out)" -le 24 ] || complain "more than a screen" $verb --help
@@ -179,6 +197,7 @@ wrong 2 "did you mean '--top-k'?" infer keep/run --topk 5
 wrong 2 "did you mean '--json'?" score keep/run keep/text.txt --jsn
 wrong 2 'did you mean mini?' train keep/text.txt --size mni --out new/run
 wrong 2 'softmax' train keep/text.txt --arch sofmax --out new/run
+wrong 2 'not an architecture: --size nano' train keep/text.txt --arch nano --out new/run
 wrong 2 'no input' train --for 1m
 wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
 wrong 2 'one of --for' train keep/text.txt --for 1m --steps 5 --out new/run
@@ -201,6 +220,8 @@ wrong 2 'out of range' data stories --bytes -5
 wrong 3 'nowhere: no such run' infer nowhere -p x
 wrong 3 'weft train keep/data' infer keep/data -p x
 wrong 3 'keep/text.txt: a file' infer keep/text.txt -p x
+cp -a keep/data 'my data'
+wrong 3 "weft train 'my data'" infer 'my data' -p x
 wrong 3 'nowhere: no such run' train --resume nowhere
 wrong 3 'not a run' train --resume keep/data
 wrong 3 'nowhere: no such run' train keep/text.txt --from nowhere --out new/run
@@ -213,12 +234,29 @@ wrong 2 'takes its settings from the run' train --resume keep/run --from keep/ru
 right 'initialised anew: mixer.fw' train keep/data --from keep/run --arch luna --out new/run steps=2
 wrong 3 'none.txt' score keep/run none.txt
 wrong 3 'empty' score keep/run empty.txt
+wrong 3 'name another with --field' score keep/run field.jsonl
+right 'bits/byte' score keep/run field.jsonl --field body --per-token
 wrong 3 'nothing' info nothing
 wrong 3 'none: no such' verify none
+wrong 3 'neither a dataset, a run nor a checkpoint' verify keep/text.txt
 echo 'lyers = 3' > odd.cfg
 wrong 2 "did you mean 'layers'?" train keep/text.txt --config odd.cfg --out new/run
 wrong 3 'none.cfg' train keep/text.txt --config none.cfg --out new/run
 right 'oldest are dropped' infer keep/run -n 5 -p "$(head -c 400 keep/text.txt)" --ignore-eos
+
+# The shell completes verbs, presets, and names with spaces as one.
+completes() {
+    rows=$((rows + 1)) want=$1
+    shift
+    bash -c '. "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _weft
+        printf "<%s>" "${COMPREPLY[@]}"' - "$completion" "$weft" "$@" > out 2> err
+    grep -qF -- "$want" out || complain "'$(cat out)' is not '$want'" "$@"
+}
+if command -v bash > null; then
+    completes '<train>' tr
+    completes '<swax>' train --arch swa
+    completes '<my data>' train my
+fi
 
 # ---- damage ---------------------------------------------------------------------------------
 
@@ -269,6 +307,8 @@ state > before
 wrong 2 'keep/hidden exists and is not a run' train keep/text.txt --out keep/hidden $tiny steps=2
 wrong 2 'keep/locked exists and is not a run' train keep/text.txt --out keep/locked $tiny steps=2
 wrong 2 'exists already' data build keep/text.txt --out keep/data
+right 'measuring' data build keep/text.txt --out 'new/my data' --tokenizer bytes
+grep -q "train 'new/my data' --for" out || complain 'a path is not quoted' data build
 wrong 5 'exists already' data stories --bytes 1k --out keep/text.txt
 wrong 5 'keep/text.txt' train keep/text.txt --out keep/text.txt/run $tiny steps=2
 wrong 5 '/proc/run' train keep/text.txt --out /proc/run $tiny steps=2
@@ -323,6 +363,11 @@ wrong 3 'text' compare one.txt --arch softmax,gla --tokens 1k $same
 wrong 3 'fewer than one window' compare keep/data --arch softmax,gla --tokens 100k $same \
     context=8192
 
+# A terminal is not left without a word while something takes its time.
+shown 'softmax seed 1: preparing' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 $same
+shown 'gla seed 1: scoring' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 $same
+shown 'training gla' bench --arch gla --layers 1 --context 32 --batch 2 --steps 1
+
 # Divergence: exit 4, and the last good checkpoint is kept, however many steps follow it.
 steep='warmup=0 clip=0 lr=10 weight_decay=10 checkpoint_every=1 keep=2'
 wrong 4 'the last good checkpoint is begun/steep/ckpt-' \
@@ -345,6 +390,10 @@ wrong 5 'No space left' infer keep/run -p x
 wrong 5 'write' score keep/run keep/text.txt
 wrong 5 'No space left' data stories --bytes 100k
 to=out
+bound='ulimit -f 100'
+wrong 5 'File too large' data stories --bytes 1M --out new/stories.txt
+wrong 5 'File too large' train keep/data --out new/run $tiny width=128 steps=2
+bound=:
 mkdir disk
 if mount -t tmpfs -o size=600k tmpfs disk 2> null; then
     mounted=1

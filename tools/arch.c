@@ -31,12 +31,22 @@ const char *arch_note(const struct mixer *m)
 /* Of a block in a model of size small with VOCAB tokens; training is that of
  * the whole model. */
 struct figures {
-    struct config cfg;
+    struct config    cfg;
+    struct mixer_cfg mixer;
     double params, flops, training;  // parameters, FLOPs of a token at its context, bytes
     double state[2];                 // bytes, for contexts SHORT and LONG
 };
 
-static int state_bytes(const struct config *c, int context, double *bytes,
+static int settle(struct config *c, const char *arch, struct why *why)
+{
+    struct sources from = {.size = "small", .arch = arch};
+    int            code = presets_apply(c, &from, why);
+
+    c->vocab = VOCAB;
+    return code ? code : config_resolve(c, why);
+}
+
+static int state_bytes(const struct config *c, int layer, int context, double *bytes,
                        struct why *why)
 {
     struct config    at = *c;
@@ -48,41 +58,38 @@ static int state_bytes(const struct config *c, int context, double *bytes,
     code = config_resolve(&at, why);
     if (code)
         return code;
-    config_layer(&at, 0, &m);
+    config_layer(&at, layer, &m);
     mixer_sizes(&m, 1, 1, &s);
     *bytes = (double)s.state;
     return 0;
 }
 
-static void weigh(struct figures *f, const struct model *m)
+static void weigh(struct figures *f, const struct model *m, int layer)
 {
     const struct config *c = &m->cfg;
-    size_t end = m->param[m->first[1]].at, begin = m->param[m->first[0]].at;
+    size_t end = m->param[m->first[layer + 1]].at, begin = m->param[m->first[layer]].at;
 
     f->params = (double)(end - begin);
-    f->flops = mixer_flops(&m->layer[0], c->context, 0) / c->context +
+    f->flops = mixer_flops(&m->layer[layer], c->context, 0) / c->context +
                6.0 * c->width * c->mlp;
     f->training = plan_memory(m, c);
 }
 
-static int measure(struct figures *f, const char *entry, struct why *why)
+static int measure(struct figures *f, const char *arch, int layer, struct why *why)
 {
-    struct sources from = {.size = "small", .arch = entry};
-    struct model   m;
-    int            code = presets_apply(&f->cfg, &from, why);
+    struct model m;
+    int          code = settle(&f->cfg, arch, why);
 
-    f->cfg.vocab = VOCAB;
     if (!code)
-        code = config_resolve(&f->cfg, why);
+        code = state_bytes(&f->cfg, layer, SHORT, &f->state[0], why);
     if (!code)
-        code = state_bytes(&f->cfg, SHORT, &f->state[0], why);
-    if (!code)
-        code = state_bytes(&f->cfg, LONG, &f->state[1], why);
+        code = state_bytes(&f->cfg, layer, LONG, &f->state[1], why);
     if (!code)
         code = model_open(&m, &f->cfg, why);
     if (code)
         return code;
-    weigh(f, &m);
+    weigh(f, &m, layer);
+    f->mixer = m.layer[layer];
     model_close(&m);
     return 0;
 }
@@ -93,7 +100,7 @@ static void print_head(void)
            "FLOPs/token", "state 1k", "state 64k", "training");
 }
 
-static void print_row(const struct mixer *m, const struct figures *f)
+static void print_row(const struct figures *f)
 {
     char params[32], flops[32], state[2][32], training[32];
 
@@ -102,8 +109,8 @@ static void print_row(const struct mixer *m, const struct figures *f)
     format_bytes(state[0], sizeof state[0], f->state[0]);
     format_bytes(state[1], sizeof state[1], f->state[1]);
     format_bytes(training, sizeof training, f->training);
-    printf("%-10s %-8s %8s %11s %10s %11s %10s\n", m->name, m->position, params, flops,
-           state[0], state[1], training);
+    printf("%-10s %-8s %8s %11s %10s %11s %10s\n", f->mixer.mixer->name,
+           f->mixer.position->name, params, flops, state[0], state[1], training);
 }
 
 static void print_legend(const struct config *c)
@@ -123,11 +130,11 @@ int arch_table(struct why *why)
 
     print_head();
     for (int i = 0; mixers[i]; i++) {
-        int code = measure(&f, mixers[i]->name, why);
+        int code = measure(&f, mixers[i]->name, 0, why);
 
         if (code)
             return code;
-        print_row(mixers[i], &f);
+        print_row(&f);
         printf("  %s\n", mixers[i]->system);
     }
     print_legend(&f.cfg);
@@ -137,6 +144,9 @@ int arch_table(struct why *why)
          "options and the paper.\n"
          "Entries joined by / alternate over the layers, "
          "as in softmax(window=128)/mlstm.");
+    for (int i = 0; preset_arch(i); i++)
+        printf("%s%s", i ? ", " : "Presets: ", preset_arch(i));
+    putchar('\n');
     return 0;
 }
 
@@ -205,28 +215,62 @@ static void print_papers(const char *note)
                (int)strspn(p + 6, "0123456789."), p + 6);
 }
 
-int arch_describe(const char *entry, struct why *why)
+static int describe_mixer(const char *entry, struct why *why)
 {
-    struct mixer_cfg c = {.C = 128, .H = 4, .Hk = 4, .layers = 1, .context = 256};
-    struct figures   f;
-    int              code = mixer_parse(&c, entry, why);
+    struct figures      f;
+    const struct mixer *m;
+    int                 code = measure(&f, entry, 0, why);
 
-    if (!code)
-        code = measure(&f, entry, why);
     if (code)
         return code;
-    puts(arch_note(c.mixer));
+    m = f.mixer.mixer;
+    puts(arch_note(m));
     printf("As a dynamical system h_t = L h_{t-1} + B u_t, o_t = C h_t:\n  %s\n\n",
-           c.mixer->system);
+           m->system);
     print_head();
-    print_row(c.mixer, &f);
+    print_row(&f);
     print_legend(&f.cfg);
     printf("\nOptions, their defaults and what they may be, as in %s(heads=2):\n",
-           c.mixer->name);
-    print_opts(c.mixer->opts);
+           m->name);
+    print_opts(m->opts);
     printf("  %-16s %s\n  %-16s %s\n", "heads", "this layer's, instead of the model's",
            "kv_heads", "likewise");
-    print_positions(c.mixer);
-    print_papers(arch_note(c.mixer));
+    print_positions(m);
+    print_papers(arch_note(m));
     return 0;
+}
+
+/* ---- several ---- */
+
+static int describe_list(const char *arch, int n, struct why *why)
+{
+    const char    *text = preset_find(arch);
+    struct figures f;
+
+    printf(text ? "%s\n" : "mixers = %s\n\n", text ? text : arch);
+    print_head();
+    for (int i = 0; i < n; i++) {
+        int code = measure(&f, arch, i, why);
+
+        if (code)
+            return code;
+        print_row(&f);
+    }
+    print_legend(&f.cfg);
+    puts("weft info --arch NAME has formulas, options and the paper of each.");
+    print_papers(text ? text : "");
+    return 0;
+}
+
+int arch_describe(const char *arch, struct why *why)
+{
+    struct config c;
+    int           code = settle(&c, arch, why), n;
+
+    if (code)
+        return code;
+    n = config_entries(&c);
+    if (n == 1 && !strncmp(c.mixers, arch, strcspn(arch, "(+")))
+        return describe_mixer(arch, why);
+    return describe_list(arch, n, why);
 }

@@ -1,8 +1,10 @@
 /* weft data build | stories: text into datasets, and text out of nothing. */
 #include "data/dataset.h"
+#include "data/file.h"
 #include "infer/cli.h"
 #include "tools/verbs.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -134,7 +136,7 @@ static void print_split(const char *name, const struct split *s, const char *aft
 static void print_summary(const struct dataset *d, double seconds)
 {
     double bytes = (double)(d->train.bytes + d->val.bytes);
-    char   share[32], buf[32];
+    char   share[32], buf[32], word[PATH_MAX];
 
     snprintf(share, sizeof share, " (%.1f %%)", 100 * (double)d->val.bytes / bytes);
     format_time(buf, sizeof buf, seconds);
@@ -151,7 +153,8 @@ static void print_summary(const struct dataset *d, double seconds)
     printf(" bits per byte\n");
     if (d->invalid)
         printf("  not UTF-8    %s bytes, kept as they are\n", grouped(buf, d->invalid));
-    printf("\nnext: %s train %s --for 3m\n", cli_program(), d->dir);
+    printf("\nnext: %s train %s --for 3m\n", cli_program(),
+           path_quote(word, sizeof word, d->dir));
 }
 
 /* Build, open and describe. */

@@ -152,7 +152,7 @@ static void describe_training(const char *dir)
 {
     json_t       *j = read_json(dir, "trainer.json");
     const json_t *best = json_object_get(j, "best_val_loss");
-    json_int_t    step = json_integer_value(json_object_get(j, "best_step"));
+    json_int_t    step = json_integer_value(json_object_get(j, "best_step")), done;
     double        bpb;
     char          tokens[32], time[32];
 
@@ -160,8 +160,9 @@ static void describe_training(const char *dir)
         format_count(tokens, sizeof tokens,
                      json_number_value(json_object_get(j, "tokens")));
         format_time(time, sizeof time, json_number_value(json_object_get(j, "seconds")));
-        line("trained", "%lld steps, %s tokens, %s",
-             (long long)json_integer_value(json_object_get(j, "step")), tokens, time);
+        done = json_integer_value(json_object_get(j, "step"));
+        line("trained", "%lld step%s, %s tokens, %s", (long long)done,
+             done == 1 ? "" : "s", tokens, time);
     }
     if (json_is_number(best)) {
         line("validation", "best at step %lld: %.4f nats per token", (long long)step,

@@ -6,6 +6,7 @@
 #include "tools/verbs.h"
 #include "train/train.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,6 +121,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "weft: %s\n", blas);
         return FAIL_USAGE;
     }
+    signal(SIGXFSZ, SIG_IGN);       // a file at its limit is a failed write
     threads_start(argc, argv);
     argv[skip] = (char *)v->name;
     return v->main(argc - skip, argv + skip);

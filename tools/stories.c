@@ -99,9 +99,9 @@ static int write_corpus(const struct cli *c, const char *out, uint64_t seed,
     else if (!write_stories(stdout, seed, bytes, &t))
         cli_die(c, FAIL_WRITE, "writing to stdout failed: %s", strerror(errno));
     fprintf(stderr,
-            "%llu stories, %llu bytes, %.4f bits per byte, which no model beats\n",
-            (unsigned long long)t.stories, (unsigned long long)t.bytes,
-            bits_per_byte(&t));
+            "%llu %s, %llu bytes, %.4f bits per byte, which no model beats\n",
+            (unsigned long long)t.stories, t.stories == 1 ? "story" : "stories",
+            (unsigned long long)t.bytes, bits_per_byte(&t));
     return 0;
 }
 
@@ -167,11 +167,14 @@ static int check_file(const struct cli *c, const char *path)
         cli_fail(c, code, &why);
     uint64_t form = t.texts - t.stories - t.facts;
 
-    printf("%llu of %llu texts are stories; %llu %s the form, %llu %s a fact; "
-           "%.4f bits per byte\n", (unsigned long long)t.stories,
+    printf("%llu of %llu texts are stories; %llu %s the form, %llu %s a fact",
+           (unsigned long long)t.stories,
            (unsigned long long)t.texts, (unsigned long long)form,
            form == 1 ? "breaks" : "break", (unsigned long long)t.facts,
-           t.facts == 1 ? "contradicts" : "contradict", bits_per_byte(&t));
+           t.facts == 1 ? "contradicts" : "contradict");
+    if (t.stories)
+        printf("; %.4f bits per byte", bits_per_byte(&t));
+    putchar('\n');
     return fflush(stdout) ? FAIL_WRITE : 0;
 }
 

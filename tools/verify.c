@@ -68,8 +68,9 @@ int verify_main(int argc, char **argv)
 {
     struct flag flags[] = {{.name = NULL}};
     struct cli  c = {.verb = "verify", .help = help_text, .flags = flags};
-    char        config[PATH_MAX];
+    char        path[PATH_MAX];
     long       *step = NULL, n;
+    struct why  why;
     int         worst = FAIL_NONE;
 
     cli_parse(&c, argc, argv);
@@ -81,8 +82,11 @@ int verify_main(int argc, char **argv)
     if (dataset_is(c.args[0]))
         verify_dataset(&worst, c.args[0]);
     else if (n > 0 ||
-             path_exists(path_join(config, sizeof config, c.args[0], "config.cfg")))
+             path_exists(path_join(path, sizeof path, c.args[0], "config.cfg")))
         verify_run(&worst, c.args[0], step, n);
+    else if (checkpoint_find(c.args[0], path, sizeof path, &why))
+        cli_die(&c, FAIL_INPUT, "%s: neither a dataset, a run nor a checkpoint",
+                c.args[0]);
     else
         verify_checkpoint(&worst, c.args[0]);
     free(step);

@@ -11,7 +11,8 @@ _weft_words() {
 
 _weft_settings() { "$1" train --help | sed '1,/^Settings/d' | tr -s ' ' '\n' | sed -n 's/.$/&=/p'; }
 
-_weft_mixers() { "$1" info --arch | sed -n '1d; /^$/q; s/^\([a-z0-9]\{1,\}\) .*/\1/p'; }
+_weft_mixers() { "$1" info --arch | sed -n '1d; /^$/,$!s/^\([a-z0-9]\{1,\}\) .*/\1/p
+    s/^Presets: //p' | tr -d ,; }
 
 _weft() {
     local weft=${COMP_WORDS[0]} cur prev verb words=
@@ -29,12 +30,14 @@ _weft() {
     *)  case $verb:$cur in
         :*|data:*|*:-*) words=$(_weft_words "$weft" "$verb") ;;
         train:*|compare:*) words=$(_weft_settings "$weft") ;;
+        bench:*) words='tiny small base long' ;;
         lab:*) words="$("$weft" lab | sed -n 's/^\([a-z]\{1,\}\)  .*/\1/p') all" ;;
         esac ;;
     esac
     COMPREPLY=($(compgen -W "$words" -- "$cur"))
     [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace
-    [[ -z $words || $words == *layers=* ]] && COMPREPLY+=($(compgen -f -- "$cur"))
+    [[ -z $words || $words == *layers=* ]] &&
+        mapfile -t -O ${#COMPREPLY[@]} COMPREPLY < <(compgen -f -- "$cur")
     return 0
 }
 

@@ -13,8 +13,7 @@ static const char *const sizes[] = {"nano", "mini", "small", "base"};
 #define ONE_MORE(name) +1
 enum { N_SIZES = sizeof sizes / sizeof *sizes, KNOWN = MIXERS(ONE_MORE) };
 
-/* The text of train/configs/NAME.cfg, or NULL. Also resolves `include` in files. */
-static const char *preset_text(const char *name)
+const char *preset_find(const char *name)
 {
     size_t len = strlen(name);
 
@@ -26,13 +25,36 @@ static const char *preset_text(const char *name)
     return NULL;
 }
 
+static bool is_size(const char *name)
+{
+    for (int i = 0; i < N_SIZES; i++)
+        if (!strcmp(name, sizes[i]))
+            return true;
+    return false;
+}
+
+static bool is_mixer(const char *name)
+{
+    for (int i = 0; i < KNOWN; i++)
+        if (!strcmp(name, mixers[i]->name))
+            return true;
+    return false;
+}
+
+const char *preset_arch(int i)
+{
+    for (const struct preset *p = presets; p->name; p++)
+        if (!is_size(p->name) && !is_mixer(p->name) && i-- == 0)
+            return p->name;
+    return NULL;
+}
+
 static int apply_size(struct config *c, const char *size, struct why *why)
 {
     const char *near = nearest_name(size, sizes, N_SIZES);
 
-    for (int i = 0; i < N_SIZES; i++)
-        if (!strcmp(size, sizes[i]))
-            return config_parse(c, preset_text(size), size, preset_text, why);
+    if (is_size(size))
+        return config_parse(c, preset_find(size), size, preset_find, why);
     return fail(why, FAIL_USAGE, "--size %s: %s%s%stake one of nano, mini, small, base",
                 size, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
 }
@@ -58,22 +80,21 @@ static const char *near_preset(const char *arch)
 
     for (; n < KNOWN; n++)
         names[n] = mixers[n]->name;
-    for (const struct preset *p = presets; p->name; p++)
-        if (strstr(p->text, "mixers"))
-            names[n++] = p->name;
+    for (int i = 0; (names[n] = preset_arch(i)); i++)
+        n++;
     near = nearest_name(arch, names, n);
-    for (int i = 0; near && i < KNOWN; i++)
-        if (near == names[i])
-            near = NULL;
-    return near;
+    return near && is_mixer(near) ? NULL : near;
 }
 
 static int apply_arch(struct config *c, const char *arch, struct why *why)
 {
-    const char *text = preset_text(arch), *near = text ? NULL : near_preset(arch);
+    const char *text = preset_find(arch), *near = text ? NULL : near_preset(arch);
 
+    if (is_size(arch))
+        return fail(why, FAIL_USAGE, "--arch %s: a size, not an architecture: --size %s",
+                    arch, arch);
     if (text)
-        return config_parse(c, text, arch, preset_text, why);
+        return config_parse(c, text, arch, preset_find, why);
     if (near)
         return fail(why, FAIL_USAGE, "--arch %s: did you mean '%s'?", arch, near);
     if (lists_several(arch))
@@ -95,7 +116,7 @@ int presets_apply(struct config *c, const struct sources *s, struct why *why)
     if (!code && s->arch)
         code = apply_arch(c, s->arch, why);
     if (!code && s->file)
-        code = config_parse_file(c, s->file, preset_text, why);
+        code = config_parse_file(c, s->file, preset_find, why);
     for (int i = 0; !code && i < s->n_set; i++)
         code = config_set(c, s->set[2 * i], s->set[2 * i + 1], why);
     return code;

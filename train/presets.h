@@ -4,6 +4,13 @@
 
 #include "model/config.h"
 
+/* The text of train/configs/NAME.cfg, or NULL. Also resolves `include` in files. */
+const char *preset_find(const char *name);
+
+/* The i-th architecture of them that is more than a mixer's name (swax); NULL after the
+ * last. */
+const char *preset_arch(int i);
+
 /* Where a run's settings come from. Later ones win: defaults, size, arch, file, set. */
 struct sources {
     const struct config *from;  // another run's, in place of defaults and size;

@@ -43,27 +43,6 @@ void run_name(char *buf, size_t cap, const char *input)
     snprintf(buf, cap, "runs/%s", *name ? name : "run");
 }
 
-void run_quote(char *buf, size_t cap, const char *path)
-{
-    size_t n = 0;
-    bool   plain = *path && *path != '-' &&
-                 !path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                    "0123456789_-./+,:@%")];
-
-    if (plain) {
-        snprintf(buf, cap, "%s", path);
-        return;
-    }
-    if (n + 1 < cap)
-        buf[n++] = '\'';
-    for (; *path && n + 6 < cap; path++)
-        if (*path == '\'')
-            n += (size_t)snprintf(buf + n, cap - n, "'\\''");
-        else
-            buf[n++] = *path;
-    snprintf(buf + n, cap - n, "'");
-}
-
 /* ---- inputs ---- */
 
 static int keep_input(struct run *r, const char *path, struct why *why)
@@ -273,7 +252,7 @@ static int refuse_existing(const char *dir, struct why *why)
     if (!path_exists(dir))
         return 0;
     if (path_exists(path_join(config, sizeof config, dir, "config.cfg"))) {
-        run_quote(word, sizeof word, dir);
+        path_quote(word, sizeof word, dir);
         return fail(why, FAIL_USAGE,
                     "%s is a run already; continue it with: weft train --resume "
                     "%s, or name another with --out",

@@ -31,9 +31,6 @@ struct run {
 /* runs/<name of the input without its extensions>. */
 void run_name(char *buf, size_t cap, const char *input);
 
-/* A path as a shell takes it: quoted where it must be. */
-void run_quote(char *buf, size_t cap, const char *path);
-
 /* Add an input, made absolute. FAIL_INPUT: there is none. */
 int run_add_input(struct run *r, const char *path, struct why *why);
 

@@ -4,6 +4,7 @@
 #include "infer/cli.h"
 #include "model/checkpoint.h"
 #include "train/choose.h"
+#include "train/presets.h"
 
 #include <limits.h>
 #include <math.h>
@@ -44,10 +45,18 @@ void tell_data(struct setup *s)
         progress_say(&s->progress, "there is no text to validate on");
 }
 
-/* The largest size that the text can feed, whatever the time. */
-static const char *fitting_size(const struct dataset *d)
+/* The largest size that the text can feed, whatever the time; NULL when this model is no
+ * larger. */
+static const char *smaller_size(const struct setup *s)
 {
-    return choose_size((double)(d->train.bytes + d->val.bytes), HUGE_VAL);
+    const struct dataset *d = &s->data;
+    const struct config  *c = &s->run.cfg;
+    const char *size = choose_size((double)(d->train.bytes + d->val.bytes), HUGE_VAL);
+    struct config fits;
+    struct why    unread;
+
+    presets_apply(&fits, &(struct sources){.size = size}, &unread);
+    return fits.layers * fits.width < c->layers * c->width ? size : NULL;
 }
 
 /* Why this model, or that it is too large for the text. */
@@ -56,6 +65,7 @@ static void tell_choice(struct setup *s)
     const struct config *c = &s->run.cfg;
     double params = (double)model_count(&s->trainer.model);
     char   count[32], bytes[32], time[48] = "";
+    const char *size;
 
     format_bytes(bytes, sizeof bytes, (double)(s->data.train.bytes + s->data.val.bytes));
     if (s->run.budget == BUDGET_FOR) {
@@ -67,12 +77,12 @@ static void tell_choice(struct setup *s)
                      bytes, time, s->chosen, c->vocab, c->lr, c->batch);
     if (params < memorised * (double)s->data.train.tokens)
         return;
+    size = smaller_size(s);
     format_count(count, sizeof count, params);
     progress_say(&s->progress,
                  "%s of text are little for %s parameters, which learn it by heart: "
                  "give more%s%s",
-                 bytes, count, s->chosen ? "" : ", or --size ",
-                 s->chosen ? "" : fitting_size(&s->data));
+                 bytes, count, size ? ", or --size " : "", size ? size : "");
 }
 
 /* A parameter's name without its block. */
@@ -157,8 +167,8 @@ void tell_plan(struct setup *s)
     if (s->trainer.tally.step > 0)
         progress_say(&s->progress, "continuing %s at step %ld", s->run.dir,
                      s->trainer.tally.step);
-    progress_say(&s->progress, "%ld steps of %s tokens (%.3g times the text), about %s",
-                 left, each, passes, time);
+    progress_say(&s->progress, "%ld step%s of %s tokens (%.3g times the text), about %s",
+                 left, left == 1 ? "" : "s", each, passes, time);
     if (passes > often)
         progress_say(&s->progress, "so often read, a text is learned by heart: more text "
                      "or less time is better");
@@ -170,7 +180,7 @@ static void tell_next(const struct setup *s)
 {
     char word[1200];
 
-    run_quote(word, sizeof word, s->run.dir);
+    path_quote(word, sizeof word, s->run.dir);
     fprintf(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n"
             "train it more:  %s train --resume %s --steps %ld\n", cli_program(), word,
             cli_program(), word, 2 * s->run.cfg.steps);
@@ -178,8 +188,8 @@ static void tell_next(const struct setup *s)
 
 void tell_finished(const struct setup *s)
 {
-    fprintf(stderr, "%s is finished: %ld steps done\n", s->run.dir,
-            s->trainer.tally.step);
+    fprintf(stderr, "%s is finished: %ld step%s done\n", s->run.dir,
+            s->trainer.tally.step, s->trainer.tally.step == 1 ? "" : "s");
     tell_next(s);
 }
 
@@ -231,7 +241,7 @@ static void tell_best(const struct setup *s)
     char best[PATH_MAX], word[PATH_MAX];
 
     checkpoint_path(best, sizeof best, s->run.dir, y->best_step);
-    run_quote(word, sizeof word, best);
+    path_quote(word, sizeof word, best);
     fprintf(stderr, "it was best at step %ld (%.4f nats/token), then learned by heart\n",
             y->best_step, y->best_loss);
     if (path_is_dir(best))
@@ -245,9 +255,10 @@ void tell_result(const struct setup *s, double nats, double bits)
 
     format_time(time, sizeof time, y->seconds);
     format_count(tokens, sizeof tokens, (double)y->tokens);
-    fprintf(stderr, "%s: %ld steps, %s tokens in %s", s->run.dir, y->step, tokens, time);
+    fprintf(stderr, "%s: %ld step%s, %s tokens in %s", s->run.dir, y->step,
+            y->step == 1 ? "" : "s", tokens, time);
     if (y->skipped)
-        fprintf(stderr, ", %ld steps skipped", y->skipped);
+        fprintf(stderr, ", %ld step%s skipped", y->skipped, y->skipped == 1 ? "" : "s");
     fputc('\n', stderr);
     if (isfinite(nats))
         tell_validation(&s->data, nats, bits);
@@ -260,7 +271,7 @@ void tell_interrupted(const struct setup *s)
 {
     char word[1200];
 
-    run_quote(word, sizeof word, s->run.dir);
+    path_quote(word, sizeof word, s->run.dir);
     if (s->saved > 0)
         fprintf(stderr, "saved at step %ld of %ld\n", s->saved, s->run.cfg.steps);
     fprintf(stderr, "continue with:  %s train --resume %s\n", cli_program(), word);

@@ -194,6 +194,8 @@ static bool may_change(const char *key)
 
 static void check_resume(const struct cli *c)
 {
+    char word[PATH_MAX];
+
     if (c->n_args)
         cli_die(c, FAIL_USAGE, "--resume takes its input from the run; leave '%s' out",
                 c->args[0]);
@@ -203,7 +205,8 @@ static void check_resume(const struct cli *c)
                 "settings such as keep=5 go with it");
     if (ask.time || ask.tokens > 0 || ask.flops > 0)
         cli_die(c, FAIL_USAGE,
-                "extend a run by its number of steps: --resume %s --steps N", ask.resume);
+                "extend a run by its number of steps: --resume %s --steps N",
+                path_quote(word, sizeof word, ask.resume));
     for (int i = 0; i < c->n_set; i++)
         if (!may_change(c->set[2 * i]))
             cli_die(c, FAIL_USAGE,
@@ -228,7 +231,7 @@ static int find_run(const char *path, char *dir, size_t cap, struct why *why)
         return fail(why, FAIL_USAGE,
                     "%s is not the newest checkpoint of its run; --resume %s goes "
                     "on from %s",
-                    path, dir, newest);
+                    path, path_quote(link, sizeof link, dir), newest);
     return 0;
 }
 
@@ -317,7 +320,8 @@ static const struct flag flags[] = {
 
 int train_main(int argc, char **argv)
 {
-    struct cli   c = {.verb = "train", .help = help, .flags = flags, .settings = true};
+    struct cli   c = {.verb = "train", .help = help, .flags = flags, .settings = true,
+                      .listed = true};
     struct setup s = {.run.lock = -1, .saved = -1};
     struct why   why;
     long         steps = 0;

@@ -30,25 +30,43 @@ enum { KNOWN = sizeof known / sizeof *known };
 
 /* ---- one shape ---- */
 
+/* On a terminal, what is being measured; its figures replace it. */
+static void measuring(const char *what, const char *arch)
+{
+    if (term_live())
+        fprintf(stderr, "\r%s%s\033[K", what, arch);
+}
+
+static double machine_gflops(void)
+{
+    measuring("products", "");
+    return linear_peak_gflops(10);
+}
+
 static int bench_shape(const struct shape *s, struct result *out, struct why *why)
 {
     struct rig r;
-    int        code = bench_training(&r, s, out, why);
+    int        code;
 
+    measuring("training ", s->arch);
+    code = bench_training(&r, s, out, why);
     if (!code) {
+        measuring("decoding ", s->arch);
         if (!out->read_gbs)
             out->read_gbs = read_bandwidth();
         code = bench_decoding(&r, out, why);
     }
+    measuring("", "");
     rig_close(&r);
     return code;
 }
 
 static void print_shape(const struct shape *s)
 {
-    printf("%s%s%s, %d layers, width %d, %d heads, vocabulary %d, context %d, batch %d, "
+    printf("%s%s%s, %d layer%s, width %d, %d head%s, vocabulary %d, context %d, batch %d, "
            "%d thread%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
-           s->layers, s->width, s->heads, s->vocab, s->context, s->batch,
+           s->layers, s->layers > 1 ? "s" : "", s->width, s->heads,
+           s->heads > 1 ? "s" : "", s->vocab, s->context, s->batch,
            omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "");
 }
 
@@ -152,7 +170,7 @@ static void print_row(const struct shape *s, const struct result *r)
 
 static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 {
-    struct result r = {.sgemm_gflops = linear_peak_gflops(10)};
+    struct result r = {.sgemm_gflops = machine_gflops()};
     struct why    why;
     int           code = bench_shape(s, &r, &why);
 
@@ -163,7 +181,7 @@ static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 
 static void run_mixers(const struct cli *cli, struct shape s, bool json)
 {
-    struct result r = {.sgemm_gflops = linear_peak_gflops(10)};
+    struct result r = {.sgemm_gflops = machine_gflops()};
     struct why    why;
 
     for (int i = 0; i < n_mixers; i++) {
@@ -228,7 +246,7 @@ int bench_main(int argc, char **argv)
     bool         json = false, slopes = false, changes = false;
     struct why   why;
     const struct flag flags[] = {
-        {.name = "arch", .value = "A", .about = "a mixer, or several joined by /",
+        {.name = "arch", .value = "A", .about = "a preset, or mixers joined by /",
          .text = &s.arch},
         {.name = "layers", .value = "L", .about = "blocks (4)", .number = &s.layers,
          .min = 1, .max = 1000},

@@ -5,6 +5,7 @@
 #include "model/arena.h"
 #include "model/gemm.h"
 #include "train/adamw.h"
+#include "train/presets.h"
 
 #include <stdlib.h>
 
@@ -14,12 +15,12 @@ int rig_open(struct rig *r, const struct shape *s, struct why *why)
     int           code;
 
     *r = (struct rig){.n_tokens = (long)s->batch * s->context + 1};
-    config_defaults(&c);
+    if ((code = presets_apply(&c, &(struct sources){.arch = s->arch}, why)))
+        return code;
     c.layers = s->layers, c.width = s->width, c.heads = s->heads;
     c.context = s->context, c.batch = s->batch, c.vocab = s->vocab;
     c.mlp = c.kv_heads = 0, c.tied = 1;
-    if ((code = config_set(&c, "mixers", s->arch, why)) ||
-        (code = config_resolve(&c, why)) || (code = model_open(&r->model, &c, why)) ||
+    if ((code = config_resolve(&c, why)) || (code = model_open(&r->model, &c, why)) ||
         (code = pass_open(&r->pass, &r->model, s->batch, s->context, true, why)))
         return code;
     model_init(&r->model, 1);

@@ -19,14 +19,12 @@
 static const char help[] =
     "weft compare book.txt --arch softmax,gla,mlstm --for 1m\n"
     "weft compare INPUT --arch A,B,... (--flops X | --for T | --tokens N) [flags]\n"
-    "             [key=value...]\n"
     "\n"
-    "Trains architectures on the same text in the same order with the same budget, a "
-    "few\n"
-    "seeds each, and says which predicts it best and whether that could be chance: a\n"
-    "table here, and results.csv, results.jsonl and report.md, .html, .svg in --out.\n"
-    "The same command again continues an interrupted comparison; a larger --seeds adds\n"
-    "to a finished one.\n";
+    "Trains architectures on the same text in the same order with the same budget, a\n"
+    "few seeds each, and says which predicts it best and whether that could be\n"
+    "chance: a table here, and results.csv, results.jsonl, report.md, .html and .svg\n"
+    "in --out. The same command again continues an interrupted comparison; a larger\n"
+    "--seeds adds to a finished one. Settings, key=value, are those of weft train.\n";
 
 /* What the command line asks for. */
 static struct {
@@ -40,7 +38,7 @@ static const struct flag flags[] = {
     {.name = "arch",
      .value = "A,B,...",
      .text = &ask.arch,
-     .about = "presets, or mixers joined by /; the first is what others are held to"},
+     .about = "presets, or mixers joined by /; others are held to the 1st"},
     {.name = "flops",
      .value = "X",
      .real = &ask.flops,
@@ -70,10 +68,10 @@ static const struct flag flags[] = {
     {.name = "match",
      .value = "WHAT",
      .text = &ask.match,
-     .about = "params (the default): equal within 2 %; flops: of a token; none"},
+     .about = "what is made equal: params (the default), flops or none"},
     {.name = "lr-sweep",
      .on = &ask.sweep,
-     .about = "choose each learning rate among three on a quarter of the budget"},
+     .about = "choose each learning rate of 3 on a quarter of the budget"},
     {.name = "out",
      .value = "DIR",
      .text = &ask.out,
@@ -104,7 +102,7 @@ static void keep_command(struct comparison *c, int argc, char **argv)
         if (i > 0 && !argv[i][strcspn(argv[i], " '\"\\()*?[]{}$&;|<>`!#~\t\n")])
             snprintf(word, sizeof word, "%s", argv[i]);
         else
-            run_quote(word, sizeof word, argv[i]);
+            path_quote(word, sizeof word, argv[i]);
         n += (size_t)snprintf(c->command + n, sizeof c->command - n, " %s", word);
     }
 }
@@ -399,7 +397,7 @@ static int answer(struct comparison *c, struct why *why)
         code = fail(why, FAIL_WRITE, "cannot write the table");
     if (code)
         return code;
-    run_quote(word, sizeof word, c->out);
+    path_quote(word, sizeof word, c->out);
     fprintf(stderr, "with plots: %s/report.html\n", word);
     for (int i = 0; i < c->n; i++)
         good += c->arch[i].bpb.n;

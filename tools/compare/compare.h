@@ -125,6 +125,7 @@ json_t *result_json(const struct comparison *c, const struct trial *t);
 /* ---- view.c: one line about all runs ---- */
 
 void view_begin(struct comparison *c, const struct trial *t);
+void view_phase(struct comparison *c, const char *what);   // beside its steps
 void view_step(void *c, const struct log_line *line);
 void view_end(struct comparison *c, const struct trial *t);
 void view_clear(struct comparison *c);

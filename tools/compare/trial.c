@@ -120,8 +120,10 @@ static int attempt(struct comparison *c, struct trial *t, struct why *why)
         validation_cut(&s.validation, s.data.tokenizer, CURVE_TOKENS);
     if (!code && !setup_finished(&s))
         code = train(c, &s, why);
-    if (!code)
+    if (!code) {
+        view_phase(c, "scoring, writing samples");
         code = judge(&s, t, why);
+    }
     if (code == FAIL_USAGE)
         run_discard(&s.run);
     setup_close(&s);

@@ -107,6 +107,17 @@ void view_begin(struct comparison *c, const struct trial *t)
     c->now = t;
     c->now_began = wall_seconds();
     c->bits = NAN;
+    view_phase(c, "preparing");
+}
+
+void view_phase(struct comparison *c, const char *what)
+{
+    char label[256];
+
+    if (!term_live())
+        return;
+    trial_label(c, c->now, label, sizeof label);
+    show(c, false, "[%d/%d] %s: %s", c->done + 1, c->trials, label, what);
 }
 
 void view_step(void *user, const struct log_line *line)
