@@ -367,7 +367,11 @@ static const struct { const char *entry, *words; } bad_entries[] = {
     {"softmax(heads=0)", "a whole number from 1"},
     {"softmax(heads=5)", "heads = 5 do not divide width = 96"},
     {"softmax(kv_heads=3)", "kv_heads = 3 do not divide heads = 4"},
-    {"softmax(heads=32)", "turns pairs"},
+    {"softmax(heads=32)", "keys of a head are 3 wide; make that even by width or heads, "
+                          "or write softmax+none"},
+    {"gla(heads=16)+srope", "keys of a head are 3 wide; make that even by width, heads "
+                            "or dk, or write gla+none"},
+    {"mlstm(dk=7)+rope", "7 wide"},
     {"softmax+rope(base=nan)", "base = nan: give a number"},
     {"softmax(window=3", "parentheses"},
     {"softmax)", "parentheses"},
