@@ -310,8 +310,10 @@ static int check_heads(const struct mixer_cfg *c, struct why *why)
     c->mixer->angles(c, &heads, &dk);
     if (dk % 2)
         return fail(why, FAIL_USAGE,
-                    "%s turns pairs, but the heads are %d wide; make width / heads even, "
-                    "or write %s+none", c->position->name, dk, c->mixer->name);
+                    "%s turns pairs, but the keys of a head are %d wide; make that even "
+                    "by width%s, or write %s+none", c->position->name, dk,
+                    find_opt(c->mixer->opts, "dk") ? ", heads or dk" : " or heads",
+                    c->mixer->name);
     return FAIL_NONE;
 }
 

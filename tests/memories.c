@@ -1,5 +1,6 @@
 #include "tests/memories.h"
 
+#include "tests/encoding.h"
 #include "tests/rig.h"
 #include "tests/systems.h"
 
@@ -38,24 +39,12 @@ void memory_close(struct memory *s)
     free(s->L), free(s->B), free(s->C), free(s->u), free(s->D);
 }
 
-/* W x (T, out), rotated by rope when the layer is. */
+/* W x (T, out). */
 static double *project(const struct layer *l, const char *name, const double *x)
 {
     int out = l->param[layer_param(l, name)].rows;
 
     return system_product(l, name, 0, out, l->cfg.C, x, NULL);
-}
-
-static void rotate_heads(const struct layer *l, double *z, int dk)
-{
-    for (int i = 0; i < l->T * l->cfg.H && !strcmp(l->cfg.position->name, "rope"); i++)
-        for (int j = 0; j < dk / 2; j++) {
-            double *a = z + (size_t)i * dk + j, *b = a + dk / 2, x = *a, y = *b;
-            double  angle = i / l->cfg.H * pow(1e4, -2.0 * j / dk);
-
-            *a = x * cos(angle) - y * sin(angle);
-            *b = x * sin(angle) + y * cos(angle);
-        }
 }
 
 /* z (T, e) <- silu of its causal convolution; b may be NULL. */
@@ -180,7 +169,7 @@ static void attention(struct memory *s, const struct layer *l, const double *x)
     bool    scaled = is(l, "normattn") || has(l, "normalise=0");
     double *eta = malloc((size_t)n * sizeof *eta);
 
-    rotate_heads(l, q, dk), rotate_heads(l, k, dk);
+    encoding_turn(l, 0, q, H), encoding_turn(l, 0, k, H);
     allocate(s, l, feature_count(l, dk), l->param[layer_param(l, "wv")].rows / H);
     s->first = 1;
     copy(s->u, v, (size_t)n * s->P, 1);
@@ -209,6 +198,7 @@ static void inline_system(struct memory *s, const struct layer *l, const double 
     int     C = l->cfg.C, e = C / l->cfg.H;
     double *mean = calloc(2 * (size_t)C, sizeof *mean);
 
+    encoding_turn(l, 0, q, l->cfg.H), encoding_turn(l, 0, k, l->cfg.H);
     allocate(s, l, e, e);
     s->first = 1;
     for (int i = 0; i < l->T * C; i++) {
@@ -246,7 +236,7 @@ static void take_qkv(struct memory *s, const struct layer *l, const double *x)
         if (layer_param(l, convs[i]) >= 0)
             convolve(l, z, weights_of(l, convs[i]), NULL, rows);
         if (i < 2)
-            rotate_heads(l, z, dk);
+            encoding_turn(l, 0, z, l->cfg.H);
         copy(i == 0 ? s->C : i == 1 ? s->B : s->u, z, (size_t)l->T * rows,
              i ? 1 : 1 / sqrt(dk));
         free(z);
@@ -264,7 +254,7 @@ static void retention(struct memory *s, const struct layer *l, const double *x)
     }
 }
 
-/* gla: L = diag(sigmoid(z)^(1/16)). */
+/* gla: L = diag(sigmoid(z)^(1/16)); with an encoding the channels of a pair share one. */
 static void gla(struct memory *s, const struct layer *l, const double *x)
 {
     int     rank = l->param[layer_param(l, "wa1")].rows, n = (int)weights_count(l, "ba");
@@ -274,8 +264,9 @@ static void gla(struct memory *s, const struct layer *l, const double *x)
     take_qkv(s, l, x);
     for (int i = 0; i < l->T * n; i++)
         z[i] = pow(sigmoid(z[i]), 1 / 16.0);
-    for (int i = 0; i < s->T * s->H; i++)
-        set_diagonal(s, i, z + (size_t)i * s->N, 1);
+    for (int i = 0, e = n / s->H; i < s->T * s->H; i++)
+        for (int j = 0; j < s->N; j++)
+            s->L[((size_t)i * s->N + j) * s->N + j] = z[(size_t)i * e + j % e];
     free(low), free(z);
 }
 

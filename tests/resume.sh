@@ -20,8 +20,8 @@ awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w
         printf "%s%s", w[x % 13 + 1], i % 9 == 8 ? ".\n" : " " } }' > "$tmp/text.txt"
 
 settings="layers=2 width=32 heads=2 context=64 batch=4 accumulate=2 steps=120 tokenizer=bytes \
-eval_every=24 checkpoint_every=11 sample_every=60 keep=2 mixers=softmax(window=32) window_p=0.5 \
-window_short=8"
+eval_every=24 checkpoint_every=11 sample_every=60 keep=2 mixers=softmax(window=32)/mlstm \
+window_p=0.5 window_short=8"
 
 train() {
     "$weft" train "$@" >> "$tmp/out" 2>&1
@@ -61,6 +61,12 @@ same_run() {
     done
 }
 
+# The windows that steps A to B of a run drew, each once.
+windows() {
+    sed -n "$(($2 + 1)),$(($3 + 1))s/.*\"window\": \([0-9]*\),.*/\1/p" "$1/log.jsonl" |
+        sort -u | xargs
+}
+
 for threads in 1 2; do
     whole=$tmp/whole-$threads cut=$tmp/cut-$threads
     train "$tmp/text.txt" --out "$whole" $settings threads=$threads || die "training failed"
@@ -82,6 +88,9 @@ for threads in 1 2; do
 done
 cmp "$tmp/whole-1/latest/model.safetensors" "$tmp/whole-2/latest/model.safetensors" ||
     die "1 and 2 threads give different weights"
+
+[ "$(windows "$tmp/cut-2" 1 108)" = "0 8" ] || die "both windows should have been drawn"
+[ "$(windows "$tmp/cut-2" 109 120)" = 0 ] || die "the last tenth should draw no window"
 
 # SIGTERM finishes the step, saves, prints the line that resumes, and exits 130.
 run=$tmp/term

@@ -343,6 +343,47 @@ START_TEST(an_encoding_has_options_of_its_own)
     ck_assert_double_eq(c.position_opt[0], 1e4);
     ck_assert(!mixer_parse(&c, "softmax+rope(base=1e+5)", &why));
     ck_assert_double_eq(c.position_opt[0], 1e5);
+    ck_assert(!mixer_parse(&c, "gla+srope", &why));
+    for (int i = 0; i < 5; i++) {
+        static const char *const names[] = {"base", "rank", "act", "gate", "bias"};
+        static const double      standard[] = {5e5, 0, 0, 1, 0};    // act 0: silu
+
+        ck_assert_str_eq(c.position->opts[i].name, names[i]);
+        ck_assert_double_eq(c.position_opt[i], standard[i]);
+    }
+}
+END_TEST
+
+/* The encoding of an entry that names none; NULL: the mixer takes none. */
+static const struct { const char *mixer, *standard; } encodings[] = {
+    {"softmax", "rope"}, {"rela", "rope"}, {"normattn", "rope"}, {"retention", "rope"},
+    {"linear", "none"}, {"luna", "none"}, {"inline", "none"}, {"mlstm", "none"},
+    {"deltanet", "none"}, {"gla", "none"}, {"ssd", NULL}, {"metala", NULL},
+    {"qlstm", NULL}, {"rglru", NULL}, {"mingru", NULL}, {"s6", NULL},
+};
+
+START_TEST(a_mixer_has_its_encoding_and_takes_every_other_or_none)
+{
+    const char *mixer = encodings[_i].mixer, *standard = encodings[_i].standard;
+    char        entry[64];
+    struct why  why;
+
+    ck_assert_int_eq(n_mixers, sizeof encodings / sizeof *encodings);
+    for (int i = -1; i < 0 || positions[i]; i++) {
+        struct mixer_cfg c = model_cfg();
+        const char      *name = i < 0 ? standard ? standard : "none" : positions[i]->name;
+
+        snprintf(entry, sizeof entry, "%s%s%s", mixer, i < 0 ? "" : "+",
+                 i < 0 ? "" : name);
+        if (!standard && strcmp(name, "none")) {
+            ck_assert_int_eq(mixer_parse(&c, entry, &why), FAIL_USAGE);
+            ck_assert_msg(strstr(why.line, "takes no position encoding; leave out +"),
+                          "%s", why.line);
+        } else {
+            ck_assert_msg(!mixer_parse(&c, entry, &why), "%s", why.line);
+            ck_assert_str_eq(c.position->name, name);
+        }
+    }
 }
 END_TEST
 
@@ -367,7 +408,13 @@ static const struct { const char *entry, *words; } bad_entries[] = {
     {"softmax(heads=0)", "a whole number from 1"},
     {"softmax(heads=5)", "heads = 5 do not divide width = 96"},
     {"softmax(kv_heads=3)", "kv_heads = 3 do not divide heads = 4"},
-    {"softmax(heads=32)", "turns pairs"},
+    {"softmax(heads=32)", "keys of a head are 3 wide; make that even by width or heads, "
+                          "or write softmax+none"},
+    {"gla(heads=16)+srope", "keys of a head are 3 wide; make that even by width, heads "
+                            "or dk, or write gla+none"},
+    {"mlstm(dk=7)+rope", "7 wide"},
+    {"softmax+srope(rnk=3)", "unknown option of srope 'rnk'; did you mean 'rank'"},
+    {"softmax+srope(act=relu)", "one of silu|none"},
     {"softmax+rope(base=nan)", "base = nan: give a number"},
     {"softmax(window=3", "parentheses"},
     {"softmax)", "parentheses"},
@@ -411,6 +458,28 @@ START_TEST(resolving_fills_what_follows_from_the_rest)
     ck_assert_msg(!config_resolve(&c, &why), "%s", why.line);
     ck_assert_int_eq(c.mlp, 2048);
     ck_assert_int_eq(c.window_short, 16);
+}
+END_TEST
+
+START_TEST(the_short_window_is_a_64th_of_the_context_and_at_least_4)
+{
+    static const int contexts[][2] = {
+        {16, 4}, {256, 4}, {319, 4}, {320, 5}, {1024, 16}, {16384, 256},
+    };
+
+    for (size_t i = 0; i < sizeof contexts / sizeof *contexts; i++) {
+        struct config c;
+        struct why    why;
+
+        config_defaults(&c);
+        strcpy(c.mixers, "softmax(window=1/8)/mlstm");
+        c.context = contexts[i][0];
+        ck_assert_msg(!config_resolve(&c, &why), "%s", why.line);
+        ck_assert_int_eq(c.window_short, 0);            // nothing draws it
+        c.window_p = 0.5;
+        ck_assert_msg(!config_resolve(&c, &why), "%s", why.line);
+        ck_assert_int_eq(c.window_short, contexts[i][1]);
+    }
 }
 END_TEST
 
@@ -485,9 +554,12 @@ static Suite *suite(void)
     tcase_add_test(files, an_included_file_lies_beside_the_one_that_names_it);
     tcase_add_loop_test(entry, an_entry_sets_its_layer, 0, COUNT(entries));
     tcase_add_test(entry, an_encoding_has_options_of_its_own);
+    tcase_add_loop_test(entry, a_mixer_has_its_encoding_and_takes_every_other_or_none, 0,
+                        COUNT(encodings));
     tcase_add_loop_test(entry, a_wrong_entry_is_refused, 0, COUNT(bad_entries));
     tcase_add_test(entry, odd_heads_are_fine_without_rotation);
     tcase_add_test(all, resolving_fills_what_follows_from_the_rest);
+    tcase_add_test(all, the_short_window_is_a_64th_of_the_context_and_at_least_4);
     tcase_add_test(all, layers_take_the_entries_in_turn);
     tcase_add_loop_test(all, parts_that_do_not_fit_are_refused, 0, COUNT(misfits));
     suite_add_tcase(s, keys);

@@ -1,4 +1,5 @@
 /* What must hold for rectified linear attention alone. */
+#include "tests/encoding.h"
 #include "tests/layer.h"
 #include "tests/rig.h"
 
@@ -51,21 +52,6 @@ struct naive {
     double *q, *k, *v;          // (T, H, e), (T, Hk, e)
 };
 
-/* Rotary encoding with base 1e4 of z (T, heads, e). */
-static void rotate_all(double *z, int T, int heads, int e)
-{
-    int half = e / 2;
-
-    for (int i = 0; i < T * heads; i++)
-        for (int j = 0; j < half; j++) {
-            double theta = i / heads * pow(1e4, -2.0 * j / e), *a = z + i * e + j;
-            double x = a[0], y = a[half];
-
-            a[0] = x * cos(theta) - y * sin(theta);
-            a[half] = x * sin(theta) + y * cos(theta);
-        }
-}
-
 static struct naive naive_open(const struct layer *l, int b)
 {
     const struct mixer_cfg *c = &l->cfg;
@@ -73,10 +59,8 @@ static struct naive naive_open(const struct layer *l, int b)
                                  layer_project(l, "wq", b), layer_project(l, "wk", b),
                                  layer_project(l, "wv", b)};
 
-    if (!strcmp(c->position->name, "rope")) {
-        rotate_all(n.q, n.T, n.H, n.e);
-        rotate_all(n.k, n.T, n.Hk, n.e);
-    }
+    encoding_turn(l, b, n.q, n.H);
+    encoding_turn(l, b, n.k, n.Hk);
     return n;
 }
 
@@ -140,6 +124,7 @@ static const char *const entries[] = {
     "rela+none",
     "rela(heads=6,kv_heads=2)",
     "rela(heads=4,kv_heads=1)+none",
+    "rela(heads=4,kv_heads=2)+srope(base=10,bias=1)",
 };
 
 enum { N_ENTRIES = sizeof entries / sizeof *entries };

@@ -16,6 +16,8 @@ enum { CONTEXT = 24, VOCAB = 61 };
 static const char *const stacks[] = {
     "softmax(window=5)", "softmax(window=1/3)/softmax", "softmax(window=5)/mlstm",
     "gla(conv=4)+rope/softmax(window=7)+srope(rank=4)", "deltanet+srope/s6",
+    "softmax(window=5)+srope/rela/linear/luna/normattn+srope/inline/retention/mlstm+rope/"
+    "ssd/deltanet+srope/gla(conv=4)+srope(bias=1)/metala/qlstm/rglru/mingru/s6/softmax",
 };
 enum { N_STACKS = sizeof stacks / sizeof *stacks };
 
@@ -32,6 +34,8 @@ static void small_model(struct model *m, const char *stack)
 
     config_defaults(&c);
     c.layers = 2, c.width = 32, c.heads = 4, c.kv_heads = 2;
+    for (const char *p = strchr(stack, '/'); p && (p = strchr(p + 1, '/'));)
+        c.layers++;                     // one for each entry, at least
     c.context = CONTEXT, c.vocab = VOCAB;
     snprintf(c.mixers, sizeof c.mixers, "%s", stack);
     ck_assert_msg(config_resolve(&c, &why) == 0, "%s", why.line);

@@ -17,6 +17,12 @@ static const char *const entries[] = {
     "normattn(eta=exp)+none", "inline(local=0)", "inline(local=0,feature=elu1)",
     "retention", "retention+none", "gla", "gla(conv=4)", "metala", "mlstm",
     "mlstm(norm=rms)", "ssd", "ssd(expand=1,state=5)", "deltanet", "deltanet(neg_eig=1)",
+    "linear+srope(base=10)", "linear(feature=hedgehog)+rope(base=100)",
+    "luna(m=5,channels=3,hidden=9)+srope(base=10,bias=1)",
+    "normattn+srope(base=10,rank=3)", "inline(local=0)+srope(base=10,bias=1)",
+    "inline(local=0,feature=elu1)+rope", "retention+srope(base=10,act=none,gate=0)",
+    "gla+srope(base=10,bias=1)", "gla(conv=4)+rope", "mlstm+rope",
+    "mlstm+srope(base=10,bias=1)", "deltanet+srope(base=10,rank=3,bias=1)",
 };
 enum { N_ENTRIES = sizeof entries / sizeof *entries };
 

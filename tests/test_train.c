@@ -149,6 +149,36 @@ START_TEST(windows_are_drawn_with_their_probability_and_not_at_the_end)
 }
 END_TEST
 
+/* Of n pairs, as many agree as in p² + (1 - p)² of them. */
+static void assert_chance(int agree, int n, double p)
+{
+    double want = p * p + (1 - p) * (1 - p);
+
+    ck_assert_msg(fabs(agree - want * n) < 4 * sqrt(want * (1 - want) * n),
+                  "%d of %d agree, not %.0f", agree, n, want * n);
+}
+
+START_TEST(windows_of_other_steps_and_of_other_seeds_are_drawn_on_their_own)
+{
+    enum { N = 9000 };
+    struct config c = {.seed = 3, .steps = N, .window_p = 0.3, .window_short = 8};
+    struct config other = c;
+    int           steps[3] = {0}, seeds = 0;
+
+    other.seed = 4;
+    for (long s = 0; s < N - 3; s++) {
+        int w = schedule_window(&c, s);
+
+        for (int lag = 1; lag <= 3; lag++)
+            steps[lag - 1] += w == schedule_window(&c, s + lag);
+        seeds += w == schedule_window(&other, s);
+    }
+    for (int i = 0; i < 3; i++)
+        assert_chance(steps[i], N - 3, 0.3);
+    assert_chance(seeds, N - 3, 0.3);
+}
+END_TEST
+
 /* ---- presets ---- */
 
 START_TEST(later_sources_of_settings_win)
@@ -231,8 +261,12 @@ START_TEST(hybrids_are_those_of_the_table)
         struct mixer_cfg m;
 
         config_layer(&c, i, &m);
+
+        bool attends = !strcmp(hybrids[_i].mixer[i], "softmax");
+
         ck_assert_str_eq(m.mixer->name, hybrids[_i].mixer[i]);
-        if (!strcmp(m.mixer->name, "softmax"))
+        ck_assert_str_eq(m.position->name, attends ? "rope" : "none");
+        if (attends)
             ck_assert_double_eq(m.opt[0], hybrids[_i].window[i]);
     }
 }
@@ -494,6 +528,8 @@ static Suite *suite(void)
     tcase_add_test(tc, the_norm_is_that_of_the_trained_part_for_any_number_of_threads);
     tcase_add_loop_test(tc, learning_rates_are_those_of_the_table, 0, ROWS(rates));
     tcase_add_test(tc, windows_are_drawn_with_their_probability_and_not_at_the_end);
+    tcase_add_test(tc,
+                   windows_of_other_steps_and_of_other_seeds_are_drawn_on_their_own);
     tcase_add_test(tc, later_sources_of_settings_win);
     tcase_add_loop_test(tc, every_size_is_a_model, 0, 4);
     tcase_add_loop_test(tc, hybrids_are_those_of_the_table, 0,

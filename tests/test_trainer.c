@@ -6,9 +6,11 @@
 #include "train/progress.h"
 #include "train/sample.h"
 #include "train/save.h"
+#include "train/schedule.h"
 #include "train/validate.h"
 
 #include <fcntl.h>
+#include <jansson.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
@@ -212,6 +214,81 @@ START_TEST(micro_batches_share_the_window_drawn_for_their_step)
     take_windows(2, 4, parts);
     for (int i = 0; i < 12; i++)
         ck_assert_double_eq_tol(whole[i], parts[i], 1e-5 * whole[i]);
+}
+END_TEST
+
+/* Log the step that t has just taken; its line, read back. */
+static json_t *logged(const char *dir, const struct trainer *t, const struct step *s)
+{
+    struct log_line line = {.tally = &t->tally, .step = s, .val_loss = NAN,
+                            .val_bpb = NAN};
+    struct log      l;
+    struct why      why;
+    char            path[300], *text, *last;
+    bool            begun;
+    size_t          n;
+
+    ck_assert_msg(!log_open(&l, dir, t->tally.step, &begun, &why), "%s", why.line);
+    ck_assert(!log_step(&l, &line, &why));
+    log_close(&l);
+    path_join(path, sizeof path, dir, "log.jsonl");
+    ck_assert(!file_read(path, 1 << 20, &text, &n, &why));
+    text[n - 1] = '\0';
+    last = strrchr(text, '\n');
+    json_t *j = json_loads(last ? last + 1 : text, 0, NULL);
+
+    free(text);
+    return j;
+}
+
+static double number(const json_t *j, const char *key)
+{
+    return json_number_value(json_object_get(j, key));
+}
+
+/* And costs what a step with that window costs, which is less. */
+START_TEST(every_line_of_the_log_has_the_window_drawn)
+{
+    struct trainer t;
+    struct step    s;
+    struct why     why;
+    char           dir[300];
+    double         spent = 0;
+    int            narrow = 0;
+
+    path_join(dir, sizeof dir, rig_tmp(), "windows");
+    ck_assert(!dir_make(dir, &why));
+    open_small(&t, 20);
+    ck_assert(trainer_step_flops(&t, 5) < trainer_step_flops(&t, 0));
+    for (long i = 0; i < 20; i++) {
+        int window = schedule_window(&t.cfg, i);
+
+        ck_assert(!trainer_step(&t, &s, &why));
+        json_t *j = logged(dir, &t, &s);
+
+        ck_assert(json_is_integer(json_object_get(j, "window")));
+        ck_assert_double_eq(number(j, "step"), (double)i + 1);
+        ck_assert_double_eq(number(j, "window"), window);
+        ck_assert_double_eq(number(j, "flops") - spent, trainer_step_flops(&t, window));
+        spent = number(j, "flops");
+        narrow += window == 5;
+        json_decref(j);
+    }
+    ck_assert(narrow > 0 && narrow < 18);
+    trainer_close(&t);
+}
+END_TEST
+
+/* Of the steps, 0.9 may draw, half of them do. */
+START_TEST(a_budget_of_flops_counts_the_windows_to_be_drawn)
+{
+    struct trainer t;
+
+    open_small(&t, 20);
+    double mean = 0.45 * trainer_step_flops(&t, 5) + 0.55 * trainer_step_flops(&t, 0);
+
+    ck_assert_int_eq(plan_steps(&t, BUDGET_FLOPS, 10000.5 * mean, NULL, 0), 10000);
+    trainer_close(&t);
 }
 END_TEST
 
@@ -486,6 +563,27 @@ START_TEST(validation_counts_every_token_and_the_texts_own_bytes)
 }
 END_TEST
 
+START_TEST(validation_takes_every_layers_own_window)
+{
+    struct trainer    t;
+    struct validation v;
+    struct why        why;
+    double            own, drawn, bpb;
+
+    open_small(&t, 20);
+    take_steps(&t, 4, NULL);
+    ck_assert(!validation_open(&v, &data, &why));
+    t.cfg.window_p = t.model.cfg.window_p = 0;
+    ck_assert(!validation_run(&v, &t, &own, &bpb, &why));
+    t.cfg.window_p = t.model.cfg.window_p = 1;
+    ck_assert_int_eq(schedule_window(&t.cfg, t.tally.step), 5);
+    ck_assert(!validation_run(&v, &t, &drawn, &bpb, &why));
+    ck_assert(own == drawn);
+    validation_close(&v);
+    trainer_close(&t);
+}
+END_TEST
+
 START_TEST(samples_depend_on_the_seed_alone_and_leave_training_as_it_is)
 {
     struct trainer a, b;
@@ -517,6 +615,8 @@ static Suite *suite(void)
     tcase_add_test(tc, training_lowers_the_loss_and_overfits_one_batch);
     tcase_add_test(tc, the_number_of_threads_does_not_matter);
     tcase_add_test(tc, micro_batches_share_the_window_drawn_for_their_step);
+    tcase_add_test(tc, every_line_of_the_log_has_the_window_drawn);
+    tcase_add_test(tc, a_budget_of_flops_counts_the_windows_to_be_drawn);
     tcase_add_test(tc, a_step_that_is_not_finite_changes_nothing_but_the_count);
     tcase_add_test(tc, a_skipped_step_does_not_count_as_an_update);
     tcase_add_test(tc, measuring_leaves_the_initial_state);
@@ -527,6 +627,7 @@ static Suite *suite(void)
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
     tcase_add_test(tc, what_cannot_be_read_is_not_taken_for_damage);
     tcase_add_test(tc, validation_counts_every_token_and_the_texts_own_bytes);
+    tcase_add_test(tc, validation_takes_every_layers_own_window);
     tcase_add_test(tc, samples_depend_on_the_seed_alone_and_leave_training_as_it_is);
     suite_add_tcase(s, tc);
     return s;

@@ -64,12 +64,22 @@ static void estimate_rest(const struct trainer *t, uint64_t val_tokens, struct c
     cost->sample = 60 * (3e-4 + weights / 4e9);
 }
 
+/* Mean over the windows that steps will draw. */
+static double mean_flops(const struct trainer *t)
+{
+    double narrow = t->cfg.window_p * (1 - t->cfg.window_anneal);
+
+    return narrow * trainer_step_flops(t, t->cfg.window_short) +
+           (1 - narrow) * trainer_step_flops(t, 0);
+}
+
+/* Seconds are counted by the FLOPs of the windows that these few steps happen to draw. */
 int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct cost *cost,
                  struct why *why)
 {
     int         passes = t->cfg.accumulate, n = 0, code = 0;
     long        steps = t->cfg.steps;
-    double      start = wall_seconds(), sum = 0, first = 0;
+    double      start = wall_seconds(), seconds = 0, flops = 0, mean;
     struct step s = {0};
 
     t->cfg.accumulate = 1;
@@ -77,15 +87,15 @@ int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct co
     while (!code &&
            (n == 0 || (wall_seconds() - start < limit && n < 12 && !interrupted))) {
         code = trainer_step(t, &s, why);
-        if (n++ == 0)
-            first = s.seconds;          // it also touches the memory for the first time
-        else
-            sum += s.seconds;
+        if (n++ == 1)
+            seconds = flops = 0;        // the first also touches the memory
+        seconds += s.seconds, flops += s.flops;
     }
+    mean = mean_flops(t);
     t->cfg.accumulate = passes;
     t->cfg.steps = steps;
     trainer_reset(t);
-    cost->step = passes * (n > 1 ? sum / (n - 1) : first);
+    cost->step = passes * mean * (seconds / flops);
     estimate_rest(t, val_tokens, cost);
     return code;
 }
@@ -158,8 +168,6 @@ long plan_steps(const struct trainer *t, enum budget kind, double amount,
                 const struct cost *cost, uint64_t val_tokens)
 {
     const struct config *c = &t->cfg;
-    double narrow = c->window_p * (1 - c->window_anneal);
-    double flops;
 
     switch (kind) {
     case BUDGET_FOR:
@@ -167,9 +175,7 @@ long plan_steps(const struct trainer *t, enum budget kind, double amount,
     case BUDGET_TOKENS:
         return at_least_1(amount / (double)trainer_step_tokens(c));
     case BUDGET_FLOPS:
-        flops = narrow * trainer_step_flops(t, c->window_short) +
-                (1 - narrow) * trainer_step_flops(t, 0);
-        return at_least_1(floor(amount / flops));
+        return at_least_1(floor(amount / mean_flops(t)));
     default:
         return c->steps;
     }
