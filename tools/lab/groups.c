@@ -74,13 +74,32 @@ static void fill_products(struct group *g, uint8_t (*element)[LETTERS])
         }
 }
 
-static bool commutes(const struct group *g)
+/* in[c]: c = a b (b a)^-1 for some a and b. */
+static void mark_commutators(const struct group *g, bool *in)
 {
     for (int a = 0; a < g->order; a++)
-        for (int b = 0; b < a; b++)
-            if (g->product[a][b] != g->product[b][a])
-                return false;
-    return true;
+        for (int b = 0; b < g->order; b++)
+            for (int c = 0; c < g->order; c++)
+                in[c] |= g->product[c][g->product[b][a]] == g->product[a][b];
+}
+
+/* The group's order over that of what its commutators generate. */
+static int abelian(const struct group *g)
+{
+    bool in[GROUP_MAX] = {false};
+    int  count = 0, before;
+
+    mark_commutators(g, in);
+    do {
+        before = count;
+        for (int a = 0; a < g->order; a++)
+            for (int b = 0; b < g->order; b++)
+                in[g->product[a][b]] |= in[a] && in[b];
+        count = 0;
+        for (int a = 0; a < g->order; a++)
+            count += in[a];
+    } while (count > before);
+    return g->order / count;
 }
 
 bool group_make(struct group *g, const char *name)
@@ -92,7 +111,7 @@ bool group_make(struct group *g, const char *name)
             *g = (struct group){.name = kinds[i].name, .letters = kinds[i].letters};
             g->order = list(element, &kinds[i]);
             fill_products(g, element);
-            g->commutes = commutes(g);
+            g->abelian = abelian(g);
             return true;
         }
     return false;

@@ -93,6 +93,15 @@ double panel_spread(const struct panel *p, int arm, int column)
     return p->seeds > 1 ? sqrt(sum / (p->seeds - 1)) : 0;
 }
 
+int panel_reach(const struct panel *p, int arm, int column, double least)
+{
+    int count = 0;
+
+    for (int s = 0; s < p->seeds; s++)
+        count += values_of(p, arm, s)[column] >= least;
+    return count;
+}
+
 struct paired panel_paired(const struct panel *p, int a, int b, int column)
 {
     double x[LAB_SEEDS], y[LAB_SEEDS];

@@ -49,6 +49,9 @@ void panel_close(struct panel *p);
 double panel_mean(const struct panel *p, int arm, int column);
 double panel_spread(const struct panel *p, int arm, int column);
 
+/* How many seeds have it at `least` or above. */
+int panel_reach(const struct panel *p, int arm, int column, double least);
+
 /* Arm b less arm a, seed by seed. */
 struct paired panel_paired(const struct panel *p, int a, int b, int column);
 
