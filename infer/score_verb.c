@@ -6,7 +6,6 @@
 #include "infer/verbs.h"
 #include "model/attention.h"
 #include "model/checkpoint.h"
-#include "model/mixers/rela.h"
 #include "tokenizer/utf8.h"
 
 #include <math.h>
@@ -50,8 +49,7 @@ struct scorer {
     uint64_t            bytes;      // of the documents read so far
 
     struct spread spread;           // nats and bytes of each window
-    double        pairs, zeros;     // of rela layers: weights, and those that are 0
-    double        rows, nulls;      // tokens' rows of weights, and those that are all 0
+    struct zeros  zeros;            // of the layers whose weights can be 0
     uint64_t      scored;
     double        start, shown;     // wall seconds
 };
@@ -229,21 +227,13 @@ static void window(void *user, const uint32_t *ids, const real *nats, long n)
     progress(s);
 }
 
-/* What pass.watch is told: the weights of a rela layer. */
+/* What pass.watch calls. */
 static void watch(void *user, int layer, struct ctx *ctx)
 {
     struct scorer *s = user;
-    double heads = (double)ctx->B * ctx->cfg->H, sparsity, nulls;
-    double pairs = heads * attention_pairs(ctx->T, 0);
 
     (void)layer;
-    if (ctx->cfg->mixer != &mixer_rela)
-        return;
-    rela_sparsity(ctx, &sparsity, &nulls);
-    s->pairs += pairs;
-    s->zeros += sparsity * pairs;
-    s->rows += heads * ctx->T;
-    s->nulls += nulls * heads * ctx->T;
+    mixer_zeros(ctx, &s->zeros);
 }
 
 /* ---- the result ---- */
@@ -275,9 +265,9 @@ static void print_json(const struct scorer *s, const struct score *r)
            "\"tokens\":%llu,\"bytes\":%llu,\"stderr\":%s",
            f.nats, f.perplexity, f.bpb, (unsigned long long)r->tokens,
            (unsigned long long)s->bytes, error);
-    if (s->pairs > 0)
-        printf(",\"sparsity\":%.9g,\"null_rate\":%.9g", s->zeros / s->pairs,
-               s->nulls / s->rows);
+    if (s->zeros.pairs > 0)
+        printf(",\"sparsity\":%.9g,\"null_rate\":%.9g", s->zeros.zeros / s->zeros.pairs,
+               s->zeros.nulls / s->zeros.rows);
     puts("}");
 }
 
@@ -292,10 +282,10 @@ static void print_table(const struct scorer *s, const struct score *r, FILE *to)
         fprintf(to, " +- %.4f", f.error);
     fprintf(to, "\ntokens       %llu\nbytes        %llu\n", (unsigned long long)r->tokens,
             (unsigned long long)s->bytes);
-    if (s->pairs > 0)
+    if (s->zeros.pairs > 0)
         fprintf(to, "sparsity     %.4f of rela's weights are 0\n"
-                "null rate    %.4f of its tokens have no other\n", s->zeros / s->pairs,
-                s->nulls / s->rows);
+                "null rate    %.4f of its tokens have no other\n",
+                s->zeros.zeros / s->zeros.pairs, s->zeros.nulls / s->zeros.rows);
     fprintf(to, "\n%-12s %10s  nats/token\n", "position", "tokens");
     for (int i = 0; i < SCORE_BUCKETS && r->bucket_tokens[i]; i++) {
         int  from = 1 << i, last = 2 * from - 1 < context ? 2 * from - 1 : context;

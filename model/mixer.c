@@ -63,14 +63,6 @@ static void carve(struct rooms *r, const struct ctx *ctx, enum call call)
     c->mixer->carve(&r->mixer, c);
 }
 
-void mixer_room(struct room *m, const struct ctx *ctx, enum call call)
-{
-    struct rooms r;
-
-    carve(&r, ctx, call);
-    *m = r.mixer;
-}
-
 void mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
 {
     struct rooms r;
@@ -171,6 +163,18 @@ int mixer_decay(struct ctx *ctx, struct range *r)
     carve(&p, ctx, FORWARD);
     m = inner_ctx(ctx, &p, *p.angles);
     return ctx->cfg->mixer->decay(&m, r);
+}
+
+void mixer_zeros(const struct ctx *ctx, struct zeros *sum)
+{
+    struct rooms r;
+    struct ctx   m;
+
+    if (!ctx->cfg->mixer->zeros)
+        return;
+    carve(&r, ctx, FORWARD);
+    m = inner_ctx(ctx, &r, *r.angles);
+    ctx->cfg->mixer->zeros(&m, sum);
 }
 
 double mixer_flops(const struct mixer_cfg *c, int T, int window)

@@ -118,6 +118,12 @@ static inline int ctx_window(const struct ctx *x, int own)
     return own > 0 && x->window > 0 && x->window < own ? x->window : own;
 }
 
+/* Attention weights and those of them that are 0; rows (b, h, t) of weights and those
+ * that have no other. */
+struct zeros {
+    double pairs, zeros, rows, nulls;
+};
+
 /* ---- the interfaces ---------------------------------------------------------------- */
 
 struct mixer {
@@ -157,6 +163,10 @@ struct mixer {
      * every token, and return for how many heads: H, or 1 when L has none. Without
      * it L is not finite. */
     int (*decay)(struct ctx *ctx, struct range *r);
+
+    /* (optional) After forward with the same ctx: add what it attended to. For mixers
+     * whose weights can be 0. */
+    void (*zeros)(const struct ctx *ctx, struct zeros *sum);
 
     /* Multiply-adds count 2. Forward over one sequence of T tokens, with
      * this window drawn. */
@@ -204,16 +214,13 @@ int mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
 /* The mixer's parameters, then the encoding's. */
 int    mixer_params(const struct mixer_cfg *c, struct param *p);
 void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
-
-/* The buffers of the mixer itself for a call with the ctx that mixer_forward got, its
- * angles included: m's names are the mixer's. */
-void   mixer_room(struct room *m, const struct ctx *ctx, enum call call);
 void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed,
                   uint64_t first);
 void   mixer_forward(struct ctx *ctx, const real *x, real *y);
 void   mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx);
 void   mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y);
 int    mixer_decay(struct ctx *ctx, struct range *r);       // 0: not finite
+void   mixer_zeros(const struct ctx *ctx, struct zeros *sum);
 double mixer_flops(const struct mixer_cfg *c, int T, int window);
 
 /* An option, or what stands for its 0. */

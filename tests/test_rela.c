@@ -3,7 +3,6 @@
 #include "tests/layer.h"
 #include "tests/rig.h"
 
-#include "model/mixers/rela.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -246,7 +245,7 @@ static void assert_zero(const char *what, const real *a, size_t n)
 START_TEST(rows_without_a_positive_logit_give_exactly_zero)
 {
     struct layer l;
-    double       sparsity, nulls;
+    struct zeros z = {0};
 
     open_layer(&l, "rela+none", 2, 70);
     blind(&l);
@@ -255,8 +254,8 @@ START_TEST(rows_without_a_positive_logit_give_exactly_zero)
     assert_zero("y", l.y, l.n_x);
     assert_zero("dx", l.dx, l.n_x);
     assert_zero("dw", l.dw, l.n_w);
-    rela_sparsity(&l.ctx, &sparsity, &nulls);
-    ck_assert(sparsity == 1 && nulls == 1);
+    mixer_zeros(&l.ctx, &z);
+    ck_assert(z.pairs > 0 && z.zeros == z.pairs && z.nulls == z.rows);
     stream(&l, 1);
     assert_zero("y token by token", l.y, l.n_x);
     stream(&l, 9);
@@ -265,42 +264,42 @@ START_TEST(rows_without_a_positive_logit_give_exactly_zero)
 }
 END_TEST
 
-static void naive_counts(const struct layer *l, double *sparsity, double *nulls)
+static struct zeros naive_zeros(const struct layer *l)
 {
-    long zeros = 0, pairs = 0, rows = 0;
+    struct zeros z = {0};
 
     for (int b = 0; b < l->B; b++) {
         struct naive n = naive_open(l, b);
 
         for (int h = 0; h < n.H; h++)
-            for (int t = 0; t < n.T; t++) {
-                long before = zeros;
+            for (int t = 0; t < n.T; t++, z.rows++) {
+                double before = z.zeros;
 
-                for (int u = 0; u <= t; u++, pairs++)
-                    zeros += logit(&n, h, t, u) <= 0;
-                rows += zeros - before == t + 1;
+                for (int u = 0; u <= t; u++, z.pairs++)
+                    z.zeros += logit(&n, h, t, u) <= 0;
+                z.nulls += z.zeros - before == t + 1;
             }
         naive_close(&n);
     }
-    *sparsity = (double)zeros / (double)pairs;
-    *nulls = (double)rows / ((double)l->B * l->cfg.H * l->T);
+    return z;
 }
 
-START_TEST(sparsity_is_what_one_counts)
+START_TEST(zeros_are_what_one_counts)
 {
     static const int lengths[] = {1, 7, 65, 300};
     struct layer     l;
 
     for (int i = 0; i < 4; i++) {
-        double sparsity, nulls, want_sparsity, want_nulls;
+        struct zeros z = {0}, want;
 
         open_layer(&l, entries[_i], 3, lengths[i]);
         layer_forward(&l);
-        rela_sparsity(&l.ctx, &sparsity, &nulls);
-        naive_counts(&l, &want_sparsity, &want_nulls);
-        ck_assert_msg(sparsity == want_sparsity && nulls == want_nulls,
-                      "%s, T = %d: sparsity %.9g and nulls %.9g, counted %.9g and %.9g",
-                      l.entry, l.T, sparsity, nulls, want_sparsity, want_nulls);
+        mixer_zeros(&l.ctx, &z);
+        want = naive_zeros(&l);
+        ck_assert_msg(!memcmp(&z, &want, sizeof z),
+                      "%s, T = %d: %g of %g are 0, %g of %g rows; counted %g of %g, %g of "
+                      "%g", l.entry, l.T, z.zeros, z.pairs, z.nulls, z.rows, want.zeros,
+                      want.pairs, want.nulls, want.rows);
         layer_close(&l);
     }
 }
@@ -356,7 +355,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_full_state_drops_its_oldest_tokens);
     tcase_add_test(tc, tokens_with_negative_logits_give_and_get_exactly_nothing);
     tcase_add_test(tc, rows_without_a_positive_logit_give_exactly_zero);
-    tcase_add_loop_test(tc, sparsity_is_what_one_counts, 0, N_ENTRIES);
+    tcase_add_loop_test(tc, zeros_are_what_one_counts, 0, N_ENTRIES);
     tcase_add_test(tc, without_gate_and_epsilon_the_size_of_queries_does_not_matter);
     tcase_add_test(tc, a_nan_is_not_rectified_away);
     suite_add_tcase(s, tc);

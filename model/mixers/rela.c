@@ -9,7 +9,6 @@
  * h G .. h G + G - 1, G = H / Hk. The decode state is a ring of the last `context`
  * rotated keys and values.
  */
-#include "model/mixers/rela.h"
 
 #include "model/attention.h"
 #include "model/linear.h"
@@ -198,18 +197,18 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     finish(ctx, a, y);
 }
 
-void rela_sparsity(const struct ctx *ctx, double *sparsity, double *nulls)
+/* Costs the scores of one forward pass. */
+static void zeros(const struct ctx *ctx, struct zeros *sum)
 {
-    const double heads = (double)ctx->B * ctx->cfg->H;
-    struct room  m;
-    struct acts *a;
-    long         pairs, rows;
+    const struct acts *a = ctx->acts;
+    const double       heads = (double)ctx->B * ctx->cfg->H;
+    long               pairs, rows;
 
-    mixer_room(&m, ctx, FORWARD);
-    a = room_names(&m, sizeof *a);
     attention_zeros(&a->core, &pairs, &rows);
-    *sparsity = (double)pairs / (heads * attention_pairs(ctx->T, 0));
-    *nulls = (double)rows / (heads * ctx->T);
+    sum->pairs += heads * attention_pairs(ctx->T, 0);
+    sum->zeros += (double)pairs;
+    sum->rows += heads * ctx->T;
+    sum->nulls += (double)rows;
 }
 
 /* Projections, and 4 e per visible pair and head. */
@@ -231,5 +230,6 @@ const struct mixer mixer_rela = {
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
+    .zeros    = zeros,
     .flops    = flops,
 };
