@@ -41,4 +41,10 @@ static inline size_t conv_state(const struct conv *o)
     return (CONV_TAPS - 1) * (size_t)o->C;
 }
 
+/* Of one token. */
+static inline double conv_flops(int C)
+{
+    return 2.0 * CONV_TAPS * C;
+}
+
 #endif

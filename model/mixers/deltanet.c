@@ -257,7 +257,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (c->C * (10.0 * c->C + 4.0 * c->H) +
+    return (double)T * (c->C * (10.0 * c->C + 4.0 * c->H) + conv_flops(qkv(c)) +
                         c->H * delta_flops(T, width(c), width(c)));
 }
 

@@ -264,10 +264,11 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
-    double low = 2.0 * rank(c) * (c->C + n_z(c)), conv = 2.0 * CONV_TAPS * n_qkv(c);
+    double low = 2.0 * rank(c) * (c->C + n_z(c));
+    double conv = has_conv(c) ? conv_flops(n_qkv(c)) : 0;
 
     (void)window;
-    return T * (2.0 * c->C * (n_row(c) + n_v(c)) + low + (has_conv(c) ? conv : 0) +
+    return T * (2.0 * c->C * (n_row(c) + n_v(c)) + low + conv +
                 c->H * vector_flops(T, dk_of(c), dv_of(c)));
 }
 

@@ -293,7 +293,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return T * (2.0 * c->C * (n_row(c) + n_v(c)) + 2.0 * CONV_TAPS * c->C +
+    return T * (2.0 * c->C * (n_row(c) + n_v(c)) + conv_flops(c->C) +
                 c->H * vector_flops(T, dk_of(c), dv_of(c)));
 }
 

@@ -252,7 +252,7 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     const double e = inner(c);
 
     (void)window;
-    return T * (6 * e * c->C + 6 * e * e + 8 * e);
+    return T * (6 * e * c->C + 6 * e * e + conv_flops(inner(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

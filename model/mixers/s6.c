@@ -241,7 +241,8 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     const double e = inner(c), N = n_of(c);
 
     (void)window;
-    return T * (6 * e * c->C + 4 * e * (rank_of(c) + N) + 7 * e * N);
+    return T * (6 * e * c->C + 4 * e * (rank_of(c) + N) + 7 * e * N +
+                conv_flops(inner(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)

@@ -316,7 +316,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (2.0 * c->C * (row(c) + inner(c)) +
+    return (double)T * (2.0 * c->C * (row(c) + inner(c)) + conv_flops(xbc(c)) +
                         c->H * scalar_flops(T, n_of(c), p_of(c)));
 }
 
