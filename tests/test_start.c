@@ -110,6 +110,18 @@ START_TEST(what_is_kept_and_what_is_new_is_told_once_each)
 }
 END_TEST
 
+START_TEST(what_only_some_blocks_keep_says_how_many)
+{
+    need_run();
+    const struct ran *r = train("train %text.txt --from %first --out %deeper threads=1 "
+                                "steps=1 layers=5");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert_msg(strstr(r->err, ": embed norm1 (2 of 5) ") != NULL, "%s", r->err);
+    ck_assert_msg(strstr(r->err, "anew: norm1 (3 of 5) ") != NULL, "%s", r->err);
+}
+END_TEST
+
 static void forget_checkpoints(void)
 {
     unlink(at("cut/latest"));
@@ -150,6 +162,7 @@ static Suite *suite(void)
 
     tcase_add_test(tc, parameters_of_the_same_name_and_shape_are_kept);
     tcase_add_test(tc, what_is_kept_and_what_is_new_is_told_once_each);
+    tcase_add_test(tc, what_only_some_blocks_keep_says_how_many);
     tcase_add_test(tc, a_run_without_a_checkpoint_begins_again_with_the_same_weights);
     tcase_add_test(tc, without_an_arch_a_run_goes_on_with_other_text);
     suite_add_tcase(s, tc);

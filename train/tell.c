@@ -93,19 +93,25 @@ static const char *short_name(const struct model_param *p)
     return strncmp(name, "blocks.", 7) ? name : strchr(name + 7, '.') + 1;
 }
 
-/* The parameters that were taken, or the others: each name once. */
+/* The parameters that were taken, or the others: each name once, "mixer.wq (2 of 6)" where
+ * only some blocks' were. */
 static void list_names(const struct trainer *t, bool taken, char *line, size_t cap)
 {
     const struct model_param *p = t->model.param;
+    size_t                    len = 0;
 
     *line = 0;
-    for (int i = 0, known; i < t->model.n_param; i++) {
-        for (known = 0; known < i && (t->taken[known] != taken ||
-                                      strcmp(short_name(p + known), short_name(p + i)));
-             known++)
-            ;
-        if (known == i && t->taken[i] == taken)
-            snprintf(line + strlen(line), cap - strlen(line), " %s", short_name(p + i));
+    for (int i = 0; i < t->model.n_param && len < cap; i++) {
+        int before = 0, all = 0, some = 0;
+
+        for (int k = 0; k < t->model.n_param; k++)
+            if (!strcmp(short_name(p + k), short_name(p + i)))
+                before += k < i, all++, some += t->taken[k] == taken;
+        if (before || !some)
+            continue;
+        len += snprintf(line + len, cap - len, " %s", short_name(p + i));
+        if (some < all && len < cap)
+            len += snprintf(line + len, cap - len, " (%d of %d)", some, all);
     }
 }
 
