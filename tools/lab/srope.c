@@ -3,7 +3,7 @@
  * One gla layer without a position encoding, with rope, and with srope on parity and Z3,
  * trained on short words and tested on words up to eight times as long; S3 as the
  * control, of which turns in a plane can follow the sign and no more, since they commute;
- * and copying strings longer than those trained on.
+ * and attention copying strings longer than those trained on.
  *
  * In the full form the learning rate for words was chosen on seeds 101 to 103.
  */
@@ -21,7 +21,7 @@ static const char *const words_arms[ARMS] = {
     "gla+none", "gla+rope", "gla+srope(base=1,gate=0,act=none,rank=8)",
 };
 static const char *const copy_arms[ARMS] = {
-    "gla(dk=16,conv=4)+none", "gla(dk=16,conv=4)+rope", "gla(dk=16,conv=4)+srope",
+    "softmax+none", "softmax+rope", "softmax+srope",
 };
 
 struct setting {
@@ -161,8 +161,8 @@ static void judge_copying(const struct panel *p, struct lab *l)
 
     tell(p, at, measured, sizeof measured);
     lab_verdict(l, selective >= enough && other < enough && other < selective - 0.1,
-                "copying strings twice as long as trained on: srope can, "
-                "none and rope cannot", measured,
+                "attention copies strings twice as long as trained on with srope, "
+                "not with none or rope", measured,
                 "letters right; 0.9 can, less and 0.1 below it cannot; guessing 0.125");
     tell_seeds(p, l, at);
 }
