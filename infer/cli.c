@@ -19,14 +19,14 @@ const char *cli_program(void)
 
 void cli_die(const struct cli *c, int code, const char *format, ...)
 {
+    char    line[2 * PATH_MAX];
     va_list args;
 
-    fflush(stdout);
-    fprintf(stderr, "weft %s: ", c->verb);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fflush(stdout);
+    fprintf(stderr, "weft %s: %s\n", c->verb, one_line(line));
     exit(code);
 }
 

@@ -215,7 +215,10 @@ wrong 3 'none.txt' score keep/run none.txt
 wrong 3 'empty' score keep/run empty.txt
 wrong 3 'nothing' info nothing
 wrong 3 'none: no such' verify none
+wrong 3 'no?such?[31m: ' infer "$(printf 'no\nsuch\033[31m')" -p x
 echo 'lyers = 3' > odd.cfg
+printf 'layers = 1\033[31m\n' > red.cfg
+wrong 2 'layers = 1?[31m: not a whole number' train keep/text.txt --config red.cfg --out new/run
 wrong 2 "did you mean 'layers'?" train keep/text.txt --config odd.cfg --out new/run
 wrong 3 'none.cfg' train keep/text.txt --config none.cfg --out new/run
 right 'oldest are dropped' infer keep/run -n 5 -p "$(head -c 400 keep/text.txt)" --ignore-eos

@@ -56,14 +56,14 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-static int unknown_verb(const char *name)
+static int unknown_verb(char *name)
 {
     const char *names[N_VERBS], *near;
 
     for (int i = 0; i < N_VERBS; i++)
         names[i] = verbs[i].name;
     near = nearest_name(name, names, N_VERBS);
-    fprintf(stderr, "weft: unknown verb '%s'; ", name);
+    fprintf(stderr, "weft: unknown verb '%s'; ", one_line(name));
     if (near)
         fprintf(stderr, "did you mean 'weft %s'?\n", near);
     else
