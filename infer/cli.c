@@ -35,6 +35,15 @@ void cli_fail(const struct cli *c, int code, const struct why *why)
     cli_die(c, code, "%s", why->line);
 }
 
+int cli_deliver(int code)
+{
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return code;
+    fprintf(stderr, "weft: cannot write to stdout: %s\n", strerror(errno ? errno : EIO));
+    return FAIL_WRITE;
+}
+
 /* ---- help ---- */
 
 /* "-n, --top-k N" */
@@ -95,7 +104,7 @@ static _Noreturn void help(const struct cli *c)
     help_flags(c->flags);
     if (c->settings)
         help_settings();
-    exit(fflush(stdout) ? FAIL_WRITE : 0);
+    exit(cli_deliver(0));
 }
 
 /* ---- names ---- */

@@ -342,11 +342,23 @@ rows=$((rows + 1))
 for i in 1 2 3 4 5 6 7 8 9 10; do [ -e begun/deaf/ckpt-00002000 ] || sleep 0.3; done
 [ -e begun/deaf/ckpt-00002000 ] && [ ! -e deaf ] || complain "a closed stderr ended it" train
 
+# Nor does what it says go into its files when it has nowhere to say it.
+rows=$((rows + 1))
+"$weft" data build keep/text.txt --out begun/mute <&- >&- 2>&- || true
+"$weft" verify begun/mute > out 2> err || complain "closed streams damaged it" data build
+"$weft" train keep/data --out begun/quiet $tiny steps=2 2>&- || complain "exit $?" train
+[ "$(wc -l < begun/quiet/lock)" -eq 1 ] || complain "its words are in a file" train
+
 # A full disk, real where we may mount a small one.
 to=/dev/full
 wrong 5 'No space left' infer keep/run -p x
 wrong 5 'write' score keep/run keep/text.txt
 wrong 5 'No space left' data stories --bytes 100k
+wrong 5 'No space left' info keep/run
+wrong 5 'stdout' verify keep/run
+wrong 5 'No space left' train --help
+wrong 5 'No space left' --version
+wrong 5 'No space left' lab
 to=out
 mkdir disk
 if mount -t tmpfs -o size=600k tmpfs disk 2> null; then

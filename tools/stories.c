@@ -173,7 +173,7 @@ static int check_file(const struct cli *c, const char *path)
            (unsigned long long)t.texts, (unsigned long long)form,
            form == 1 ? "breaks" : "break", (unsigned long long)t.facts,
            t.facts == 1 ? "contradicts" : "contradict", bits_per_byte(&t));
-    return fflush(stdout) ? FAIL_WRITE : 0;
+    return 0;
 }
 
 int stories_main(int argc, char **argv)
