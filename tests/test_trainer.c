@@ -465,6 +465,30 @@ END_TEST
 
 /* ---- validation and samples ---- */
 
+START_TEST(without_an_intact_checkpoint_nothing_moves_or_begins_anew)
+{
+    struct trainer t;
+    struct why     why, note;
+    const char    *run = rig_tmp();
+    char           dir[300], path[400];
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    trainer_close(&t);
+    path_join(path, sizeof path, run, "ckpt-00000010/trainer.json");
+    ck_assert(!file_write(path, "{}", 2, &why));
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(save_newest(run, dir, sizeof dir, &note, &why), FAIL_INPUT);
+        ck_assert_msg(strstr(why.line, "every checkpoint is damaged"), "%s", why.line);
+        ck_assert(has(run, "ckpt-00000010"));
+    }
+    dir_remove(path_join(path, sizeof path, run, "ckpt-00000010"));
+    ck_assert_int_eq(save_newest(run, dir, sizeof dir, &note, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "gone"), "%s", why.line);
+}
+END_TEST
+
 START_TEST(validation_counts_every_token_and_the_texts_own_bytes)
 {
     struct trainer    t;
@@ -525,6 +549,7 @@ static Suite *suite(void)
                         sizeof prunings / sizeof *prunings);
     tcase_add_test(tc, half_and_resumed_half_are_the_whole);
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
+    tcase_add_test(tc, without_an_intact_checkpoint_nothing_moves_or_begins_anew);
     tcase_add_test(tc, what_cannot_be_read_is_not_taken_for_damage);
     tcase_add_test(tc, validation_counts_every_token_and_the_texts_own_bytes);
     tcase_add_test(tc, samples_depend_on_the_seed_alone_and_leave_training_as_it_is);

@@ -260,6 +260,13 @@ damage run config.cfg flipped '^layers' lyers
 wrong 3 "did you mean 'layers'?" train --resume damaged/run --steps 6
 damage run $at/trainer.json without_end
 right 'set it aside as damaged-' train --resume damaged/run --steps 6
+damage run $at/trainer.json without_end
+rm -r damaged/run/ckpt-00000002
+wrong 3 'every checkpoint is damaged' train --resume damaged/run --steps 6
+wrong 3 'every checkpoint is damaged' train --resume damaged/run --steps 6
+rm -r damaged/run/$at
+wrong 3 'its checkpoints are gone' train --resume damaged/run --steps 6
+cmp -s keep/run/log.jsonl damaged/run/log.jsonl || complain "the log is lost" train --resume
 
 # ---- writing --------------------------------------------------------------------------------
 
