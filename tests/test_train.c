@@ -365,9 +365,9 @@ static const struct {
     {HEAD LINE(1) LINE(2), 2, HEAD LINE(1) LINE(2)},
     {HEAD LINE(1) LINE(2), 0, HEAD},
     {HEAD LINE(1) "{\"step\": 2, \"lo", 2, HEAD LINE(1)},
-    {HEAD LINE(1) "rubbish\n" LINE(2), 2, HEAD LINE(1)},
+    {HEAD LINE(1) "rubbish\n" LINE(3) LINE(4), 3, HEAD LINE(1) "rubbish\n" LINE(3)},
     {HEAD LINE(9) LINE(10), 9, HEAD LINE(9)},
-    {LINE(1), 1, ""},
+    {"rubbish\n" LINE(1) LINE(2), 1, "rubbish\n" LINE(1)},
     {"{\"settings\": {", 0, ""},
     {"", 5, ""},
 };
