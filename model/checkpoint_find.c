@@ -32,16 +32,14 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The step of an entry named ckpt-<digits>, or -1. */
+/* The step of an entry that has the name of a checkpoint, or -1. */
 static long step_of(const char *name)
 {
-    char *end;
+    long step = strncmp(name, "ckpt-", 5) ? -1 : strtol(name + 5, NULL, 10);
+    char right[32];
 
-    if (strncmp(name, "ckpt-", 5) || !strchr("0123456789", name[5]) || !name[5])
-        return -1;
-    long step = strtol(name + 5, &end, 10);
-
-    return *end ? -1 : step;
+    return step < 0 || strcmp(name, checkpoint_name(right, sizeof right, step)) ? -1
+                                                                               : step;
 }
 
 long checkpoint_list(const char *run, long **steps)

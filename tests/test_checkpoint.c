@@ -206,6 +206,23 @@ START_TEST(a_damaged_latest_names_the_newest_intact_checkpoint)
 }
 END_TEST
 
+START_TEST(only_the_names_that_checkpoints_get_are_taken_for_checkpoints)
+{
+    static const char *const names[] = {"ckpt-00000012", "ckpt-123456789", "ckpt-12",
+                                        "ckpt--0000012", "ckpt-", "ckpt-0000001x",
+                                        "ckpt-99999999999999999999"};
+    const char *run = rig_tmp();
+    char        path[512];
+    long       *step;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert(!mkdir(path_join(path, sizeof path, run, names[i]), 0777));
+    ck_assert_int_eq(checkpoint_list(run, &step), 2);
+    ck_assert(step[0] == 123456789 && step[1] == 12);
+    free(step);
+}
+END_TEST
+
 /* A key of config.json, what it becomes (NULL: removed), and the words of the error. */
 static const struct { const char *key, *json, *words; } wrong[] = {
     {"model_type", "\"llama\"", "not a model of weft"},
@@ -314,6 +331,7 @@ static Suite *suite(void)
     tcase_add_test(c, a_path_that_is_no_checkpoint_says_what_it_is);
     tcase_add_loop_test(c, a_missing_or_changed_file_is_noticed, 0, COUNT(files));
     tcase_add_test(c, a_damaged_latest_names_the_newest_intact_checkpoint);
+    tcase_add_test(c, only_the_names_that_checkpoints_get_are_taken_for_checkpoints);
     tcase_add_loop_test(c, files_that_do_not_belong_together_are_refused, 0,
                         COUNT(wrong));
     tcase_add_test(c, nonsense_in_place_of_a_file_is_refused);
