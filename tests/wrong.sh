@@ -380,6 +380,13 @@ if mount -t tmpfs -o size=600k tmpfs disk 2> null; then
     rm disk/rest
     diff -r keep/run/$at disk/run/$at > out || complain "a full disk cost a checkpoint" "$at"
     right 'continuing disk/run at step 4' train --resume disk/run --steps 8
+    rm -rf disk/*
+    first="compare keep/text.txt --arch softmax,gla --tokens 200k --seeds 1 --out disk/compare \
+        $tiny width=32 checkpoint_every=20 keep=1000"
+    wrong 5 'No space left' $first
+    wrong 5 'No space left' $first
+    [ -e disk/compare/data/dataset.json ] && [ -e disk/compare/softmax/seed-1/latest ] ||
+        complain "a full disk cost a comparison" $first
 else
     echo "wrong.sh: a full disk is not tried: mounting one needs root"
 fi
