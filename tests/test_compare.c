@@ -66,6 +66,19 @@ START_TEST(pairs_without_a_partner_are_left_out)
 }
 END_TEST
 
+START_TEST(seeds_beyond_jsons_numbers_are_text)
+{
+    struct comparison *c = calloc(1, sizeof *c);
+    struct trial       t = {.seed = UINT64_MAX};
+    json_t            *j = result_json(c, &t);
+
+    ck_assert_str_eq(json_string_value(json_object_get(j, "seed")),
+                     "18446744073709551615");
+    json_decref(j);
+    free(c);
+}
+END_TEST
+
 START_TEST(holms_correction_is_that_of_the_textbook)
 {
     double p[] = {0.01, 0.04, NAN, 0.03, 0.005, 0.9, 0.9};
@@ -408,6 +421,7 @@ int main(void)
                         COUNT(students));
     tcase_add_test(parts, the_incomplete_beta_function_is_a_polynomial_for_whole_numbers);
     tcase_add_test(parts, pairs_without_a_partner_are_left_out);
+    tcase_add_test(parts, seeds_beyond_jsons_numbers_are_text);
     tcase_add_test(parts, holms_correction_is_that_of_the_textbook);
     tcase_add_test(parts, commas_in_parentheses_do_not_part_architectures);
     tcase_add_test(parts, a_chart_holds_no_number_that_is_none);
