@@ -100,7 +100,7 @@ static bool is_checkpoint(const char *dir)
            holds(dir, "model.safetensors");
 }
 
-/* The directory that path/latest names. */
+/* The directory that path/latest names; it is in dir even when it is no checkpoint. */
 static int follow_latest(const char *path, char *dir, size_t cap, struct why *why)
 {
     char    link[PATH_MAX], target[PATH_MAX];
