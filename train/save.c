@@ -241,17 +241,18 @@ static int check_readable(const char *dir, struct why *why)
     return code;
 }
 
-/* Is the checkpoint damaged? What only cannot be read now is not: FAIL_INPUT. */
+/* Is the checkpoint damaged? What only cannot be read now is not: FAIL_INPUT. Nor does a
+ * file too many damage it, which loading it will refuse. */
 static int check_damage(const char *dir, bool *damaged, struct why *damage,
                         struct why *why)
 {
     int code = 0;
 
-    *damaged = manifest_check(dir, damage) != 0;
+    *damaged = manifest_check_listed(dir, damage) != 0;
     if (*damaged)
         code = check_readable(dir, why);
     if (*damaged && !code)          // the reason may have passed
-        *damaged = manifest_check(dir, damage) != 0;
+        *damaged = manifest_check_listed(dir, damage) != 0;
     return code;
 }
 
