@@ -4,6 +4,14 @@
 #include <stdio.h>
 #include <string.h>
 
+char *one_line(char *text)
+{
+    for (char *p = text; *p; p++)
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            *p = '?';
+    return text;
+}
+
 int fail(struct why *why, enum fail code, const char *format, ...)
 {
     va_list args;
@@ -11,6 +19,7 @@ int fail(struct why *why, enum fail code, const char *format, ...)
     va_start(args, format);
     vsnprintf(why->line, sizeof why->line, format, args);
     va_end(args);
+    one_line(why->line);
     return code;
 }
 

@@ -28,6 +28,11 @@ struct why {
 int fail(struct why *why, enum fail code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* text with a ? for every control character: names and values come from files and
+ * command lines, and must neither break the line nor speak to the terminal. fail does it
+ * itself. */
+char *one_line(char *text);
+
 /* The member of names (count of them) nearest to word, or NULL when none is near: for
  * "unknown key 'lauers'; did you mean 'layers'?". */
 const char *nearest_name(const char *word, const char *const *names, int count);

@@ -54,9 +54,11 @@ int file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why *why)
 /* manifest.json in dir: {"files": {"name": {"size": n, "xxh3": "16 hex digits"}, ...}}
  * for every other file there but `lock` and temporary names. manifest_check reads it back
  * and checks every size and hash; a file that is not listed, or listed and missing, is an
- * error. FAIL_WRITE / FAIL_INPUT. */
+ * error. manifest_check_listed passes over files that are not listed.
+ * FAIL_WRITE / FAIL_INPUT. */
 int manifest_write(const char *dir, struct why *why);
 int manifest_check(const char *dir, struct why *why);
+int manifest_check_listed(const char *dir, struct why *why);
 
 /* Take the exclusive lock of a directory (flock on dir/lock, close-on-exec). FAIL_WRITE
  * when another process holds it. *fd stays open while the lock is held; it dies with the

@@ -137,7 +137,8 @@ static int find_entry(void *user, const char *name, struct why *why)
                 l->dir, name);
 }
 
-static int check_all(const char *dir, json_t *root, struct why *why)
+/* strays: refuse files that are not listed. */
+static int check_all(const char *dir, json_t *root, bool strays, struct why *why)
 {
     struct listing l = {dir, NULL};
     json_error_t   err;
@@ -151,16 +152,13 @@ static int check_all(const char *dir, json_t *root, struct why *why)
     if (!json_is_object(l.files))
         return fail(why, FAIL_INPUT, "%s/" MANIFEST ": 'files' is not an object; %s", dir,
                     damaged);
-    rc = walk(dir, find_entry, &l, why);
-    if (rc)
-        return rc;
     json_object_foreach(l.files, name, entry)
         if ((rc = check_file(dir, name, entry, why)))
             return rc;
-    return 0;
+    return strays ? walk(dir, find_entry, &l, why) : 0;
 }
 
-int manifest_check(const char *dir, struct why *why)
+static int check(const char *dir, bool strays, struct why *why)
 {
     char         path[PATH_MAX], *bytes;
     size_t       len;
@@ -177,7 +175,17 @@ int manifest_check(const char *dir, struct why *why)
     if (!root)
         return fail(why, FAIL_INPUT, "%s:%d: not JSON: %s; %s", path, err.line, err.text,
                     damaged);
-    rc = check_all(dir, root, why);
+    rc = check_all(dir, root, strays, why);
     json_decref(root);
     return rc;
+}
+
+int manifest_check(const char *dir, struct why *why)
+{
+    return check(dir, true, why);
+}
+
+int manifest_check_listed(const char *dir, struct why *why)
+{
+    return check(dir, false, why);
 }

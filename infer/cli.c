@@ -19,20 +19,29 @@ const char *cli_program(void)
 
 void cli_die(const struct cli *c, int code, const char *format, ...)
 {
+    char    line[2 * PATH_MAX];
     va_list args;
 
-    fflush(stdout);
-    fprintf(stderr, "weft %s: ", c->verb);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(line, sizeof line, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fflush(stdout);
+    fprintf(stderr, "weft %s: %s\n", c->verb, one_line(line));
     exit(code);
 }
 
 void cli_fail(const struct cli *c, int code, const struct why *why)
 {
     cli_die(c, code, "%s", why->line);
+}
+
+int cli_deliver(int code)
+{
+    errno = 0;
+    if (!fflush(stdout) && !ferror(stdout))
+        return code;
+    fprintf(stderr, "weft: cannot write to stdout: %s\n", strerror(errno ? errno : EIO));
+    return FAIL_WRITE;
 }
 
 /* ---- help ---- */
@@ -95,7 +104,7 @@ static _Noreturn void help(const struct cli *c)
     help_flags(c->flags);
     if (c->listed)
         help_settings();
-    exit(fflush(stdout) ? FAIL_WRITE : 0);
+    exit(cli_deliver(0));
 }
 
 /* ---- names ---- */

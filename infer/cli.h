@@ -67,4 +67,8 @@ void cli_die(const struct cli *c, int code, const char *format, ...)
 void cli_fail(const struct cli *c, int code, const struct why *why)
     __attribute__((noreturn));
 
+/* The exit code of a verb that ended with `code`: FAIL_WRITE, after a line on stderr,
+ * when something that it printed did not reach stdout. */
+int cli_deliver(int code);
+
 #endif

@@ -145,37 +145,63 @@ static int load(const char *dir, struct model *m, struct tokenizer **t, struct w
     return err;
 }
 
-/* A damaged checkpoint, reached by its run's `latest`: name the newest that is not. */
-static void name_intact(const char *run, struct why *why)
+/* latest, the run's newest checkpoint, is damaged: name the newest that is not. */
+static void name_intact(const char *run, const char *latest, struct why *why)
 {
     struct why damage = *why;
     char       dir[PATH_MAX];
 
-    if (checkpoint_intact(run, dir, sizeof dir))
+    if (checkpoint_intact(run, dir, sizeof dir) && strcmp(dir, latest))
         fail(why, FAIL_INPUT, "%.600s; the newest intact checkpoint is %.400s",
              damage.line, dir);
+}
+
+/* Check and load; nothing is left on failure. */
+static int load_checked(const char *dir, struct model *m, struct tokenizer **t,
+                        struct why *why)
+{
+    int err = manifest_check(dir, why);
+
+    *m = (struct model){0};
+    *t = NULL;
+    if (!err)
+        err = load(dir, m, t, why);
+    if (err) {
+        model_close(m);
+        tokenizer_free(*t);
+        *t = NULL;
+    }
+    return err;
+}
+
+/* Has path's `latest` left dir (PATH_MAX bytes), which it then replaces? */
+static bool moved_on(const char *path, char *dir)
+{
+    char       now[PATH_MAX] = "";
+    struct why unread;
+
+    checkpoint_find(path, now, sizeof now, &unread);    // it may be gone again already
+    if (!*now || !strcmp(now, dir))
+        return false;
+    snprintf(dir, PATH_MAX, "%s", now);
+    return true;
 }
 
 int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir,
                     size_t cap, struct why *why)
 {
-    char found[PATH_MAX];
+    char found[PATH_MAX] = "";
     int  err = checkpoint_find(path, found, sizeof found, why);
 
     *m = (struct model){0};
     *t = NULL;
-    if (!err) {
-        err = manifest_check(found, why);
-        if (err && strcmp(found, path))
-            name_intact(path, why);
-    }
     if (!err)
-        err = load(found, m, t, why);
-    if (err) {
-        model_close(m);
-        tokenizer_free(*t);
-        *t = NULL;
-    } else if (dir)
+        err = load_checked(found, m, t, why);
+    while (err && moved_on(path, found))        // a run that trains on has pruned it
+        err = load_checked(found, m, t, why);
+    if (err && *found && strcmp(found, path))
+        name_intact(path, found, why);
+    if (!err && dir)
         snprintf(dir, cap, "%s", found);
     return err;
 }

@@ -21,7 +21,7 @@ int checkpoint_write(const char *dir, const struct model *m, const struct tokeni
 /* Check the manifest, then load model and tokenizer. path is a checkpoint directory,
  * or a run directory, which means its `latest`; the directory used is left in dir
  * (cap bytes, may be NULL). FAIL_INPUT; a damaged `latest` names the newest intact one.
- * On failure nothing needs closing. */
+ * The run may train on and prune meanwhile. On failure nothing needs closing. */
 int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir,
                     size_t cap, struct why *why);
 

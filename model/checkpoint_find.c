@@ -3,7 +3,6 @@
 
 #include "data/file.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -33,16 +32,14 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The step of an entry named ckpt-<digits>, or -1. */
+/* The step of an entry that has the name of a checkpoint, or -1. */
 static long step_of(const char *name)
 {
-    char *end;
-    long  step;
+    long step = strncmp(name, "ckpt-", 5) ? -1 : strtol(name + 5, NULL, 10);
+    char right[32];
 
-    if (strncmp(name, "ckpt-", 5) || !isdigit((unsigned char)name[5]))
-        return -1;
-    step = strtol(name + 5, &end, 10);
-    return *end ? -1 : step;
+    return step < 0 || strcmp(name, checkpoint_name(right, sizeof right, step)) ? -1
+                                                                               : step;
 }
 
 /* Append to a list of n steps with room for *cap; false when out of memory. */
@@ -110,7 +107,7 @@ static bool is_checkpoint(const char *dir)
            holds(dir, "model.safetensors");
 }
 
-/* The directory that path/latest names. */
+/* The directory that path/latest names; it is in dir even when it is no checkpoint. */
 static int follow_latest(const char *path, char *dir, size_t cap, struct why *why)
 {
     char    link[PATH_MAX], target[PATH_MAX], word[PATH_MAX];

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct tokenizer *new_tokenizer(void)
@@ -207,6 +208,71 @@ START_TEST(a_damaged_latest_names_the_newest_intact_checkpoint)
 }
 END_TEST
 
+/* A child that does what training on does: a newer checkpoint, `latest`, and the older
+ * one goes. There is one besides, in spare. */
+static pid_t train_on(const char *run, int steps)
+{
+    char       older[512], newer[512], spare[512], name[32];
+    struct why why;
+    pid_t      child = fork();
+
+    path_join(spare, sizeof spare, run, "spare");
+    for (long step = 4; child == 0 && step < 4 + steps; step++) {
+        checkpoint_path(older, sizeof older, run, step - 1);
+        checkpoint_path(newer, sizeof newer, run, step);
+        if (rename(spare, newer) ||
+            link_replace(run, "latest", checkpoint_name(name, sizeof name, step), &why) ||
+            rename(older, spare))
+            _exit(1);
+        usleep(2000);
+    }
+    if (child == 0)
+        _exit(0);
+    return child;
+}
+
+START_TEST(a_run_may_train_on_while_it_is_loaded)
+{
+    char              dir[512], spare[512];
+    const char       *run = new_run(dir);
+    struct tokenizer *t = new_tokenizer();
+    struct model      m;
+    struct why        why;
+    int               status = 0;
+
+    new_model(&m);
+    ck_assert(!mkdir(path_join(spare, sizeof spare, run, "spare"), 0777));
+    ck_assert(!checkpoint_write(spare, &m, t, &why) && !manifest_write(spare, &why));
+    pid_t child = train_on(run, 60);
+
+    do {
+        model_close(&m);
+        tokenizer_free(t);
+        ck_assert_msg(!checkpoint_load(run, &m, &t, NULL, 0, &why), "%s", why.line);
+    } while (!waitpid(child, &status, WNOHANG));
+    model_close(&m);
+    tokenizer_free(t);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(only_the_names_that_checkpoints_get_are_taken_for_checkpoints)
+{
+    static const char *const names[] = {"ckpt-00000012", "ckpt-123456789", "ckpt-12",
+                                        "ckpt--0000012", "ckpt-", "ckpt-0000001x",
+                                        "ckpt-99999999999999999999"};
+    const char *run = rig_tmp();
+    char        path[512];
+    long       *step;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert(!mkdir(path_join(path, sizeof path, run, names[i]), 0777));
+    ck_assert_int_eq(checkpoint_list(run, &step), 2);
+    ck_assert(step[0] == 123456789 && step[1] == 12);
+    free(step);
+}
+END_TEST
+
 /* A key of config.json, what it becomes (NULL: removed), and the words of the error. */
 static const struct { const char *key, *json, *words; } wrong[] = {
     {"model_type", "\"llama\"", "not a model of weft"},
@@ -316,6 +382,8 @@ static Suite *suite(void)
     tcase_add_test(c, a_path_that_is_no_checkpoint_says_what_it_is);
     tcase_add_loop_test(c, a_missing_or_changed_file_is_noticed, 0, COUNT(files));
     tcase_add_test(c, a_damaged_latest_names_the_newest_intact_checkpoint);
+    tcase_add_test(c, a_run_may_train_on_while_it_is_loaded);
+    tcase_add_test(c, only_the_names_that_checkpoints_get_are_taken_for_checkpoints);
     tcase_add_loop_test(c, files_that_do_not_belong_together_are_refused, 0,
                         COUNT(wrong));
     tcase_add_test(c, nonsense_in_place_of_a_file_is_refused);

@@ -120,6 +120,7 @@ static const struct { const char *line, *err; } bad[] = {
     {"show --temp 0x1", "--temp: '0x1' is not a number"},
     {"show --temp -0.1", "--temp: -0.1 is out of range; it goes from 0 to 10"},
     {"show --temp 1e999", "--temp: '1e999' is not a number"},
+    {"show --temp 1\n2\033[31m", "--temp: '1?2?[31m' is not a number"},
     {"show --stop 1 --stop 2 --stop 3 --stop 4 --stop 5 --stop 6 --stop 7 --stop 8 "
      "--stop 9 --stop 10 --stop 11 --stop 12 --stop 13 --stop 14 --stop 15 --stop 16 "
      "--stop 17", "--stop: given more than 16 times"},

@@ -66,6 +66,19 @@ START_TEST(pairs_without_a_partner_are_left_out)
 }
 END_TEST
 
+START_TEST(seeds_beyond_jsons_numbers_are_text)
+{
+    struct comparison *c = calloc(1, sizeof *c);
+    struct trial       t = {.seed = UINT64_MAX};
+    json_t            *j = result_json(c, &t);
+
+    ck_assert_str_eq(json_string_value(json_object_get(j, "seed")),
+                     "18446744073709551615");
+    json_decref(j);
+    free(c);
+}
+END_TEST
+
 START_TEST(holms_correction_is_that_of_the_textbook)
 {
     double p[] = {0.01, 0.04, NAN, 0.03, 0.005, 0.9, 0.9};
@@ -309,6 +322,67 @@ static const struct {
     {"softmax,gla", "--out /dev/null", FAIL_USAGE, "is not a comparison"},
 };
 
+/* A budget of time beside which a step is long. */
+static const struct ran *hasty(const char *out)
+{
+    static char line[1024];
+
+    snprintf(line, sizeof line,
+             "compare %s --out %s/%s --arch softmax,gla --for 0.00001s layers=1 width=32 "
+             "heads=2 context=64 tokenizer=bytes",
+             stories(), place(), out);
+    return spawn_verb(compare_main, line, "");
+}
+
+START_TEST(a_budget_found_too_small_while_training_leaves_nothing)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "%s/hasty", place());
+    for (int again = 0; again < 2; again++) {
+        const struct ran *r = hasty("hasty");
+
+        ck_assert_msg(r->code == FAIL_USAGE && strstr(r->err, "give more time"),
+                      "exit %d: %s", r->code, r->err);
+        ck_assert_msg(!path_exists(path), "%s is left", path);
+    }
+}
+END_TEST
+
+START_TEST(a_damaged_run_is_a_row_and_stays)
+{
+    char              path[PATH_MAX], config[PATH_MAX];
+    FILE             *f;
+    const struct ran *r = compare("torn", "softmax,gla", "--seeds 1");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    snprintf(path, sizeof path, "%s/torn/gla/seed-1/result.json", place());
+    ck_assert(!remove(path));
+    snprintf(config, sizeof config, "%s/torn/gla/seed-1/config.cfg", place());
+    f = fopen(config, "a");
+    ck_assert(f && fputs("heads = 3\n", f) > 0 && !fclose(f));
+    r = compare("torn", "softmax,gla", "--seeds 1");
+    ck_assert_msg(r->code == 0 && strstr(r->out, "heads = 3"), "exit %d: %s%s", r->code,
+                  r->out, r->err);
+    ck_assert_msg(path_exists(config), "its settings are gone");
+}
+END_TEST
+
+START_TEST(a_damaged_comparison_is_not_begun_anew)
+{
+    char              path[PATH_MAX];
+    struct why        why;
+    const struct ran *r = compare("cut", "softmax,gla", "--seeds 1");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    snprintf(path, sizeof path, "%s/cut/compare.json", place());
+    ck_assert(!file_write(path, "{", 1, &why));
+    r = compare("cut", "softmax,gla", "--seeds 1");
+    ck_assert_msg(r->code == FAIL_INPUT && strstr(r->err, "compare.json: damaged"),
+                  "exit %d: %s", r->code, r->err);
+}
+END_TEST
+
 START_TEST(bad_input_is_refused_with_a_line_and_leaves_nothing)
 {
     char              path[PATH_MAX];
@@ -347,6 +421,7 @@ int main(void)
                         COUNT(students));
     tcase_add_test(parts, the_incomplete_beta_function_is_a_polynomial_for_whole_numbers);
     tcase_add_test(parts, pairs_without_a_partner_are_left_out);
+    tcase_add_test(parts, seeds_beyond_jsons_numbers_are_text);
     tcase_add_test(parts, holms_correction_is_that_of_the_textbook);
     tcase_add_test(parts, commas_in_parentheses_do_not_part_architectures);
     tcase_add_test(parts, a_chart_holds_no_number_that_is_none);
@@ -358,6 +433,9 @@ int main(void)
     tcase_add_test(verb, a_sweep_chooses_the_rate_that_did_best);
     tcase_add_loop_test(verb, bad_input_is_refused_with_a_line_and_leaves_nothing, 0,
                         COUNT(refused));
+    tcase_add_test(verb, a_budget_found_too_small_while_training_leaves_nothing);
+    tcase_add_test(verb, a_damaged_run_is_a_row_and_stays);
+    tcase_add_test(verb, a_damaged_comparison_is_not_begun_anew);
     tcase_add_test(verb, another_comparison_is_not_overwritten);
     suite_add_tcase(s, parts);
     suite_add_tcase(s, verb);

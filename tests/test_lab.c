@@ -140,6 +140,25 @@ START_TEST(after_ctrl_c_the_same_command_continues_to_the_same_numbers)
 }
 END_TEST
 
+START_TEST(a_damaged_record_is_refused_and_stays)
+{
+    char              path[512], *text;
+    size_t            len;
+    struct why        why;
+    const struct ran *r = lab("lab dsf --brief --out %s/nul", tmp());
+
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    snprintf(path, sizeof path, "%s/nul/dsf.csv", tmp());
+    ck_assert(!file_read(path, 1 << 20, &text, &len, &why));
+    *(strchr(text, '\n') + 1) = 0;           // as if there were no line after the first
+    ck_assert(!file_write(path, text, len, &why));
+    free(text);
+    r = lab("lab dsf --brief --out %s/nul", tmp());
+    ck_assert_msg(r->code == FAIL_INPUT, "exit %d: %s", r->code, r->err);
+    ck_assert_msg(file_bytes("nul", "dsf.csv") == (long)len, "the record has changed");
+}
+END_TEST
+
 START_TEST(the_list_names_every_experiment)
 {
     const struct ran *r = lab("lab");
@@ -184,6 +203,7 @@ static Suite *suite(void)
                         0, n_experiments);
     tcase_add_test(tc, all_of_them_end_with_one_table_in_a_file);
     tcase_add_test(tc, after_ctrl_c_the_same_command_continues_to_the_same_numbers);
+    tcase_add_test(tc, a_damaged_record_is_refused_and_stays);
     tcase_add_test(tc, the_list_names_every_experiment);
     tcase_add_loop_test(tc, a_mistake_gets_one_line_and_exit_2, 0,
                         sizeof wrong / sizeof *wrong);

@@ -399,9 +399,9 @@ static const struct {
     {HEAD LINE(1) LINE(2), 2, HEAD LINE(1) LINE(2)},
     {HEAD LINE(1) LINE(2), 0, HEAD},
     {HEAD LINE(1) "{\"step\": 2, \"lo", 2, HEAD LINE(1)},
-    {HEAD LINE(1) "rubbish\n" LINE(2), 2, HEAD LINE(1)},
+    {HEAD LINE(1) "rubbish\n" LINE(3) LINE(4), 3, HEAD LINE(1) "rubbish\n" LINE(3)},
     {HEAD LINE(9) LINE(10), 9, HEAD LINE(9)},
-    {LINE(1), 1, ""},
+    {"rubbish\n" LINE(1) LINE(2), 1, "rubbish\n" LINE(1)},
     {"{\"settings\": {", 0, ""},
     {"", 5, ""},
 };
@@ -464,7 +464,7 @@ START_TEST(a_run_keeps_its_settings_input_and_budget)
     struct run  r = {.lock = -1, .budget = BUDGET_FOR, .amount = 90.5, .field = "body"};
     struct run  back;
     struct why  why;
-    char        odd[300];
+    char        odd[300], left[300];
 
     config_defaults(&r.cfg);
     r.cfg.lr = 0.1 + 0.2;
@@ -473,7 +473,10 @@ START_TEST(a_run_keeps_its_settings_input_and_budget)
     ck_assert(!run_add_input(&r, odd, &why) && !run_add_input(&r, tmp, &why));
     ck_assert(run_add_input(&r, "/nonexistent", &why) == FAIL_INPUT);
     path_join(r.dir, sizeof r.dir, tmp, "runs/it");
+    path_join(left, sizeof left, r.dir, "config.cfg.tmp-0123abcd");
+    ck_assert(!dir_make(r.dir, &why) && !file_write(left, "layers", 6, &why));
     ck_assert_msg(!run_create(&r, &why), "%s", why.line);
+    ck_assert_msg(!path_exists(left), "what a killed set-up left is still there");
     ck_assert(run_open(&back, r.dir, &why) == FAIL_WRITE);      // in use
     close(r.lock);
     r.lock = -1;

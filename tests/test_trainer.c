@@ -542,6 +542,51 @@ END_TEST
 
 /* ---- validation and samples ---- */
 
+START_TEST(a_file_too_many_is_no_damage)
+{
+    struct trainer t;
+    struct why     why, note;
+    struct model   m;
+    const char    *run = rig_tmp();
+    char           dir[300], path[400];
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    path_join(path, sizeof path, run, "ckpt-00000010/.notes");
+    ck_assert(!file_write(path, "x", 1, &why));
+    ck_assert_msg(!save_newest(run, dir, sizeof dir, &note, &why), "%s", why.line);
+    ck_assert_str_eq(note.line, "");
+    ck_assert_int_eq(save_load_model(dir, &t.cfg, data.tokenizer, &m, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, ".notes: not listed"), "%s", why.line);
+    trainer_close(&t);
+}
+END_TEST
+
+START_TEST(without_an_intact_checkpoint_nothing_moves_or_begins_anew)
+{
+    struct trainer t;
+    struct why     why, note;
+    const char    *run = rig_tmp();
+    char           dir[300], path[400];
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    trainer_close(&t);
+    path_join(path, sizeof path, run, "ckpt-00000010/trainer.json");
+    ck_assert(!file_write(path, "{}", 2, &why));
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(save_newest(run, dir, sizeof dir, &note, &why), FAIL_INPUT);
+        ck_assert_msg(strstr(why.line, "every checkpoint is damaged"), "%s", why.line);
+        ck_assert(has(run, "ckpt-00000010"));
+    }
+    dir_remove(path_join(path, sizeof path, run, "ckpt-00000010"));
+    ck_assert_int_eq(save_newest(run, dir, sizeof dir, &note, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "gone"), "%s", why.line);
+}
+END_TEST
+
 START_TEST(validation_counts_every_token_and_the_texts_own_bytes)
 {
     struct trainer    t;
@@ -625,6 +670,8 @@ static Suite *suite(void)
                         sizeof prunings / sizeof *prunings);
     tcase_add_test(tc, half_and_resumed_half_are_the_whole);
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
+    tcase_add_test(tc, a_file_too_many_is_no_damage);
+    tcase_add_test(tc, without_an_intact_checkpoint_nothing_moves_or_begins_anew);
     tcase_add_test(tc, what_cannot_be_read_is_not_taken_for_damage);
     tcase_add_test(tc, validation_counts_every_token_and_the_texts_own_bytes);
     tcase_add_test(tc, validation_takes_every_layers_own_window);

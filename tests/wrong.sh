@@ -239,7 +239,10 @@ right 'bits/byte' score keep/run field.jsonl --field body --per-token
 wrong 3 'nothing' info nothing
 wrong 3 'none: no such' verify none
 wrong 3 'neither a dataset, a run nor a checkpoint' verify keep/text.txt
+wrong 3 'no?such?[31m: ' infer "$(printf 'no\nsuch\033[31m')" -p x
 echo 'lyers = 3' > odd.cfg
+printf 'layers = 1\033[31m\n' > red.cfg
+wrong 2 'layers = 1?[31m: not a whole number' train keep/text.txt --config red.cfg --out new/run
 wrong 2 "did you mean 'layers'?" train keep/text.txt --config odd.cfg --out new/run
 wrong 3 'none.cfg' train keep/text.txt --config none.cfg --out new/run
 right 'oldest are dropped' infer keep/run -n 5 -p "$(head -c 400 keep/text.txt)" --ignore-eos
@@ -295,6 +298,13 @@ damage run config.cfg flipped '^layers' lyers
 wrong 3 "did you mean 'layers'?" train --resume damaged/run --steps 6
 damage run $at/trainer.json without_end
 right 'set it aside as damaged-' train --resume damaged/run --steps 6
+damage run $at/trainer.json without_end
+rm -r damaged/run/ckpt-00000002
+wrong 3 'every checkpoint is damaged' train --resume damaged/run --steps 6
+wrong 3 'every checkpoint is damaged' train --resume damaged/run --steps 6
+rm -r damaged/run/$at
+wrong 3 'its checkpoints are gone' train --resume damaged/run --steps 6
+cmp -s keep/run/log.jsonl damaged/run/log.jsonl || complain "the log is lost" train --resume
 
 # ---- writing --------------------------------------------------------------------------------
 
@@ -384,11 +394,23 @@ rows=$((rows + 1))
 for i in 1 2 3 4 5 6 7 8 9 10; do [ -e begun/deaf/ckpt-00002000 ] || sleep 0.3; done
 [ -e begun/deaf/ckpt-00002000 ] && [ ! -e deaf ] || complain "a closed stderr ended it" train
 
+# Nor does what it says go into its files when it has nowhere to say it.
+rows=$((rows + 1))
+"$weft" data build keep/text.txt --out begun/mute <&- >&- 2>&- || true
+"$weft" verify begun/mute > out 2> err || complain "closed streams damaged it" data build
+"$weft" train keep/data --out begun/quiet $tiny steps=2 2>&- || complain "exit $?" train
+[ "$(wc -l < begun/quiet/lock)" -eq 1 ] || complain "its words are in a file" train
+
 # A full disk, real where we may mount a small one.
 to=/dev/full
 wrong 5 'No space left' infer keep/run -p x
 wrong 5 'write' score keep/run keep/text.txt
 wrong 5 'No space left' data stories --bytes 100k
+wrong 5 'No space left' info keep/run
+wrong 5 'stdout' verify keep/run
+wrong 5 'No space left' train --help
+wrong 5 'No space left' --version
+wrong 5 'No space left' lab
 to=out
 bound='ulimit -f 100'
 wrong 5 'File too large' data stories --bytes 1M --out new/stories.txt
@@ -407,6 +429,13 @@ if mount -t tmpfs -o size=600k tmpfs disk 2> null; then
     rm disk/rest
     diff -r keep/run/$at disk/run/$at > out || complain "a full disk cost a checkpoint" "$at"
     right 'continuing disk/run at step 4' train --resume disk/run --steps 8
+    rm -rf disk/*
+    first="compare keep/text.txt --arch softmax,gla --tokens 200k --seeds 1 --out disk/compare \
+        $tiny width=32 checkpoint_every=20 keep=1000"
+    wrong 5 'No space left' $first
+    wrong 5 'No space left' $first
+    [ -e disk/compare/data/dataset.json ] && [ -e disk/compare/softmax/seed-1/latest ] ||
+        complain "a full disk cost a comparison" $first
 else
     echo "wrong.sh: a full disk is not tried: mounting one needs root"
 fi

@@ -1,13 +1,15 @@
 /* weft VERB ...: one program with a table of verbs. Called as weft-train or weft-infer
  * it is that verb. */
-#include "data/fail.h"
+#include "infer/cli.h"
 #include "infer/verbs.h"
 #include "model/linear.h"
 #include "tools/verbs.h"
 #include "train/train.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define VERSION "0.1.0"
@@ -57,14 +59,14 @@ static const struct verb *find_verb(const char *name)
     return NULL;
 }
 
-static int unknown_verb(const char *name)
+static int unknown_verb(char *name)
 {
     const char *names[N_VERBS], *near;
 
     for (int i = 0; i < N_VERBS; i++)
         names[i] = verbs[i].name;
     near = nearest_name(name, names, N_VERBS);
-    fprintf(stderr, "weft: unknown verb '%s'; ", name);
+    fprintf(stderr, "weft: unknown verb '%s'; ", one_line(name));
     if (near)
         fprintf(stderr, "did you mean 'weft %s'?\n", near);
     else
@@ -98,7 +100,18 @@ static int is_one_of(const char *word, const char *a, const char *b)
     return !strcmp(word, a) || !strcmp(word, b);
 }
 
-int main(int argc, char **argv)
+/* A file that weft opens must not become its stdout or stderr because the caller closed
+ * them: what is said would go into the file. What stands in for them fails as they do. */
+static void hold_streams(void)
+{
+    static const int useless[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+
+    for (int fd = 0; fd < 3; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", useless[fd]) != fd)
+            exit(FAIL_WRITE);
+}
+
+static int run(int argc, char **argv)
 {
     const struct verb *v = argc > 0 ? named_verb(argv[0]) : NULL;
     const char        *blas;
@@ -110,8 +123,10 @@ int main(int argc, char **argv)
         return help(1, argv + 1);
     if (!v && !strcmp(argv[1], "help"))
         return help(argc - 1, argv + 1);
-    if (!v && is_one_of(argv[1], "--version", "version"))
-        return puts("weft " VERSION) < 0;
+    if (!v && is_one_of(argv[1], "--version", "version")) {
+        puts("weft " VERSION);
+        return 0;
+    }
     if (!v)
         v = find_verb(argv[1]);
     if (!v)
@@ -125,4 +140,10 @@ int main(int argc, char **argv)
     threads_start(argc, argv);
     argv[skip] = (char *)v->name;
     return v->main(argc - skip, argv + skip);
+}
+
+int main(int argc, char **argv)
+{
+    hold_streams();
+    return cli_deliver(run(argc, argv));
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char head_key[] = "{\"settings\": ", step_key[] = "{\"step\": ";
+static const char step_key[] = "{\"step\": ";
 
 static int fail_log(const struct log *l, struct why *why)
 {
@@ -23,14 +23,13 @@ static int fail_log(const struct log *l, struct why *why)
 
 /* ---- opening ---- */
 
-/* Is it a whole line that a log of this step holds there? */
-static bool belongs(const char *line, ssize_t len, bool first, long step)
+/* Is it a whole line, and not of a later step? */
+static bool belongs(const char *line, ssize_t len, long step)
 {
-    const char *key = first ? head_key : step_key;
-    size_t      n = strlen(key);
+    size_t n = strlen(step_key);
 
-    return line[len - 1] == '\n' && !strncmp(line, key, n) &&
-           (first || atol(line + n) <= step);
+    return line[len - 1] == '\n' &&
+           (strncmp(line, step_key, n) || atol(line + n) <= step);
 }
 
 /* The bytes before the first line that does not belong. */
@@ -44,11 +43,13 @@ static int find_cut(const struct log *l, long step, off_t *cut, struct why *why)
     *cut = 0;
     if (!f)
         return fail_log(l, why);
-    while ((n = getline(&line, &cap, f)) > 0 && belongs(line, n, *cut == 0, step))
+    while ((n = getline(&line, &cap, f)) > 0 && belongs(line, n, step))
         *cut += n;
+    int code = ferror(f) ? fail_log(l, why) : 0;
+
     free(line);
     fclose(f);
-    return 0;
+    return code;
 }
 
 int log_open(struct log *l, const char *run, long step, bool *begun, struct why *why)

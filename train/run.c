@@ -274,8 +274,10 @@ int run_create(struct run *r, struct why *why)
         code = dir_lock(r->dir, &r->lock, why);
     if (!code)
         code = refuse_existing(r->dir, why);
-    if (!code)
+    if (!code) {
+        dir_sweep(r->dir);
         code = run_write_config(r, why);
+    }
     return code;
 }
 

@@ -258,17 +258,18 @@ static int check_readable(const char *dir, struct why *why)
     return code;
 }
 
-/* Is the checkpoint damaged? What only cannot be read now is not: FAIL_INPUT. */
+/* Is the checkpoint damaged? What only cannot be read now is not: FAIL_INPUT. Nor does a
+ * file too many damage it, which loading it will refuse. */
 static int check_damage(const char *dir, bool *damaged, struct why *damage,
                         struct why *why)
 {
     int code = 0;
 
-    *damaged = manifest_check(dir, damage) != 0;
+    *damaged = manifest_check_listed(dir, damage) != 0;
     if (*damaged)
         code = check_readable(dir, why);
     if (*damaged && !code)          // the reason may have passed
-        *damaged = manifest_check(dir, damage) != 0;
+        *damaged = manifest_check_listed(dir, damage) != 0;
     return code;
 }
 
@@ -287,34 +288,62 @@ static void set_aside(const char *run, long step, const struct why *damage,
     fail(note, FAIL_INPUT, "%.700s; set it aside as %s", damage->line, name);
 }
 
+/* The place of the newest intact one of n checkpoints, n when there is none; damage is
+ * that of the one before. FAIL_INPUT: one cannot be read. */
+static int find_intact(const char *run, const long *step, long n, long *place,
+                       struct why *damage, struct why *why)
+{
+    char dir[PATH_MAX];
+    bool damaged;
+    int  code = 0;
+
+    for (*place = 0; *place < n && !code; ++*place) {
+        code = check_damage(checkpoint_path(dir, sizeof dir, run, step[*place]), &damaged,
+                            damage, why);
+        if (!damaged)
+            break;
+    }
+    return code;
+}
+
+/* Did the run have a checkpoint? `latest` stays when all are gone. */
+static bool had_checkpoint(const char *run)
+{
+    char        path[PATH_MAX];
+    struct stat st;
+
+    return !lstat(path_join(path, sizeof path, run, "latest"), &st);
+}
+
 int save_newest(const char *run, char *dir, size_t cap, struct why *note, struct why *why)
 {
-    long      *step, n, i = 0;
+    long      *step, n, place;
     char       name[32];
     struct why damage;
-    bool       damaged;
-    int        code = 0;
+    int        code;
 
     dir[0] = note->line[0] = 0;
     n = checkpoint_list(run, &step);
     if (n < 0)
         return fail(why, FAIL_INPUT, "%s: cannot be listed: %s", run, strerror(errno));
-    for (; i < n && !dir[0] && !code; i++) {
-        code = check_damage(checkpoint_path(dir, cap, run, step[i]), &damaged,
-                            &damage, why);
-        if (damaged)
-            dir[0] = 0;
-        if (damaged && !code)
-            set_aside(run, step[i], &damage, note);
-    }
-    if (n && !dir[0] && !code)
+    code = find_intact(run, step, n, &place, &damage, why);
+    if (!code && n && place == n)
         code = fail(why, FAIL_INPUT,
-                    "%s: every checkpoint is damaged (damaged-ckpt-*); start anew "
-                    "with another --out",
+                    "%s: every checkpoint is damaged; restore one from a copy, or start "
+                    "anew with another --out",
                     run);
-    if (dir[0])
+    if (!code && !n && had_checkpoint(run))
+        code = fail(why, FAIL_INPUT,
+                    "%s: its checkpoints are gone; restore one from a copy, or start "
+                    "anew with another --out",
+                    run);
+    for (long i = 0; !code && i < place; i++)
+        set_aside(run, step[i], &damage, note);
+    if (!code && n) {
+        checkpoint_path(dir, cap, run, step[place]);
         code = link_replace(run, "latest",
-                            checkpoint_name(name, sizeof name, step[i - 1]), why);
+                            checkpoint_name(name, sizeof name, step[place]), why);
+    }
     free(step);
     return code;
 }

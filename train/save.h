@@ -23,8 +23,8 @@ int save_write(const char *run, const struct trainer *t, const struct tokenizer 
 
 /* The newest checkpoint whose manifest holds, into dir; "" when the run has none. Newer
  * ones that are damaged are renamed to damaged-ckpt-<step> (-2, ... when that exists),
- * and note says so (else it is ""). `latest` is turned to it. FAIL_INPUT: there are
- * checkpoints, all damaged; or one cannot be read, which leaves it where it is. */
+ * and note says so (else it is ""). `latest` is turned to it. FAIL_INPUT, and all stay
+ * where they are: all are damaged, or gone; or one cannot be read. */
 int save_newest(const char *run, char *dir, size_t cap, struct why *note,
                 struct why *why);
 

@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { IDENTITY_MAX = 1 << 20 };
+
 static const char help[] =
     "weft compare book.txt --arch softmax,gla,mlstm --for 1m\n"
     "weft compare INPUT --arch A,B,... (--flops X | --for T | --tokens N) [flags]\n"
@@ -237,42 +239,84 @@ static bool holds_anything(const char *dir)
     return any;
 }
 
-/* Continue what is in c->out, or begin there: *new. *lock stays open. */
-static int open_out(const struct cli *cli, const struct comparison *c, int *lock,
-                    bool *new, struct why *why)
+/* compare.json in c->out, or NULL in *j when there is none. FAIL_INPUT: it is damaged. */
+static int read_identity(const struct comparison *c, json_t **j, struct why *why)
 {
-    char        path[PATH_MAX], *text = NULL;
-    json_t     *mine = identity(cli, c), *theirs;
-    const char *other;
-    int         code = 0;
+    char   path[PATH_MAX], *text;
+    size_t len;
+    int    code;
 
-    path_join(path, sizeof path, c->out, "compare.json");
-    theirs = json_load_file(path, 0, NULL);
-    other = theirs ? difference(mine, theirs) : NULL;
-    if (theirs && other)
+    *j = NULL;
+    if (!path_exists(path_join(path, sizeof path, c->out, "compare.json")))
+        return 0;
+    code = file_read(path, IDENTITY_MAX, &text, &len, why);
+    if (code)
+        return code;
+    *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+    free(text);
+    return *j ? 0 : fail(why, FAIL_INPUT,
+                         "%s: damaged; restore it, or name another directory with --out",
+                         path);
+}
+
+/* May the comparison `mine` be in c->out? *new: it is not yet. */
+static int check_out(const struct comparison *c, json_t *mine, bool *new, struct why *why)
+{
+    json_t     *theirs;
+    int         code = read_identity(c, &theirs, why);
+    const char *other = theirs ? difference(mine, theirs) : NULL;
+
+    *new = !theirs;
+    if (!code && other)
         code = fail(why, FAIL_USAGE,
                     "%s holds another comparison (its %s differs); name another "
                     "directory with --out",
                     c->out, other);
-    else if (!theirs && path_exists(c->out) &&
+    else if (!code && !theirs && path_exists(c->out) &&
              (!path_is_dir(c->out) || holds_anything(c->out)))
         code = fail(why, FAIL_USAGE,
                     "%s exists and is not a comparison; name another directory "
                     "with --out",
                     c->out);
+    json_decref(theirs);
+    return code;
+}
+
+/* Continue what is in c->out, or begin there: *new. *lock stays open. */
+static int open_out(const struct cli *cli, const struct comparison *c, int *lock,
+                    bool *new, struct why *why)
+{
+    json_t *mine = identity(cli, c);
+    char    path[PATH_MAX], *text = json_dumps(mine, JSON_INDENT(1));
+    int     code = check_out(c, mine, new, why);
+
     if (!code)
         code = dir_make(c->out, why);
     if (!code)
         code = dir_lock(c->out, lock, why);
-    text = json_dumps(mine, JSON_INDENT(1));
-    if (!code && !theirs)
+    if (!code)
+        code = check_out(c, mine, new, why);    // again: nobody else can change it now
+    path_join(path, sizeof path, c->out, "compare.json");
+    if (!code && *new)
         code = text ? file_write(path, text, strlen(text), why)
                     : fail(why, FAIL_WRITE, "%s: out of memory", path);
-    *new = !code && !theirs;
+    *new &= !code;
     free(text);
     json_decref(mine);
-    json_decref(theirs);
     return code;
+}
+
+/* Is there nothing of any run? The directories that would hold them go. */
+static bool untouched(const struct comparison *c)
+{
+    char path[PATH_MAX];
+    bool none = true;
+
+    for (int i = 0; i < c->n; i++) {
+        rmdir(path_join(path, sizeof path, c->out, c->arch[i].slug));
+        none &= !path_exists(path);
+    }
+    return none;
 }
 
 /* Nothing came of a new comparison: remove what it made, and nothing else. */
@@ -442,7 +486,7 @@ static int compare(const struct cli *cli, struct comparison *c, struct why *why)
         code = run_all(c, why);
     if (!code)
         code = answer(c, why);
-    if (code && code != FAIL_INTERRUPTED && new && c->done == 0)
+    if (code && code != FAIL_INTERRUPTED && new && untouched(c))
         discard(c);
     if (lock >= 0)
         close(lock);

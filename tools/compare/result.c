@@ -2,6 +2,7 @@
 
 #include "data/file.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,13 +43,24 @@ static double number_of(const json_t *j)
     return json_is_number(j) ? json_number_value(j) : NAN;
 }
 
+/* JSON's whole numbers end at 2^63 here: a larger seed is written as text. */
+static json_t *seed_json(uint64_t seed)
+{
+    char text[24];
+
+    if (seed <= INT64_MAX)
+        return json_integer((json_int_t)seed);
+    snprintf(text, sizeof text, "%" PRIu64, seed);
+    return json_string(text);
+}
+
 json_t *result_json(const struct comparison *c, const struct trial *t)
 {
     const struct arch *a = &c->arch[t->arch];
     json_t            *j = json_object(), *buckets = json_array();
 
     json_object_set_new(j, "arch", json_string(a->name));
-    json_object_set_new(j, "seed", json_integer((json_int_t)t->seed));
+    json_object_set_new(j, "seed", seed_json(t->seed));
     json_object_set_new(j, "lr", number(t->lr));
     json_object_set_new(j, "width", json_integer(a->cfg.width));
     json_object_set_new(j, "mlp", json_integer(a->cfg.mlp));

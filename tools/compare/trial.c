@@ -65,16 +65,19 @@ static int create(const struct comparison *c, const struct trial *t, struct run 
     return code ? code : run_create(r, why);
 }
 
+/* *new: there was no such run. */
 static int open_run(const struct comparison *c, const struct trial *t, struct run *r,
-                    struct why *why)
+                    bool *new, struct why *why)
 {
     char config[PATH_MAX];
     int  code;
 
-    if (!path_exists(path_join(config, sizeof config, t->dir, "config.cfg")))
-        return create(c, t, r, why);
-    code = run_open(r, t->dir, why);
-    return code ? code : config_resolve(&r->cfg, why);
+    *new = !path_exists(path_join(config, sizeof config, t->dir, "config.cfg"));
+    code = *new ? create(c, t, r, why) : run_open(r, t->dir, why);
+    *new &= !code;
+    if (!code && !*new && config_resolve(&r->cfg, why))
+        code = FAIL_INPUT;
+    return code;
 }
 
 static int settle_intervals(const struct comparison *c, const struct trial *t,
@@ -110,7 +113,8 @@ static int attempt(struct comparison *c, struct trial *t, struct why *why)
 {
     struct setup s = {
         .run.lock = -1, .saved = -1, .progress = {.watch = view_step, .user = c}};
-    int code = open_run(c, t, &s.run, why);
+    bool new;
+    int  code = open_run(c, t, &s.run, &new, why);
 
     if (!code)
         code = setup_open(&s, why);
@@ -124,7 +128,7 @@ static int attempt(struct comparison *c, struct trial *t, struct why *why)
         view_phase(c, "scoring, writing samples");
         code = judge(&s, t, why);
     }
-    if (code == FAIL_USAGE)
+    if (code == FAIL_USAGE && new)
         run_discard(&s.run);
     setup_close(&s);
     return code;

@@ -330,7 +330,7 @@ static int read_record(struct lab *l, struct why *why)
     line = strncmp(text, head, strlen(head)) ? NULL : text + strlen(head);
     while (line && *line)
         line = take_line(l, line);
-    if (!line)
+    if (line != text + len)
         return fail(why, FAIL_INPUT,
                     "%s: not a record of this version's %s; remove it, or give "
                     "another --out",
