@@ -26,6 +26,7 @@ struct panel {
     panel_cell   cell;
     const void  *user;
     const struct task *task;    // whose sizes, steps and rate the keys hold
+    const double *lr;           // (optional) of each arm, in place of the task's
     int          seeds;
     double      *value;         // (arms, seeds, LAB_VALUES); owned
 };

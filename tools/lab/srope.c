@@ -5,7 +5,8 @@
  * control, of which turns in a plane can follow the sign and no more, since they commute;
  * and attention copying strings longer than those trained on.
  *
- * In the full form the learning rate for words was chosen on seeds 101 to 103.
+ * In the full form words are learned at two rates, and each encoding counts by the
+ * better mean of the two; the paper searches a grid of four.
  */
 #include "tools/lab/panel.h"
 #include "tools/lab/strings.h"
@@ -17,8 +18,11 @@
 enum { NONE, ROPE, SROPE, ARMS };
 enum { PARITY, Z3, S3, COPY, PANELS };
 
-static const char *const words_arms[ARMS] = {
+enum { RATES = 2 };
+static const double words_lr[RATES * ARMS] = {1e-2, 1e-2, 1e-2, 2e-2, 2e-2, 2e-2};
+static const char *const words_arms[RATES * ARMS] = {
     "gla+none", "gla+rope", "gla+srope(base=1,gate=0,act=none,rank=8)",
+    "gla+none, lr 0.02", "gla+rope, lr 0.02", "gla+srope(...), lr 0.02",
 };
 static const char *const copy_arms[ARMS] = {
     "softmax+none", "softmax+rope", "softmax+srope",
@@ -40,7 +44,7 @@ static struct setting for_words(const struct lab *l, const char *group)
     group_make(&s.group, group);
     s.task = (struct task){.layers = 1, .width = 32, .heads = 2, .batch = full ? 64 : 32,
                            .length = full ? 64 : 32, .steps = full ? 4000 : 3000,
-                           .lr = full ? 2e-2 : 1e-2, .clip = 1};
+                           .clip = 1};
     return s;
 }
 
@@ -50,7 +54,7 @@ static int words_cell(const struct panel *p, struct lab *l, int arm, uint64_t se
     const struct setting *s = p->user;
     struct task           t = s->task;
 
-    t.mixers = p->arm[arm], t.seed = seed;
+    t.mixers = words_arms[arm % ARMS], t.lr = p->lr[arm], t.seed = seed;
     return track_words(&t, &s->group, s->tests, l, key, values, why);
 }
 
@@ -101,29 +105,50 @@ static int copy_cell(const struct panel *p, struct lab *l, int arm, uint64_t see
 
 static const double enough = 0.9;
 
+/* Of an encoding's rates the one with the best mean. */
+static int best(const struct panel *p, int arm, int range)
+{
+    int found = arm;
+
+    for (int i = arm; i < p->arms; i += ARMS)
+        if (panel_mean(p, i, range) > panel_mean(p, found, range))
+            found = i;
+    return found;
+}
+
+static double best_mean(const struct panel *p, int arm, int range)
+{
+    return panel_mean(p, best(p, arm, range), range);
+}
+
 /* "none 0.49, rope 0.51, srope 0.99" at a range. */
 static void tell(const struct panel *p, int range, char *buf, size_t cap)
 {
     char a[32], b[32], c[32];
 
-    snprintf(buf, cap, "none %s, rope %s, srope %s", panel_text(p, NONE, range, a),
-             panel_text(p, ROPE, range, b), panel_text(p, SROPE, range, c));
+    snprintf(buf, cap, "none %s, rope %s, srope %s",
+             panel_text(p, best(p, NONE, range), range, a),
+             panel_text(p, best(p, ROPE, range), range, b),
+             panel_text(p, best(p, SROPE, range), range, c));
 }
 
 /* "    seeds      none 0, rope 0, srope 2 of 3 at 0.9 and above" */
 static void tell_seeds(const struct panel *p, struct lab *l, int range)
 {
+    int n[ARMS];
+
+    for (int a = 0; a < ARMS; a++)
+        n[a] = panel_reach(p, best(p, a, range), range, enough);
     if (p->seeds > 1)
         lab_say(l, "    seeds      none %d, rope %d, srope %d of %d at %.1f and above",
-                panel_reach(p, NONE, range, enough), panel_reach(p, ROPE, range, enough),
-                panel_reach(p, SROPE, range, enough), p->seeds, enough);
+                n[NONE], n[ROPE], n[SROPE], p->seeds, enough);
 }
 
 /* Between two and four times the training length, as the paper tests: nine answers of ten
- * right follow a group, hardly more than guessing does not. */
+ * right follow a group, hardly more than the share that is right without does not. */
 static bool fails(const struct panel *p, int arm, double share)
 {
-    return panel_mean(p, arm, TRACK_FOURFOLD) < share + 0.1;
+    return best_mean(p, arm, TRACK_FOURFOLD) < share + 0.1;
 }
 
 static void judge_words(const struct panel *p, const struct group *g, struct lab *l)
@@ -138,7 +163,7 @@ static void judge_words(const struct panel *p, const struct group *g, struct lab
                  "length with srope, not with none or rope", g->name);
         snprintf(yardstick, sizeof yardstick, "from 2 to 4 times the training length; "
                  "0.9 follows, guessing (%.3f) + 0.1 does not", group_guess(g));
-        lab_verdict(l, others_fail && panel_mean(p, SROPE, TRACK_FOURFOLD) >= enough,
+        lab_verdict(l, others_fail && best_mean(p, SROPE, TRACK_FOURFOLD) >= enough,
                     claim, measured, yardstick);
     } else {
         snprintf(claim, sizeof claim, "turns in a plane commute: one gla layer cannot "
@@ -155,8 +180,8 @@ static void judge_words(const struct panel *p, const struct group *g, struct lab
 static void judge_copying(const struct panel *p, struct lab *l)
 {
     const int at = TRACK_TWICE;
-    double    selective = panel_mean(p, SROPE, at);
-    double    other = fmax(panel_mean(p, NONE, at), panel_mean(p, ROPE, at));
+    double    selective = best_mean(p, SROPE, at);
+    double    other = fmax(best_mean(p, NONE, at), best_mean(p, ROPE, at));
     char      measured[128];
 
     tell(p, at, measured, sizeof measured);
@@ -217,10 +242,14 @@ static int run(struct lab *l, struct why *why)
     if (code || lab_form(l) == LAB_BRIEF)
         return code;
     for (int i = 0; i < PANELS; i++) {
+        bool sweep = i != COPY && lab_form(l) == LAB_FULL;
+
         s[i] = i == COPY ? for_copying(l) : for_words(l, groups[i]);
         p[i] = (struct panel){.title = titles[i], .name = files[i], .user = &s[i],
-                              .arm = i == COPY ? copy_arms : words_arms, .arms = ARMS,
-                              .n = TRACK_RANGES, .x = track_times, .logx = true,
+                              .arm = i == COPY ? copy_arms : words_arms,
+                              .arms = sweep ? RATES * ARMS : ARMS,
+                              .lr = i == COPY ? NULL : words_lr, .n = TRACK_RANGES,
+                              .x = track_times, .logx = true,
                               .xlabel = "up to ... times the training length",
                               .ylabel = "accuracy", .task = &s[i].task,
                               .cell = i == COPY ? copy_cell : words_cell};
