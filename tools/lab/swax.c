@@ -215,18 +215,18 @@ static const struct claim of_text[] = {
      "measurably worse than long ones", NEAR, {SHORT, STOCHASTIC}, {STOCHASTIC, LONG}},
 };
 
-/* "drawn - long +0.050, p 0.031". True when the first is above the second by more than
- * the seeds explain; one seed explains nothing. */
+/* "drawn - long +0.050 +- 0.012, p 0.031", with its standard error. True when the first
+ * is above the second by more than the seeds explain; one seed explains nothing. */
 static bool compare(const struct panel *p, const int arm[2], int column, char *buf,
                     size_t cap)
 {
     static const char *const kind[] = {"short", "long", "drawn"};
     struct paired            d = panel_paired(p, arm[1], arm[0], column);
-    char                     chance[16] = "one seed";
+    char                     chance[32] = ", one seed";
 
     if (!isnan(d.p))
-        snprintf(chance, sizeof chance, "p %.3f", d.p);
-    snprintf(buf, cap, "%s - %s %+.3f, %s", kind[arm[0]], kind[arm[1]], d.diff.mean,
+        snprintf(chance, sizeof chance, " +- %.3f, p %.3f", d.diff.error, d.p);
+    snprintf(buf, cap, "%s - %s %+.3f%s", kind[arm[0]], kind[arm[1]], d.diff.mean,
              chance);
     return d.diff.mean > 0 && d.p < 0.05;
 }
@@ -235,10 +235,10 @@ static void judge(const struct panel *p, struct lab *l, const struct claim *c,
                   const struct chart_line *line)
 {
     const int column = c->column;
-    char      text[3][32], first[48], second[48], measured[256], yardstick[128];
-    bool holds = compare(p, c->above, column, first, sizeof first),
-         fails = compare(p, c->not_above, column, second, sizeof second);
-    bool one = c->not_above[0] == c->not_above[1];
+    char      text[3][32], first[64], second[64], measured[288], yardstick[128];
+    bool      holds = compare(p, c->above, column, first, sizeof first);
+    bool      fails = compare(p, c->not_above, column, second, sizeof second);
+    bool      one = c->not_above[0] == c->not_above[1];
 
     snprintf(measured, sizeof measured, "short %s, long %s, drawn %s; %s%s%s",
              panel_text(p, SHORT, column, text[0]), panel_text(p, LONG, column, text[1]),
