@@ -124,19 +124,24 @@ const char *panel_text(const struct panel *p, int arm, int column, char buf[32])
     return buf;
 }
 
-/* A row of the table: an arm's, or with arm < 0 the heading. */
-static void say_row(const struct panel *p, struct lab *l, const char *name, int arm)
+static double place(const struct panel *p, int arm, int column)
 {
-    int  wide = p->seeds > 1 ? 17 : 8, len;
+    (void)arm;
+    return p->x[column - p->from];
+}
+
+/* A row of the table: of(p, arm, column) at each column shown. */
+static void say_row(const struct panel *p, struct lab *l, const char *name,
+                    double (*of)(const struct panel *, int, int), int arm,
+                    const char *format)
+{
+    int  len;
     char line[512], text[32];
 
     len = snprintf(line, sizeof line, "%-40s", name);
     for (int i = 0; i < p->n && len < (int)sizeof line - 32; i++) {
-        if (arm < 0)
-            snprintf(text, sizeof text, "%g", p->x[i]);
-        else
-            panel_text(p, arm, p->from + i, text);
-        len += snprintf(line + len, sizeof line - len, "%*s", wide, text);
+        snprintf(text, sizeof text, format, of(p, arm, p->from + i));
+        len += snprintf(line + len, sizeof line - len, "%8s", text);
     }
     lab_say(l, "%s", line);
 }
@@ -146,12 +151,15 @@ void panel_table(const struct panel *p, struct lab *l,
 {
     lab_say(l, "\n%s", p->title);
     if (p->seeds > 1)
-        lab_say(l, "mean and standard deviation over %d seeds", p->seeds);
-    say_row(p, l, p->xlabel, -1);
-    for (int a = 0; a < p->arms; a++)
-        say_row(p, l, p->arm[a], a);
+        lab_say(l, "means, and standard deviations over %d seeds", p->seeds);
+    say_row(p, l, p->xlabel, place, 0, "%g");
+    for (int a = 0; a < p->arms; a++) {
+        say_row(p, l, p->arm[a], panel_mean, a, "%.3f");
+        if (p->seeds > 1)
+            say_row(p, l, "  +-", panel_spread, a, "%.3f");
+    }
     for (int i = 0; i < n; i++)
-        lab_say(l, "%-40s%*.3f", lines[i].name, p->seeds > 1 ? 17 : 8, lines[i].y);
+        lab_say(l, "%-40s%8.3f", lines[i].name, lines[i].y);
 }
 
 int panel_chart(const struct panel *p, struct lab *l,
