@@ -31,7 +31,7 @@ static const char style[] =
     ".weft-chart g{fill:var(--c);stroke:none}\n"
     ".weft-chart .line{fill:none;stroke:var(--c);stroke-width:1.8;"
     "stroke-linejoin:round}\n"
-    ".weft-chart .err{fill:none;stroke:var(--c);stroke-width:1.2}\n"
+    ".weft-chart .err{fill:none;stroke:var(--c);stroke-width:1.2;opacity:.4}\n"
     ".weft-chart .thin .line{stroke-width:1;opacity:.45}\n"
     ".weft-chart .none .line{stroke-dasharray:6 4;stroke-width:1.3}\n";
 
