@@ -84,13 +84,14 @@ static void settle(struct setting *s, enum form form)
     };
     s->recall = (struct task){
         .layers = 2, .width = 32, .heads = 2, .mlp = 64, .vocab = facts_vocab(&s->facts),
-        .batch = 16, .length = c->length, .steps = brief ? 5 : 1500, .lr = 1e-2,
-        .clip = 1, .window_short = c->window_short, .fill = facts_fill, .user = &s->facts,
+        .batch = 16, .length = c->length, .steps = whole ? 1500 : brief ? 5 : 1000,
+        .lr = 1e-2, .clip = 1, .window_short = c->window_short, .fill = facts_fill,
+        .user = &s->facts,
     };
     s->text = (struct task){
         .layers = whole ? 4 : 2, .width = 64, .heads = 2, .mlp = 192,
         .vocab = CORPUS_VOCAB, .batch = whole ? 8 : 16, .length = c->length,
-        .steps = whole ? 3000 : brief ? 5 : 400, .lr = 3e-3, .weight_decay = 0.1,
+        .steps = whole ? 3000 : brief ? 5 : 250, .lr = 3e-3, .weight_decay = 0.1,
         .clip = 1, .window_short = c->window_short, .fill = corpus_fill,
     };
 }
