@@ -93,8 +93,8 @@ static const char *short_name(const struct model_param *p)
     return strncmp(name, "blocks.", 7) ? name : strchr(name + 7, '.') + 1;
 }
 
-/* The parameters that were taken, or the others: each name once, "mixer.wq (2 of 6)" where
- * only some blocks' were. */
+/* The parameters that were taken, or the others: each name once, "mixer.wq (2 of 6)"
+ * where only some blocks' were. */
 static void list_names(const struct trainer *t, bool taken, char *line, size_t cap)
 {
     const struct model_param *p = t->model.param;

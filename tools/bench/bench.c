@@ -63,8 +63,8 @@ static int bench_shape(const struct shape *s, struct result *out, struct why *wh
 
 static void print_shape(const struct shape *s)
 {
-    printf("%s%s%s, %d layer%s, width %d, %d head%s, vocabulary %d, context %d, batch %d, "
-           "%d thread%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
+    printf("%s%s%s, %d layer%s, width %d, %d head%s, vocabulary %d, context %d, "
+           "batch %d, %d thread%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
            s->layers, s->layers > 1 ? "s" : "", s->width, s->heads,
            s->heads > 1 ? "s" : "", s->vocab, s->context, s->batch,
            omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "");

@@ -49,7 +49,8 @@ static void key_of(const struct panel *p, int arm, uint64_t seed, char *key, siz
     snprintf(key, cap,
              "%s %s L%d d%d h%d mlp%d B%d T%d steps %ld lr %g wd %g seed %llu", p->name,
              p->arm[arm], t->layers, t->width, t->heads, t->mlp, t->batch, t->length,
-             t->steps, p->lr ? p->lr[arm] : t->lr, t->weight_decay, (unsigned long long)seed);
+             t->steps, p->lr ? p->lr[arm] : t->lr, t->weight_decay,
+             (unsigned long long)seed);
 }
 
 static int run_cell(struct panel *p, struct lab *l, int arm, int seed, struct why *why)

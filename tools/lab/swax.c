@@ -9,7 +9,7 @@
  * as far; what lies farther can only come through a state, or through full attention, and
  * is asked in sequences up to four times as long as trained on (the paper's: eight
  * times). The steps are few on purpose: what is compared is how soon the mLSTM learns to
- * recall. With enough of them it does beside any window.
+ * recall.
  *
  * Text: bits per byte of stories, by position in the sequence. In its first half all
  * there is to see lies within the long window.
@@ -28,6 +28,7 @@
 enum { SHORT, LONG, STOCHASTIC, MLSTM, WINDOWS, FULL, MIDDLE, ARMS };
 enum { DISTANCES = 9, WITHIN_TO = 4, BEYOND_FROM = 6, PLACES = 6 };
 enum { LONGEST = 256 };     // training length
+enum { W_SHORT = 8 };
 enum { ROOM = 32 };         // for the facts of a test, beside their distance
 
 /* Columns: recall at each distance, its mean within the long window and beyond all
@@ -36,13 +37,13 @@ enum { ROOM = 32 };         // for the facts of a test, beside their distance
 enum { WITHIN = DISTANCES, BEYOND, BITS, NEAR = BITS + PLACES, FLOOR, COLUMNS };
 
 struct scale {
-    int         length, window_short, window_long;      // window_long: length / 2
+    int         length;                                 // the long window is half of it
     double      distances[DISTANCES], places[PLACES];   // ends of the ranges of positions
     const char *names[ARMS], *mixers[ARMS];
 };
 
 static const struct scale quick = {
-    128, 8, 64,
+    128,
     {1, 6, 30, 60, 80, 96, 200, 300, 500},
     {4, 8, 16, 32, 64, 128},
     {"windows of 8 and mlstm", "windows of 64 and mlstm",
@@ -52,7 +53,7 @@ static const struct scale quick = {
      "mlstm", "softmax(window=64)", "softmax"},
 };
 static const struct scale full = {
-    256, 8, 128,
+    256,
     {1, 6, 30, 120, 160, 220, 400, 600, 1000},
     {8, 16, 32, 64, 128, 256},
     {"windows of 8 and mlstm", "windows of 128 and mlstm",
@@ -85,14 +86,14 @@ static void settle(struct setting *s, enum form form)
     s->recall = (struct task){
         .layers = 2, .width = 32, .heads = 2, .mlp = 64, .vocab = facts_vocab(&s->facts),
         .batch = 16, .length = c->length, .steps = whole ? 1500 : brief ? 5 : 1000,
-        .lr = 1e-2, .clip = 1, .window_short = c->window_short, .fill = facts_fill,
+        .lr = 1e-2, .clip = 1, .window_short = W_SHORT, .fill = facts_fill,
         .user = &s->facts,
     };
     s->text = (struct task){
         .layers = whole ? 4 : 2, .width = 64, .heads = 2, .mlp = 192,
         .vocab = CORPUS_VOCAB, .batch = whole ? 8 : 16, .length = c->length,
         .steps = whole ? 3000 : brief ? 5 : 250, .lr = 3e-3, .weight_decay = 0.1,
-        .clip = 1, .window_short = c->window_short, .fill = corpus_fill,
+        .clip = 1, .window_short = W_SHORT, .fill = corpus_fill,
     };
 }
 
@@ -164,7 +165,7 @@ static int score_text(const struct scale *c, const struct corpus *text,
     for (int i = 0; i < PLACES; i++)
         values[BITS + i] = corpus_bits(nats, bytes, i ? (int)c->places[i - 1] : 0,
                                        (int)c->places[i]);
-    values[NEAR] = corpus_bits(nats, bytes, 0, c->window_long);
+    values[NEAR] = corpus_bits(nats, bytes, 0, c->length / 2);
     values[FLOOR] = text->floor;
     return code;
 }
