@@ -3,6 +3,7 @@
 #include "model/arena.h"
 
 #include <math.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,8 @@ static void declare_block(struct model *m, int i)
 static void declare_all(struct model *m)
 {
     const struct config *c = &m->cfg;
-    struct param embed = {"embed", c->vocab, c->width, INIT_NORMAL, 0.02, .decay = true};
+    struct param embed = {"embed", c->vocab, c->width, INIT_NORMAL, 1 / sqrt(c->width),
+                          .decay = true};
     struct param norm = {"norm", c->width, 0, INIT_ONE};
     struct param head = {"head", c->vocab, c->width, INIT_INPUT, .decay = true};
 
