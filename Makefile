@@ -62,11 +62,10 @@ comma    := ,
 LDLIBS   := $(if $(BLAS_LIB),-L$(BLAS_LIB) -Wl$(comma)-rpath$(comma)$(BLAS_LIB)) -lopenblas \
             -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
 
-LIB   := $(wildcard tokenizer/*.cc tokenizer/*.c data/*.c model/*.c model/mixers/*.c \
-           model/positions/*.c infer/*.c train/*.c)
-TOOL  := $(wildcard tools/*.c tools/*/*.c)
-TESTS := $(wildcard tests/test_*.c)
-RIG   := $(filter-out $(TESTS),$(wildcard tests/*.c))
+LIB   := $(wildcard tokenizer/*.cc $(foreach d,tokenizer data data/* model model/* infer train,$d/*.c))
+TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
+TESTS := $(wildcard tests/*/test_*.c)
+RIG   := $(wildcard tests/support/*.c)
 
 LIBO  := $(LIB:%=$O/%.o)
 MAINO := $O/tools/main.c.o
@@ -119,7 +118,7 @@ $O/tools/notes.inc: $(wildcard model/mixers/*.c)
 # ones first, on one thread where a test does not set more. What one says comes in one piece when
 # it ends.
 LONG   := test_lab test_compare resume.sh wrong.sh
-ALL    := $(LONG) $(filter-out $(LONG),$(TESTS:tests/%.c=%) $(notdir $(wildcard tests/*.sh)))
+ALL    := $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard tests/*/*.sh)))
 DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_linear_attention \
           test_vector test_delta test_scan test_softmax test_rela test_srope test_numeric \
           test_products test_oracles test_icl
@@ -139,26 +138,26 @@ run-double: $(DOUBLE:%=run-%)
 
 said = code=0; $(1) > $(2).log 2>&1 || code=1; echo "  test $<"; cat $(2).log; exit $$code
 
-$(filter run-test_%,$(ALL:%=run-%)): run-%: $O/tests/%
-	@$(call said,$(BESIDE) $<,$<)
-
-$(filter %.sh,$(ALL:%=run-%)): run-%: tests/% $O/bin/weft
-	@mkdir -p $O/tests
-	@$(call said,WEFT=$O/bin/weft sh $<,$O/$<)
+define run_program
+run-$(notdir $(1:.c=)): $O/$(1:.c=)
+	@$$(call said,$(BESIDE) $$<,$$<)
+endef
+define run_script
+run-$(notdir $1): $1 $O/bin/weft
+	@mkdir -p $O/$(dir $1)
+	@$$(call said,WEFT=$O/bin/weft sh $$<,$O/$$<)
+endef
+$(foreach t,$(TESTS),$(eval $(call run_program,$t)))
+$(foreach t,$(wildcard tests/*/*.sh),$(eval $(call run_script,$t)))
 
 check: deps
 	@ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  $(MAKE) --no-print-directory MODE=asan run-tests
 
-# tokenizer < data < model < infer < train < tools: includes go left only.
+# data/base < tokenizer < data < model < infer < train < tools, and inside model/: kernels < layers
+# < cores < mixer.h < mixers, positions < block < model < files. Includes go left only.
 layers:
-	@! grep -rnE '#include "(data|model|infer|train|tools|tests)/' tokenizer
-	@! grep -rnE '#include "(model|infer|train|tools|tests)/' data
-	@! grep -rnE '#include "(infer|train|tools|tests)/' model
-	@! grep -rnE '#include "(train|tools|tests)/' infer
-	@! grep -rnE '#include "(tools|tests)/' train
-	@! grep -rnE '#include "tests/' tools
-	@! grep -rlE 'cblas' tokenizer data infer train tools model | grep -v model/linear.c
+	@tools/layers.sh
 
 # ---- the first minutes ----------------------------------------------------------------------------
 

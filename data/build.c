@@ -6,13 +6,14 @@
  *                 the order-2 model learns from training, is measured on validation
  *     measuring   zstd -19 of the validation text
  */
+#include "data/base/clock.h"
+#include "data/base/file.h"
+#include "data/corpus_sample.h"
 #include "data/dataset.h"
 #include "data/encode.h"
-#include "data/file.h"
-#include "data/measure.h"
-#include "data/sample.h"
 #include "data/spool.h"
 #include "data/text.h"
+#include "data/yardstick.h"
 
 #include <limits.h>
 #include <math.h>

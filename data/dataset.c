@@ -1,6 +1,6 @@
 #include "data/dataset.h"
 
-#include "data/file.h"
+#include "data/base/file.h"
 
 #include <jansson.h>
 #include <limits.h>

@@ -26,7 +26,7 @@ struct dataset {
     uint64_t          invalid;     // bytes that are not UTF-8, all splits
     double            zstd_bpb;    // zstd -19 of the validation text, bits per byte
     double            order2_bpb;  // of the validation text under an order-2 model
-                                   // counted on the training text (data/measure.h)
+                                   // counted on the training text (data/yardstick.h)
     double            floor_bpb;   // exact entropy of the validation text, 0 when unknown
     struct shard      shard[2];    // train, val
 };

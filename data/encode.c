@@ -1,6 +1,6 @@
 #include "data/encode.h"
 
-#include "data/sample.h"
+#include "data/corpus_sample.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef WEFT_INPUTS_H
 #define WEFT_INPUTS_H
 
-#include "data/fail.h"
+#include "data/base/fail.h"
 
 #include <stdbool.h>
 #include <stddef.h>

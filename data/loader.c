@@ -1,6 +1,6 @@
 #include "data/loader.h"
 
-#include "data/rng.h"
+#include "data/base/rng.h"
 
 #include <pthread.h>
 #include <signal.h>

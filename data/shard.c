@@ -1,6 +1,6 @@
 #include "data/shard.h"
 
-#include "data/file.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -11,7 +11,7 @@
 #ifndef WEFT_SHARD_H
 #define WEFT_SHARD_H
 
-#include "data/fail.h"
+#include "data/base/fail.h"
 
 #include <stdint.h>
 

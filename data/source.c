@@ -1,6 +1,6 @@
 #include "data/source.h"
 
-#include "data/file.h"
+#include "data/base/file.h"
 #include "data/inputs.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #ifndef WEFT_SOURCE_H
 #define WEFT_SOURCE_H
 
-#include "data/fail.h"
+#include "data/base/fail.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,7 @@
 #include "data/spool.h"
 
-#include "data/file.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <poll.h>

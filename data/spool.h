@@ -2,7 +2,7 @@
 #ifndef WEFT_SPOOL_H
 #define WEFT_SPOOL_H
 
-#include "data/fail.h"
+#include "data/base/fail.h"
 
 /* Copy all of stdin to path. stop (may be NULL): give up when it is not 0. FAIL_INPUT:
  * stdin cannot be read, is empty, or was given up. FAIL_WRITE. */

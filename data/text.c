@@ -1,9 +1,9 @@
 #include "data/text.h"
 
+#include "data/base/utf8.h"
 #include "data/inputs.h"
 #include "data/jsonl.h"
 #include "data/source.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

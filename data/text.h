@@ -22,7 +22,7 @@
 #ifndef WEFT_TEXT_H
 #define WEFT_TEXT_H
 
-#include "data/fail.h"
+#include "data/base/fail.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 #include "infer/sampler.h"
 
-#include "data/rng.h"
+#include "data/base/rng.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -11,7 +11,7 @@
 #ifndef WEFT_SAMPLER_H
 #define WEFT_SAMPLER_H
 
-#include "model/real.h"
+#include "model/kernels/real.h"
 
 #include <stdint.h>
 

@@ -1,12 +1,15 @@
 /* weft score: how well a run predicts a text or a dataset's validation split. */
+#include "data/base/cli.h"
+#include "data/base/clock.h"
+#include "data/base/format.h"
+#include "data/base/live.h"
+#include "data/base/utf8.h"
 #include "data/dataset.h"
 #include "data/text.h"
-#include "infer/cli.h"
 #include "infer/score.h"
 #include "infer/verbs.h"
-#include "model/attention.h"
-#include "model/checkpoint.h"
-#include "tokenizer/utf8.h"
+#include "model/cores/attention.h"
+#include "model/files/checkpoint.h"
 
 #include <math.h>
 #include <omp.h>

@@ -1,6 +1,6 @@
 #include "infer/session.h"
 
-#include "model/arena.h"
+#include "model/kernels/arena.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 #include "infer/stream.h"
 
-#include "tokenizer/utf8.h"
+#include "data/base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

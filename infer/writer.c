@@ -1,7 +1,7 @@
 #include "infer/writer.h"
 
+#include "data/base/clock.h"
 #include "infer/stream.h"
-#include "infer/term.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 #include "model/block.h"
 
-#include "model/arena.h"
-#include "model/meter.h"
-#include "model/mlp.h"
-#include "model/norm.h"
+#include "model/kernels/arena.h"
+#include "model/kernels/meter.h"
+#include "model/layers/mlp.h"
+#include "model/layers/norm.h"
 
 #include <string.h>
 

@@ -64,6 +64,8 @@ const struct key config_keys[] = {
     {NULL, NULL, 0, 0, 0, 0, 0, 0, NULL},
 };
 
+enum { N_KEYS = sizeof config_keys / sizeof *config_keys };
+
 void config_defaults(struct config *c)
 {
     *c = (struct config){
@@ -93,15 +95,19 @@ const struct key *config_find(const char *key)
     return NULL;
 }
 
+const char *const *config_names(void)
+{
+    static const char *names[N_KEYS];
+
+    for (int i = 0; i < N_KEYS; i++)
+        names[i] = config_keys[i].name;
+    return names;
+}
+
 static int unknown_key(const char *key, struct why *why)
 {
-    enum { MAX = 64 };
-    const char *names[MAX], *near;
-    int         n = 0;
+    const char *near = nearest_name(key, config_names(), N_KEYS - 1);
 
-    while (n < MAX && config_keys[n].name)
-        names[n] = config_keys[n].name, n++;
-    near = nearest_name(key, names, n);
     if (near)
         return fail(why, FAIL_USAGE, "unknown setting '%s'; did you mean '%s'?",
                     key, near);

@@ -7,7 +7,7 @@
 #ifndef WEFT_CONFIG_H
 #define WEFT_CONFIG_H
 
-#include "data/fail.h"
+#include "data/base/fail.h"
 #include "model/mixer.h"
 
 #include <jansson.h>
@@ -56,8 +56,11 @@ void config_defaults(struct config *c);
  * nearest), not a number, out of range. */
 int config_set(struct config *c, const char *key, const char *value, struct why *why);
 
-/* Is it a key? For command lines that mix keys and flags. */
+/* Is it a key? */
 const struct key *config_find(const char *key);
+
+/* The keys' names, for command lines; ends with NULL. */
+const char *const *config_names(void);
 
 /* Apply `key = value` lines. `include` is looked up by the resolver (presets) or, when
  * that is NULL or answers NULL, beside the file. where names the text in errors. */

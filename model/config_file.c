@@ -1,7 +1,7 @@
 /* Settings in files: `key = value` lines with comments and includes, and JSON. */
 #include "model/config.h"
 
-#include "data/file.h"
+#include "data/base/file.h"
 
 #include <ctype.h>
 #include <limits.h>

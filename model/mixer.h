@@ -14,12 +14,12 @@
 #ifndef WEFT_MIXER_H
 #define WEFT_MIXER_H
 
-#include "data/fail.h"
-#include "data/rng.h"
-#include "model/angles.h"
-#include "model/range.h"
-#include "model/real.h"
-#include "model/room.h"
+#include "data/base/fail.h"
+#include "data/base/rng.h"
+#include "model/kernels/range.h"
+#include "model/kernels/real.h"
+#include "model/layers/rotate.h"
+#include "model/mixer_memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -142,7 +142,7 @@ struct mixer {
      * mixer takes no position encoding. */
     void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
 
-    /* Lay out the buffers of a call in m (model/room.h). Its names are ctx->acts of
+    /* Lay out the buffers of a call in m (model/mixer_memory.h). Its names are ctx->acts of
      * the call. */
     void (*carve)(struct room *m, const struct mixer_cfg *c);
 

@@ -1,6 +1,6 @@
 #include "model/model.h"
 
-#include "model/arena.h"
+#include "model/kernels/arena.h"
 
 #include <math.h>
 #include <math.h>

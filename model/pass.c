@@ -1,10 +1,10 @@
 /* Passes over a model: training and scoring on (B, T), streaming with decode states. */
-#include "model/arena.h"
-#include "model/linear.h"
-#include "model/loss.h"
-#include "model/meter.h"
+#include "model/kernels/arena.h"
+#include "model/kernels/meter.h"
+#include "model/kernels/product.h"
+#include "model/layers/loss.h"
+#include "model/layers/norm.h"
 #include "model/model.h"
-#include "model/norm.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "tokenizer/lines.h"
 
-#include "tokenizer/utf8.h"
-#include "tokenizer/validate.h"
+#include "data/base/utf8.h"
+#include "tokenizer/model_form.h"
 
 #include <stdlib.h>
 #include <string.h>

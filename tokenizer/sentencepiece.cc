@@ -5,7 +5,7 @@
 
 #include "tokenizer/child.h"
 #include "tokenizer/lines.h"
-#include "tokenizer/validate.h"
+#include "tokenizer/model_form.h"
 
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>

@@ -1,6 +1,6 @@
 #include "tools/arch.h"
 
-#include "infer/term.h"
+#include "data/base/format.h"
 #include "model/model.h"
 #include "train/plan.h"
 #include "train/presets.h"

@@ -2,7 +2,7 @@
 #ifndef WEFT_ARCH_H
 #define WEFT_ARCH_H
 
-#include "data/fail.h"
+#include "data/base/fail.h"
 #include "model/mixer.h"
 
 /* A line of figures and one of its dynamical system for every mixer, on stdout. */

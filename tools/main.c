@@ -1,10 +1,10 @@
 /* weft VERB ...: one program with a table of verbs. Called as weft-train or weft-infer
  * it is that verb. */
-#include "infer/cli.h"
+#include "data/base/cli.h"
 #include "infer/verbs.h"
-#include "model/linear.h"
+#include "model/kernels/product.h"
 #include "tools/verbs.h"
-#include "train/train.h"
+#include "train/train_verb.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 #include "train/adamw.h"
 
-#include "model/vmath.h"
+#include "model/kernels/vmath.h"
 
 #include <math.h>
 

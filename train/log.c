@@ -1,7 +1,7 @@
 #include "train/log.h"
 
-#include "data/file.h"
-#include "infer/term.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>

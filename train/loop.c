@@ -1,8 +1,8 @@
 #include "train/loop.h"
 
-#include "data/file.h"
-#include "infer/term.h"
-#include "train/sample.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
+#include "train/preview.h"
 #include "train/save.h"
 
 #include <limits.h>

@@ -1,6 +1,7 @@
 #include "train/plan.h"
 
-#include "infer/term.h"
+#include "data/base/clock.h"
+#include "data/base/format.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,9 @@
 #include "train/progress.h"
 
+#include "data/base/clock.h"
+#include "data/base/format.h"
+#include "data/base/live.h"
 #include "infer/stream.h"
-#include "infer/term.h"
 
 #include <math.h>
 #include <stdarg.h>

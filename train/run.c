@@ -1,6 +1,6 @@
 #include "train/run.h"
 
-#include "data/file.h"
+#include "data/base/file.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 #include "train/save.h"
 
-#include "data/file.h"
-#include "model/parts.h"
+#include "data/base/file.h"
+#include "model/files/tensors.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* The checkpoints of a run: RUN/ckpt-<step>, each holding what inference needs (see
- * model/checkpoint.h) and
+ * model/files/checkpoint.h) and
  *
  *     trainer.safetensors     m.<parameter>, v.<parameter>: AdamW's moments
  *     trainer.json            the tally, the seed, the hash of the data's dataset.json
@@ -11,7 +11,7 @@
 #ifndef WEFT_SAVE_H
 #define WEFT_SAVE_H
 
-#include "model/checkpoint.h"
+#include "model/files/checkpoint.h"
 #include "train/trainer.h"
 
 #include <stdbool.h>

@@ -1,11 +1,12 @@
 #include "train/setup.h"
 
-#include "data/file.h"
-#include "infer/term.h"
-#include "model/linear.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
+#include "data/base/live.h"
+#include "model/kernels/product.h"
+#include "train/report.h"
 #include "train/save.h"
-#include "train/start.h"
-#include "train/tell.h"
+#include "train/warmstart.h"
 
 #include <limits.h>
 #include <math.h>

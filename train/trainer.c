@@ -1,7 +1,7 @@
 #include "train/trainer.h"
 
-#include "infer/term.h"
-#include "model/arena.h"
+#include "data/base/clock.h"
+#include "model/kernels/arena.h"
 #include "train/schedule.h"
 
 #include <math.h>

@@ -11,13 +11,13 @@
  * With beta up to 2, I - beta k kᵀ has an eigenvalue down to -1: a state can change its
  * sign. Decode state: the last inputs of the convolution, then S.
  */
-#include "model/conv.h"
-#include "model/core_delta.h"
-#include "model/linear.h"
+#include "model/cores/delta.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/conv.h"
+#include "model/layers/unit.h"
 #include "model/mixer.h"
-#include "model/rows.h"
-#include "model/unit.h"
-#include "model/vmath.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 

@@ -11,12 +11,12 @@
  * A rotation commutes with the decay only if the channels of a pair (j, j + dk/2) share
  * it. With a position encoding there are therefore half as many decays.
  */
-#include "model/conv.h"
-#include "model/core_vector.h"
-#include "model/linear.h"
+#include "model/cores/vector.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/conv.h"
 #include "model/mixer.h"
-#include "model/rows.h"
-#include "model/vmath.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>

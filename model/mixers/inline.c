@@ -16,16 +16,16 @@
  *     dk_s = k_s - km_{s-1},   dv_s = v_s - vm_s
  *     o_t = vm_t + (1 / (t sqrt(e))) sum_{s <= t} (q_t . dk_s) dv_s
  *
- * Plain linear attention of deviations (model/means.h): nothing large is ever subtracted.
- * The local term is model/local.h.
+ * Plain linear attention of deviations (model/layers/means.h): nothing large is ever subtracted.
+ * The local term is model/layers/local.h.
  */
-#include "model/core_scalar.h"
-#include "model/feature.h"
-#include "model/linear.h"
-#include "model/local.h"
-#include "model/means.h"
+#include "model/cores/scalar.h"
+#include "model/kernels/product.h"
+#include "model/layers/feature.h"
+#include "model/layers/local.h"
+#include "model/layers/means.h"
 #include "model/mixer.h"
-#include "model/rows.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
  *     o_t = rms(sum_u s_tu v_u / sqrt(dk)) norm            normalise = 0
  *     y = Wo o
  *
- *     phi(z), widths and layout in model/feature.h:
+ *     phi(z), widths and layout in model/layers/feature.h:
  *     elu1        z + 1 where z >= 0, e^z elsewhere
  *     relu        max(z, 0)
  *     taylor      phi(q) . phi(k) = 1 + s + s²/2, s = q.k / sqrt(dk) (arXiv:2402.18668)
@@ -22,12 +22,12 @@
  * by a running maximum, which starts with the first token and sees no later one.
  * Features are computed anew for backward.
  */
-#include "model/core_scalar.h"
-#include "model/feature.h"
-#include "model/linear.h"
+#include "model/cores/scalar.h"
+#include "model/kernels/product.h"
+#include "model/layers/feature.h"
+#include "model/layers/norm.h"
 #include "model/mixer.h"
-#include "model/norm.h"
-#include "model/rows.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>

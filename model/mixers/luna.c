@@ -10,13 +10,13 @@
  * g = 0 with shared = 1, else g = l. psi of a number is piecewise linear with a knot per
  * hidden unit, so it is read from a table of its pieces, exactly; backward sums the
  * gradient of each piece and hands the sums to the units that are active there
- * (model/pieces.h).
+ * (model/layers/piecewise.h).
  */
-#include "model/core_scalar.h"
-#include "model/linear.h"
+#include "model/cores/scalar.h"
+#include "model/kernels/product.h"
+#include "model/layers/piecewise.h"
 #include "model/mixer.h"
-#include "model/pieces.h"
-#include "model/rows.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>

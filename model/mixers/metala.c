@@ -12,12 +12,12 @@
  * 1 - a_0 ... a_t. The norm must remove the mean: with aug = 0 the augmentation is
  * the constant 1/2.
  */
-#include "model/conv.h"
-#include "model/core_vector.h"
-#include "model/linear.h"
+#include "model/cores/vector.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/conv.h"
 #include "model/mixer.h"
-#include "model/rows.h"
-#include "model/vmath.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>

@@ -7,10 +7,10 @@
  *
  * 1 - z is computed as sigmoid(-k), which keeps its digits where z is near 1.
  */
-#include "model/core_scan.h"
-#include "model/linear.h"
+#include "model/cores/scan.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
 #include "model/mixer.h"
-#include "model/vmath.h"
 
 enum { WZ, WH, WO, N_PARAMS };
 enum { EXPAND, ACT };

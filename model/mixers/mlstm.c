@@ -9,10 +9,10 @@
  *
  * The denominator has no epsilon, so that the stabiliser of the core is a pure rescaling.
  */
-#include "model/core_scalar.h"
+#include "model/cores/scalar.h"
+#include "model/kernels/vmath.h"
 #include "model/mixer.h"
-#include "model/rows.h"
-#include "model/vmath.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 

@@ -10,11 +10,11 @@
  * The sum is kept and divided, never the recurrence with n_{t-1} / n_t. With eta = exp,
  * log n is held within +-30.
  */
-#include "model/core_scalar.h"
-#include "model/linear.h"
+#include "model/cores/scalar.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
 #include "model/mixer.h"
-#include "model/rows.h"
-#include "model/vmath.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 

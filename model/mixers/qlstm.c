@@ -7,12 +7,12 @@
  *     h_t = f h_{t-1} + sigmoid(zi) u
  *     y = Wo( gelu(p) sigmoid(zo) h )
  */
-#include "model/bias.h"
-#include "model/conv.h"
-#include "model/core_scan.h"
-#include "model/linear.h"
+#include "model/cores/scan.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/bias.h"
+#include "model/layers/conv.h"
 #include "model/mixer.h"
-#include "model/vmath.h"
 
 #include <math.h>
 #include <string.h>

@@ -10,11 +10,11 @@
  * rotated keys and values.
  */
 
-#include "model/attention.h"
-#include "model/linear.h"
-#include "model/ring.h"
-#include "model/rows.h"
-#include "model/vmath.h"
+#include "model/cores/attention.h"
+#include "model/cores/kv_cache.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/mixer_heads.h"
 
 enum { WQ, WK, WV, WO, NORM, GATE, N_PARAMS };
 

@@ -7,9 +7,9 @@
  *
  * The decay of head h forgets over 2^(5+h) tokens.
  */
-#include "model/core_scalar.h"
+#include "model/cores/scalar.h"
 #include "model/mixer.h"
-#include "model/rows.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 

@@ -12,12 +12,12 @@
  * Its derivative is infinite at a = 1 and is therefore always taken times log a,
  * a factor of both dr and dlam.
  */
-#include "model/bias.h"
-#include "model/conv.h"
-#include "model/core_scan.h"
-#include "model/linear.h"
+#include "model/cores/scan.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/bias.h"
+#include "model/layers/conv.h"
 #include "model/mixer.h"
-#include "model/vmath.h"
 
 #include <math.h>
 #include <string.h>

@@ -9,13 +9,13 @@
  *     o_c = sum_n C_n h_t[c, n] + dskip_c u_c
  *     y = Wo( o silu(z) )
  */
-#include "model/bias.h"
-#include "model/conv.h"
-#include "model/core_scan.h"
-#include "model/gate.h"
-#include "model/linear.h"
+#include "model/cores/scan.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/bias.h"
+#include "model/layers/conv.h"
+#include "model/layers/gate.h"
 #include "model/mixer.h"
-#include "model/vmath.h"
 
 #include <math.h>
 

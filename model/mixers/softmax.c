@@ -11,12 +11,12 @@
  * ring of the last `span` rotated keys and values: the window, or, without one, the
  * context.
  */
-#include "model/attention.h"
-#include "model/linear.h"
+#include "model/cores/attention.h"
+#include "model/cores/kv_cache.h"
+#include "model/kernels/product.h"
+#include "model/layers/norm.h"
 #include "model/mixer.h"
-#include "model/norm.h"
-#include "model/ring.h"
-#include "model/rows.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,13 +8,13 @@
  *     o_t = S_tᵀ C_t + dskip x_t
  *     y = Wo( rms(o silu(z)) norm )        rms over all channels
  */
-#include "model/conv.h"
-#include "model/core_scalar.h"
-#include "model/gate.h"
-#include "model/linear.h"
+#include "model/cores/scalar.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/conv.h"
+#include "model/layers/gate.h"
+#include "model/layers/norm.h"
 #include "model/mixer.h"
-#include "model/norm.h"
-#include "model/vmath.h"
 
 #include <math.h>
 #include <string.h>

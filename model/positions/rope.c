@@ -5,8 +5,8 @@
  * q and k turned by their own positions meet in a product that knows only their distance.
  * All heads and sequences share one row of cos and sin per position.
  */
+#include "model/kernels/vmath.h"
 #include "model/mixer.h"
-#include "model/vmath.h"
 
 #include <math.h>
 

@@ -9,12 +9,12 @@
  * There are A heads of angles, one for each key head. Increments 1 are RoPE, increments 0
  * no encoding at all.
  */
-#include "model/conv.h"
-#include "model/linear.h"
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/conv.h"
+#include "model/layers/unit.h"
+#include "model/layers/winding.h"
 #include "model/mixer.h"
-#include "model/unit.h"
-#include "model/vmath.h"
-#include "model/winding.h"
 
 #include <math.h>
 #include <string.h>

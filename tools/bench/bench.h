@@ -8,8 +8,8 @@
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
 
-#include "data/fail.h"
-#include "model/meter.h"
+#include "data/base/fail.h"
+#include "model/kernels/meter.h"
 #include "model/model.h"
 
 /* Tokens of a prompt, sequences at once. */

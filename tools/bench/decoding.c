@@ -1,7 +1,7 @@
 #include "tools/bench/bench.h"
 
+#include "data/base/clock.h"
 #include "infer/session.h"
-#include "infer/term.h"
 
 #include <stdlib.h>
 

@@ -3,8 +3,9 @@
  * positions. A linear cost is a flat row. */
 #include "tools/bench/bench.h"
 
+#include "data/base/clock.h"
+#include "data/base/format.h"
 #include "infer/session.h"
-#include "infer/term.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 #include "tools/bench/bench.h"
 
-#include "data/rng.h"
-#include "infer/term.h"
-#include "model/arena.h"
-#include "model/gemm.h"
+#include "data/base/clock.h"
+#include "data/base/rng.h"
+#include "model/kernels/arena.h"
+#include "model/kernels/gemm.h"
 #include "train/adamw.h"
 #include "train/presets.h"
 

@@ -1,8 +1,8 @@
 #include "tools/bench/bench.h"
 
-#include "infer/term.h"
-#include "model/arena.h"
-#include "model/vec.h"
+#include "data/base/clock.h"
+#include "model/kernels/arena.h"
+#include "model/kernels/vec.h"
 
 #include <stdio.h>
 

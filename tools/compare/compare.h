@@ -12,9 +12,9 @@
 #define WEFT_COMPARE_H
 
 #include "infer/score.h"
+#include "tools/compare/stats.h"
 #include "train/presets.h"
 #include "train/setup.h"
-#include "tools/compare/stats.h"
 
 enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 3, CURVE = 10, LOSSES = 48 };
 enum { CURVE_TOKENS = 1 << 13, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200 };

@@ -1,7 +1,7 @@
 #include "tools/compare/compare.h"
 
-#include "infer/term.h"
-#include "tools/chart.h"
+#include "data/base/format.h"
+#include "tools/chart/chart.h"
 
 #include <math.h>
 #include <stdio.h>

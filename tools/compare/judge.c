@@ -1,10 +1,10 @@
 #include "tools/compare/compare.h"
 
-#include "data/stories.h"
+#include "data/base/clock.h"
+#include "data/base/utf8.h"
+#include "data/stories/stories.h"
 #include "infer/sampler.h"
 #include "infer/session.h"
-#include "infer/term.h"
-#include "tokenizer/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "tools/compare/compare.h"
 
-#include "tools/chart.h"
+#include "tools/chart/chart.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "tools/compare/compare.h"
 
-#include "data/file.h"
-#include "infer/term.h"
+#include "data/base/file.h"
+#include "data/base/format.h"
 
 #include <limits.h>
 #include <math.h>

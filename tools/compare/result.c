@@ -1,6 +1,6 @@
 #include "tools/compare/compare.h"
 
-#include "data/file.h"
+#include "data/base/file.h"
 
 #include <inttypes.h>
 #include <limits.h>

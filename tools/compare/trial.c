@@ -1,7 +1,7 @@
 #include "tools/compare/compare.h"
 
-#include "data/file.h"
-#include "infer/term.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
 
 #include <limits.h>
 #include <math.h>

@@ -1,6 +1,7 @@
+#include "data/base/clock.h"
+#include "data/base/format.h"
+#include "data/base/live.h"
 #include "tools/compare/compare.h"
-
-#include "infer/term.h"
 
 #include <math.h>
 #include <stdarg.h>

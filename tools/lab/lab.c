@@ -1,7 +1,9 @@
 #include "tools/lab/lab.h"
 
-#include "data/file.h"
-#include "infer/term.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
+#include "data/base/format.h"
+#include "data/base/live.h"
 
 #include <limits.h>
 #include <math.h>

@@ -10,8 +10,8 @@
 #ifndef WEFT_LAB_H
 #define WEFT_LAB_H
 
-#include "data/fail.h"
-#include "tools/chart.h"
+#include "data/base/fail.h"
+#include "tools/chart/chart.h"
 
 #include <stdbool.h>
 #include <stddef.h>

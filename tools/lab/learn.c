@@ -1,6 +1,6 @@
 #include "tools/lab/learn.h"
 
-#include "model/vmath.h"
+#include "model/kernels/vmath.h"
 
 #include <math.h>
 #include <stdint.h>

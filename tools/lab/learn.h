@@ -3,8 +3,8 @@
 #ifndef WEFT_LAB_LEARN_H
 #define WEFT_LAB_LEARN_H
 
-#include "data/rng.h"
-#include "model/real.h"
+#include "data/base/rng.h"
+#include "model/kernels/real.h"
 
 /* x[0 .. n) ~ N(0, 1), about 2 ns each. */
 void normals(struct rng *r, real *x, long n);

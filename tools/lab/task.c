@@ -1,6 +1,6 @@
 #include "tools/lab/task.h"
 
-#include "model/arena.h"
+#include "model/kernels/arena.h"
 #include "train/adamw.h"
 #include "train/schedule.h"
 #include "train/trainer.h"

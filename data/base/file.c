@@ -1,0 +1,465 @@
+#include "data/base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* ---- names ------------------------------------------------------------------------- */
+
+#define TEMPORARY ".tmp-"
+
+char *path_join(char *buf, size_t cap, const char *dir, const char *name)
+{
+    size_t n = strlen(dir);
+
+    snprintf(buf, cap, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
+    return buf;
+}
+
+char *path_quote(char *buf, size_t cap, const char *path)
+{
+    size_t n = 0;
+    bool   plain = *path && *path != '-' &&
+                 !path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                    "0123456789_-./+,:@%")];
+
+    if (plain) {
+        snprintf(buf, cap, "%s", path);
+        return buf;
+    }
+    if (n + 1 < cap)
+        buf[n++] = '\'';
+    for (; *path && n + 6 < cap; path++)
+        if (*path == '\'')
+            n += (size_t)snprintf(buf + n, cap - n, "'\\''");
+        else
+            buf[n++] = *path;
+    snprintf(buf + n, cap - n, "'");
+    return buf;
+}
+
+bool path_is_dir(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool path_exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+bool path_is_temporary(const char *name)
+{
+    const char *at = strstr(name, TEMPORARY);
+
+    return at && strspn(at + strlen(TEMPORARY), "0123456789abcdef") == 8
+        && !at[strlen(TEMPORARY) + 8];
+}
+
+/* path without trailing slashes into buf (PATH_MAX bytes), or false with errno set. */
+static bool trim(char *buf, const char *path)
+{
+    size_t n = strlen(path);
+
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    errno = n ? ENAMETOOLONG : ENOENT;
+    if (n == 0 || n >= PATH_MAX)
+        return false;
+    memcpy(buf, path, n);
+    buf[n] = 0;
+    return true;
+}
+
+/* A name beside path that nobody uses, or false with errno set. */
+static bool temporary(char *buf, size_t cap, const char *path)
+{
+    char     target[PATH_MAX];
+    uint32_t word;
+
+    if (!trim(target, path) || getrandom(&word, sizeof word, 0) != sizeof word)
+        return false;
+    errno = ENAMETOOLONG;
+    return (size_t)snprintf(buf, cap, "%s" TEMPORARY "%08x", target, word) < cap;
+}
+
+/* The directory that holds path, into buf (PATH_MAX bytes), or false with errno set. */
+static bool parent(char *buf, const char *path)
+{
+    if (!trim(buf, path))
+        return false;
+    char *slash = strrchr(buf, '/');
+
+    if (!slash)
+        strcpy(buf, ".");
+    else
+        slash[slash == buf] = 0;
+    return true;
+}
+
+/* ---- reading ----------------------------------------------------------------------- */
+
+static const char *kind_of(mode_t mode)
+{
+    return S_ISDIR(mode) ? "a directory" : S_ISFIFO(mode) ? "a pipe"
+         : S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+int file_open(const char *path, int *fd, uint64_t *size, struct why *why)
+{
+    struct stat st;
+
+    *fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (*fd < 0 && errno == ENOENT)
+        return fail(why, FAIL_INPUT, "%s: no such file; check the path", path);
+    if (*fd < 0 && errno != ENXIO)      // ENXIO: a socket, or a device without its driver
+        return fail(why, FAIL_INPUT, "%s: cannot open: %s", path, strerror(errno));
+    if (*fd < 0 ? stat(path, &st) : fstat(*fd, &st))
+        st.st_mode = 0;
+    if (!S_ISREG(st.st_mode)) {
+        if (*fd >= 0)
+            close(*fd);
+        *fd = -1;
+        return fail(why, FAIL_INPUT,
+                    "%s: %s, not a file; copy its content into a file first", path,
+                    kind_of(st.st_mode));
+    }
+    if (size)
+        *size = (uint64_t)st.st_size;
+    return 0;
+}
+
+/* read(2), again after a signal. */
+static ssize_t read_some(int fd, void *buf, size_t cap)
+{
+    ssize_t n;
+
+    do
+        n = read(fd, buf, cap);
+    while (n < 0 && errno == EINTR);
+    return n;
+}
+
+static int fail_read(struct why *why, const char *path)
+{
+    return fail(why, FAIL_INPUT, "%s: cannot read: %s", path, strerror(errno));
+}
+
+/* Exactly len bytes of an open file. */
+static int read_all(int fd, char *bytes, size_t len, const char *path, struct why *why)
+{
+    for (size_t at = 0; at < len;) {
+        ssize_t n = read_some(fd, bytes + at, len - at);
+
+        if (n < 0)
+            return fail_read(why, path);
+        if (n == 0)
+            return fail(why, FAIL_INPUT,
+                        "%s: became shorter while it was read; try again", path);
+        at += (size_t)n;
+    }
+    return 0;
+}
+
+int file_read(const char *path, size_t max, char **bytes, size_t *len, struct why *why)
+{
+    int      fd, rc;
+    uint64_t size;
+
+    *bytes = NULL;
+    *len = 0;
+    rc = file_open(path, &fd, &size, why);
+    if (rc)
+        return rc;
+    if (size > max)
+        rc = fail(why, FAIL_INPUT,
+                  "%s: %llu bytes, more than the %zu such a file may have", path,
+                  (unsigned long long)size, max);
+    else if (!(*bytes = malloc(size + 1)))
+        rc = fail(why, FAIL_INPUT, "%s: no memory for its %llu bytes", path,
+                  (unsigned long long)size);
+    else
+        rc = read_all(fd, *bytes, size, path, why);
+    close(fd);
+    if (rc) {
+        free(*bytes);
+        *bytes = NULL;
+        return rc;
+    }
+    (*bytes)[size] = 0;
+    *len = size;
+    return 0;
+}
+
+int file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why *why)
+{
+    char          buf[1 << 16];
+    ssize_t       n;
+    int           fd, rc = file_open(path, &fd, NULL, why);
+    XXH3_state_t *state;
+
+    if (rc)
+        return rc;
+    state = XXH3_createState();
+    if (!state) {
+        close(fd);
+        return fail(why, FAIL_INPUT, "%s: no memory to hash it", path);
+    }
+    XXH3_64bits_reset(state);
+    *size = 0;
+    while ((n = read_some(fd, buf, sizeof buf)) > 0) {
+        XXH3_64bits_update(state, buf, (size_t)n);
+        *size += (uint64_t)n;
+    }
+    if (n < 0)
+        rc = fail_read(why, path);
+    *hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    close(fd);
+    return rc;
+}
+
+/* ---- writing ----------------------------------------------------------------------- */
+
+int fail_write(struct why *why, const char *path)
+{
+    bool        full = errno == ENOSPC || errno == EDQUOT;
+    bool        barred = errno == EACCES || errno == EPERM || errno == EROFS;
+    const char *next = full ? "the disk is full, free some space"
+                     : barred ? "choose a directory you may write to"
+                     : "nothing was replaced";
+
+    return fail(why, FAIL_WRITE, "%s: cannot write: %s; %s", path, strerror(errno), next);
+}
+
+static bool write_all(int fd, const char *bytes, size_t len)
+{
+    while (len) {
+        ssize_t n = write(fd, bytes, len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        bytes += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+/* fsync a directory; one that cannot be opened for reading, or a file system without such
+ * an fsync, is passed over. */
+static int sync_dir(const char *dir, struct why *why)
+{
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err = 0;
+
+    if (fd < 0 || fsync(fd))
+        err = errno;
+    if (fd >= 0)
+        close(fd);
+    errno = err;
+    return err && err != EINVAL && err != EACCES ? fail_write(why, dir) : 0;
+}
+
+static int sync_parent(const char *path, struct why *why)
+{
+    char dir[PATH_MAX];
+
+    return parent(dir, path) ? sync_dir(dir, why) : fail_write(why, path);
+}
+
+/* Rename tmp to path; on failure unlink tmp. err: errno of an earlier step, or 0. */
+static int settle(const char *tmp, const char *path, int err, struct why *why)
+{
+    if (!err && rename(tmp, path))
+        err = errno;
+    if (!err)
+        return sync_parent(path, why);
+    unlink(tmp);
+    errno = err;
+    return fail_write(why, path);
+}
+
+int file_write(const char *path, const void *bytes, size_t len, struct why *why)
+{
+    char tmp[PATH_MAX];
+    int  fd, err = 0;
+
+    if (!temporary(tmp, sizeof tmp, path))
+        return fail_write(why, path);
+    fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_write(why, path);
+    if (!write_all(fd, bytes, len) || fsync(fd))
+        err = errno;
+    if (close(fd) && !err)
+        err = errno;
+    return settle(tmp, path, err, why);
+}
+
+int link_replace(const char *dir, const char *link, const char *target, struct why *why)
+{
+    char path[PATH_MAX], tmp[PATH_MAX];
+
+    path_join(path, sizeof path, dir, link);
+    if (!temporary(tmp, sizeof tmp, path) || symlink(target, tmp))
+        return fail_write(why, path);
+    return settle(tmp, path, 0, why);
+}
+
+/* ---- directories ------------------------------------------------------------------- */
+
+int dir_make(const char *path, struct why *why)
+{
+    char buf[PATH_MAX];
+    int  rc = 0;
+
+    if (!trim(buf, path))
+        return fail_write(why, path);
+    for (char *p = buf + 1, *end = buf + strlen(buf); p <= end && !rc; p++) {
+        if (*p && *p != '/')
+            continue;
+        *p = 0;
+        if (mkdir(buf, 0777) == 0)
+            rc = sync_parent(buf, why);
+        else if (errno != EEXIST)
+            rc = fail_write(why, buf);
+        if (p < end)
+            *p = '/';
+    }
+    if (!rc && !path_is_dir(buf))
+        rc = fail(why, FAIL_WRITE,
+                  "%s: a file where a directory is needed; choose another name", buf);
+    return rc;
+}
+
+int dir_begin(const char *path, char *tmp, size_t cap, struct why *why)
+{
+    char dir[PATH_MAX];
+    int  rc;
+
+    if (!parent(dir, path))
+        return fail_write(why, path);
+    rc = dir_make(dir, why);
+    if (rc)
+        return rc;
+    if (!temporary(tmp, cap, path) || mkdir(tmp, 0777))
+        return fail_write(why, path);
+    return 0;
+}
+
+/* fsync one file of an open directory; a link has nothing to sync. */
+static bool sync_entry(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), err = 0;
+
+    if (fd < 0)
+        return errno == ELOOP;
+    if (fsync(fd))
+        err = errno;
+    close(fd);
+    errno = err;
+    return !err;
+}
+
+static bool is_dots(const char *name)
+{
+    return !strcmp(name, ".") || !strcmp(name, "..");
+}
+
+static int sync_entries(const char *path, struct why *why)
+{
+    DIR           *d = opendir(path);
+    struct dirent *e;
+    int            rc = 0;
+
+    if (!d)
+        return fail_write(why, path);
+    while (!rc && (errno = 0, e = readdir(d)))
+        if (!is_dots(e->d_name) && !sync_entry(dirfd(d), e->d_name))
+            rc = fail_write(why, path);
+    if (!rc && errno)
+        rc = fail_write(why, path);
+    closedir(d);
+    return rc ? rc : sync_dir(path, why);
+}
+
+int dir_commit(const char *tmp, const char *path, struct why *why)
+{
+    int rc = sync_entries(tmp, why);
+
+    if (rc)
+        return rc;
+    if (rename(tmp, path) == 0)
+        return sync_parent(path, why);
+    if (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)
+        return fail(why, FAIL_WRITE,
+                    "%s: exists already; remove it or choose another name", path);
+    return fail_write(why, path);
+}
+
+void dir_remove(const char *path)
+{
+    DIR           *d = opendir(path);
+    struct dirent *e;
+
+    if (!d)
+        return;
+    while ((e = readdir(d)))
+        if (!is_dots(e->d_name))
+            unlinkat(dirfd(d), e->d_name, 0);
+    closedir(d);
+    rmdir(path);
+}
+
+void dir_sweep(const char *dir)
+{
+    char           path[PATH_MAX];
+    DIR           *d = opendir(dir);
+    struct dirent *e;
+
+    if (!d)
+        return;
+    while ((e = readdir(d)))
+        if (path_is_temporary(e->d_name) && unlinkat(dirfd(d), e->d_name, 0))
+            dir_remove(path_join(path, sizeof path, dir, e->d_name));
+    closedir(d);
+}
+
+int dir_lock(const char *dir, int *fd, struct why *why)
+{
+    char path[PATH_MAX], pid[16] = "";
+    int  err;
+
+    path_join(path, sizeof path, dir, "lock");
+    *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (*fd < 0)
+        return fail_write(why, path);
+    if (flock(*fd, LOCK_EX | LOCK_NB) == 0) {
+        if (ftruncate(*fd, 0) == 0)
+            dprintf(*fd, "%ld\n", (long)getpid());      // only for the line below
+        return 0;
+    }
+    err = errno;
+    if (pread(*fd, pid, sizeof pid - 1, 0) < 0)
+        pid[0] = 0;
+    close(*fd);
+    *fd = -1;
+    errno = err;
+    if (err != EWOULDBLOCK)
+        return fail(why, FAIL_WRITE, "%s: cannot lock: %s", path, strerror(err));
+    return fail(why, FAIL_WRITE,
+                "%s: in use by another process (%ld); wait for it or stop it", dir,
+                atol(pid));
+}

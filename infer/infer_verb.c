@@ -1,0 +1,317 @@
+/* weft infer: stream text from a checkpoint. */
+#include "data/base/cli.h"
+#include "data/base/clock.h"
+#include "data/base/format.h"
+#include "infer/verbs.h"
+#include "infer/writer.h"
+#include "model/files/checkpoint.h"
+
+#include <errno.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PROMPT_MAX = 64 << 20 };     // bytes taken from stdin
+enum { LONG_TEXT = 10000 };         // tokens, of which the tenths are told
+
+static const char help[] =
+    "weft infer runs/book -p \"Once upon a time\"\n"
+    "weft infer RUN [-p PROMPT] [flags]\n"
+    "\n"
+    "Streams the prompt and what the model makes of it. RUN is a run directory, which\n"
+    "means its latest checkpoint, or a checkpoint directory. Without -p the prompt is\n"
+    "stdin's text; one newline at its end is dropped.\n";
+
+struct infer {
+    struct cli            cli;
+    struct writer_options o;
+    struct words          stop;
+    const char           *prompt;
+    int                   threads, context;
+    bool                  interactive, no_echo;
+
+    struct model      model;
+    struct tokenizer *tokenizer;
+    struct writer     writer;
+    bool              full;         // some layer attends to all tokens it holds
+    bool              said;         // that the oldest are dropped
+};
+
+/* ---- set-up ---- */
+
+static uint64_t random_seed(void)
+{
+    uint32_t seed;
+
+    if (getrandom(&seed, sizeof seed, GRND_NONBLOCK) != sizeof seed)
+        seed = (uint32_t)time(NULL) ^ (uint32_t)getpid() << 16;
+    return seed;
+}
+
+static void parse(struct infer *f, int argc, char **argv)
+{
+    const struct flag flags[] = {
+        {"prompt", 'p', "TEXT", "what the text begins with", .text = &f->prompt},
+        {"n-predict", 'n', "N", "tokens to write; -1: until the text ends (256)",
+         .number = &f->o.n, .min = -1, .max = 1e9},
+        {"temp", 0, "X", "temperature; 0: always the most likely token (0.8)",
+         .real = &f->o.sampler.temp, .max = 100},
+        {"top-k", 0, "N", "choose among the N most likely; 0: all (40)",
+         .number = &f->o.sampler.top_k, .max = 1e9},
+        {"top-p", 0, "X", "among the best that make up this share; 1: all (0.95)",
+         .real = &f->o.sampler.top_p, .max = 1},
+        {"min-p", 0, "X", "among those with this share of the best; 0: all (0.05)",
+         .real = &f->o.sampler.min_p, .max = 1},
+        {"repeat-penalty", 0, "X", "make recent tokens less likely; 1: not (1)",
+         .real = &f->o.sampler.repeat_penalty, .min = 0.01, .max = 100},
+        {"repeat-last-n", 0, "N", "how many tokens are recent (64)",
+         .number = &f->o.sampler.repeat_last_n, .max = 1e6},
+        {"seed", 's', "N", "the same seed gives the same text",
+         .seed = &f->o.sampler.seed},
+        {"stop", 0, "TEXT", "end before this text; may be repeated", .words = &f->stop},
+        {"ignore-eos", 0, NULL, "never end the text", .on = &f->o.ignore_eos},
+        {"no-echo", 0, NULL, "leave out the prompt", .on = &f->no_echo},
+        {"samples", 0, "K", "write K texts, decoded together (1)",
+         .number = &f->o.K, .min = 1, .max = 1024},
+        {"interactive", 'i', NULL, "go on with each line you type, until Ctrl-D",
+         .on = &f->interactive},
+        {"context", 0, "N", "tokens that full attention holds (as trained)",
+         .number = &f->context, .min = 1, .max = 1 << 24},
+        {"threads", 0, "N", "threads (all cores)",
+         .number = &f->threads, .min = 1, .max = 1024},
+        {0},
+    };
+
+    f->o = (struct writer_options){.K = 1, .n = 256, .out = stdout};
+    sampler_defaults(&f->o.sampler);
+    f->o.sampler.seed = random_seed();
+    f->cli = (struct cli){.verb = "infer", .help = help, .flags = flags};
+    cli_parse(&f->cli, argc, argv);
+    f->cli.flags = NULL;
+}
+
+static void check(const struct infer *f)
+{
+    if (f->cli.n_args == 0)
+        cli_die(&f->cli, FAIL_USAGE, "which run? weft infer RUN -p PROMPT");
+    if (f->cli.n_args > 1)
+        cli_die(&f->cli, FAIL_USAGE,
+                "'%s' is one argument too many; a prompt is given as -p \"...\"",
+                f->cli.args[1]);
+    if (f->interactive && f->o.K > 1)
+        cli_die(&f->cli, FAIL_USAGE, "-i writes one text; leave out --samples");
+    for (int i = 0; i < f->stop.n; i++)
+        if (!*f->stop.word[i])
+            cli_die(&f->cli, FAIL_USAGE, "--stop: the text is empty");
+}
+
+/* Does the layer keep every token there is? Its state then grows with the context. */
+static bool attends_to_all(const struct mixer_cfg *layer)
+{
+    struct mixer_cfg twice = *layer;
+    struct sizes     one, two;
+
+    twice.context *= 2;
+    mixer_sizes(layer, 1, 1, &one);
+    mixer_sizes(&twice, 1, 1, &two);
+    return one.state != two.state;
+}
+
+/* Find the layers of full attention; they are to hold --context tokens. */
+static void set_context(struct infer *f)
+{
+    struct model *m = &f->model;
+
+    if (f->context)
+        m->cfg.context = f->context;
+    for (int i = 0; i < m->cfg.layers; i++)
+        if (attends_to_all(&m->layer[i])) {
+            m->layer[i].context = m->cfg.context;
+            f->full = true;
+        }
+}
+
+static void load(struct infer *f)
+{
+    struct why why;
+    int err = checkpoint_load(f->cli.args[0], &f->model, &f->tokenizer, NULL, 0, &why);
+
+    f->o.stop = f->stop.word;
+    f->o.n_stop = f->stop.n;
+    f->o.terminal = isatty(STDOUT_FILENO);
+    if (!err) {
+        set_context(f);
+        err = writer_open(&f->writer, &f->model, f->tokenizer, &f->o, &why);
+    }
+    if (err)
+        cli_fail(&f->cli, err, &why);
+}
+
+static void unload(struct infer *f)
+{
+    writer_close(&f->writer);
+    tokenizer_free(f->tokenizer);
+    model_close(&f->model);
+}
+
+/* ---- the prompt ---- */
+
+/* All of stdin but one newline at its end; malloc'ed. */
+static char *read_stdin(const struct infer *f, size_t *len)
+{
+    char   part[4096], *text = NULL;
+    size_t n = 0, got;
+    FILE  *all = open_memstream(&text, len);
+
+    while (all && n <= PROMPT_MAX && (got = fread(part, 1, sizeof part, stdin)) > 0)
+        n += fwrite(part, 1, got, all);
+    if (ferror(stdin))
+        cli_die(&f->cli, FAIL_INPUT, "stdin: %s", strerror(errno));
+    if (!all || fclose(all) || n > PROMPT_MAX)
+        cli_die(&f->cli, FAIL_INPUT, "stdin: the prompt is longer than %d MiB",
+                PROMPT_MAX >> 20);
+    *len -= n && text[n - 1] == '\n';
+    return text;
+}
+
+/* The prompt's text; malloc'ed. */
+static char *prompt_text(const struct infer *f, size_t *len)
+{
+    if (!f->prompt && !f->interactive && !isatty(STDIN_FILENO))
+        return read_stdin(f, len);
+    char *text = strdup(f->prompt ? f->prompt : "");
+
+    if (!text)
+        cli_die(&f->cli, FAIL_INPUT, "no memory for the prompt");
+    *len = strlen(text);
+    return text;
+}
+
+/* ---- writing ---- */
+
+/* A reader that has seen enough (head -1) is no failure. */
+static void check_output(const struct infer *f)
+{
+    if (f->writer.error == EPIPE)
+        exit(0);
+    if (f->writer.error)
+        cli_die(&f->cli, FAIL_WRITE, "cannot write the text: %s",
+                strerror(f->writer.error));
+}
+
+static void say_dropped(struct infer *f)
+{
+    int context = f->model.cfg.context;
+
+    if (f->said || !f->full || f->writer.session.pos[0] <= context)
+        return;
+    f->said = true;
+    fprintf(stderr,
+            "past the %d tokens the model %s: the oldest are dropped\n", context,
+            f->context ? "may hold" : "was trained on");
+}
+
+/* Feed a text and write what follows. */
+static void answer(struct infer *f, const char *text, size_t len)
+{
+    struct why why;
+    int err = writer_feed(&f->writer, text, len, &why);
+
+    if (err)
+        cli_fail(&f->cli, err, &why);
+    say_dropped(f);
+    catch_interrupts();
+    writer_run(&f->writer);
+    check_output(f);
+    say_dropped(f);
+}
+
+static void begin(struct infer *f)
+{
+    size_t len;
+    char  *text = prompt_text(f, &len);
+
+    if (!f->no_echo)
+        writer_echo(&f->writer, text, len);
+    check_output(f);
+    if (!f->interactive || f->prompt)
+        answer(f, text, len);
+    free(text);
+}
+
+/* Ctrl-C ends an answer, and while a line is read, the program. */
+static void converse(struct infer *f)
+{
+    bool   marked = isatty(STDIN_FILENO) && isatty(STDERR_FILENO);
+    char  *line = NULL;
+    size_t cap = 0;
+
+    for (;;) {
+        ssize_t len;
+
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        if (marked)
+            fputs("> ", stderr);
+        len = getline(&line, &cap, stdin);
+        if (len < 0)
+            break;
+        answer(f, line, (size_t)len);
+    }
+    if (marked)
+        fputc('\n', stderr);
+    free(line);
+    interrupted = 0;
+}
+
+/* ---- the verb ---- */
+
+/* "first tenth: 312 us a token, 14.1 MiB held"; of several texts, a token of each. */
+static void report_tenth(const struct infer *f, const char *which, const struct tenth *t)
+{
+    char memory[16];
+
+    format_bytes(memory, sizeof memory, (double)t->memory);
+    fprintf(stderr, "%s tenth: %.0f us a token%s, %s held\n", which,
+            t->seconds * 1e6 / (f->o.n / 10), f->o.K > 1 ? " of each" : "", memory);
+}
+
+static void report(const struct infer *f)
+{
+    const struct writer *w = &f->writer;
+    char prompt[16], text[16], state[16];
+
+    format_count(prompt, sizeof prompt,
+                 (double)w->prompt_tokens / (w->prompt_seconds + 1e-9));
+    format_count(text, sizeof text, (double)w->tokens / (w->seconds + 1e-9));
+    format_bytes(state, sizeof state, (double)model_state_bytes(&f->model));
+    fprintf(stderr, "tokens: prompt %ld, %s/s; text %ld, %s/s; state %s%s\n",
+            w->prompt_tokens, prompt, w->tokens, text, state, f->o.K > 1 ? " each" : "");
+    if (f->o.n >= LONG_TEXT && w->last.seconds > 0) {
+        report_tenth(f, "first", &w->first);
+        report_tenth(f, "last", &w->last);
+    }
+}
+
+int infer_main(int argc, char **argv)
+{
+    struct infer f = {0};
+
+    parse(&f, argc, argv);
+    check(&f);
+    if (f.threads)
+        omp_set_num_threads(f.threads);
+    load(&f);
+    signal(SIGPIPE, SIG_IGN);
+    fprintf(stderr, "seed %llu\n", (unsigned long long)f.o.sampler.seed);
+    begin(&f);
+    if (f.interactive)
+        converse(&f);
+    report(&f);
+    unload(&f);
+    return interrupted ? FAIL_INTERRUPTED : 0;
+}

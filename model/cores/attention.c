@@ -1,0 +1,385 @@
+#include "model/cores/attention.h"
+
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+
+#include <float.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { QB = 64, KB = 256 };             // a block of scores: queries, keys
+
+#define LOWEST (-FLT_MAX / 2)           // below any score; finite, so that
+                                        // -INFINITY - LOWEST is not NaN
+
+/* Query head i of sequence b. Positions count from its first key. */
+struct head {
+    const struct attention *a;
+    const real *q, *k, *v;              // q of position a->first, k and v of position 0
+    const real *sink;                   // NULL: none
+};
+
+static size_t q_at(const struct attention *a, int b, int i)
+{
+    return (size_t)b * a->T * a->ld_q + (size_t)i * a->e;
+}
+
+static size_t kv_at(const struct attention *a, int b, int i)
+{
+    return (size_t)b * (a->first + a->T) * a->ld_kv + (size_t)(i / (a->H / a->Hk)) * a->e;
+}
+
+static size_t o_at(const struct attention *a, int b, int i)
+{
+    return ((size_t)b * a->T * a->H + i) * a->e;
+}
+
+static size_t ld_o(const struct attention *a) { return (size_t)a->H * a->e; }
+
+static struct head head_of(const struct attention *a, int b, int i)
+{
+    size_t kv = kv_at(a, b, i);
+
+    return (struct head){
+        .a = a, .q = a->q + q_at(a, b, i), .k = a->k + kv, .v = a->v + kv,
+        .sink = a->sink ? a->sink + i : NULL,
+    };
+}
+
+static int blocks(const struct attention *a) { return (a->T + QB - 1) / QB; }
+
+static int block_queries(const struct attention *a, int block)
+{
+    return a->T - block * QB < QB ? a->T - block * QB : QB;
+}
+
+static inline int first_key(const struct attention *a, int t)
+{
+    return a->window > 0 && t - a->window + 1 > 0 ? t - a->window + 1 : 0;
+}
+
+static inline int block_keys(int u0, int end)
+{
+    return end - u0 < KB ? end - u0 : KB;
+}
+
+/* ---- a block of scores ----------------------------------------------------------------
+ *
+ * Scores lie transposed, s (keys, QB): a column is a query, so that the maximum and the
+ * sum over keys run down the columns, a vector of queries at a time.
+ */
+
+/* Queries t0 .. t0 + n - 1 and keys u .. u + keys - 1. */
+struct part {
+    int t0, n, u, keys;
+};
+
+/* The queries that see key u + j: columns [*lo, *hi); may be empty. */
+static inline void seers(const struct attention *a, const struct part *x, int j,
+                         int *lo, int *hi)
+{
+    int first = x->u + j - x->t0;
+
+    *lo = first < 0 ? 0 : first < x->n ? first : x->n;
+    *hi = a->window > 0 && first + a->window < x->n ? first + a->window : x->n;
+    *hi = *hi < *lo ? *lo : *hi;
+}
+
+static bool all_visible(const struct attention *a, const struct part *x)
+{
+    return x->u + x->keys - 1 <= x->t0 &&
+           (a->window <= 0 || x->t0 + x->n - 1 - x->u < a->window);
+}
+
+/* s = scale k q, -INFINITY where a query does not see a key. */
+static void scores(const struct head *h, const struct part *x, real *s)
+{
+    const struct attention *a = h->a;
+
+    gemm_nt(s, QB, h->k + x->u * a->ld_kv, a->ld_kv,
+            h->q + (size_t)(x->t0 - a->first) * a->ld_q, a->ld_q, x->keys, x->n, a->e,
+            a->scale, 0);
+    if (all_visible(a, x))
+        return;
+    for (int j = 0; j < x->keys; j++) {
+        int lo, hi;
+
+        seers(a, x, j, &lo, &hi);
+        for (int i = 0; i < lo; i++)
+            s[j * QB + i] = -INFINITY;
+        for (int i = hi; i < x->n; i++)
+            s[j * QB + i] = -INFINITY;
+    }
+}
+
+/* s <- max(s, 0). NaN stays. */
+static inline void relu(real *s, int keys, int n)
+{
+    for (int j = 0; j < keys; j++, s += QB) {
+        #pragma omp simd
+        for (int i = 0; i < n; i++)
+            s[i] = s[i] < 0 ? 0 : s[i];
+    }
+}
+
+/* ---- forward ----------------------------------------------------------------------- */
+
+/* What is known of each query of a block so far: the largest score, and the sum
+ * of e^(s - max). */
+struct running {
+    real max[QB], sum[QB];
+};
+
+/* s <- e^(s - max) after the block's scores have gone into max; the sums follow.
+ * shrink is what earlier sums and outputs were multiplied by. */
+static void absorb(struct running *r, real *s, int keys, int n, real *shrink)
+{
+    real max[QB];
+
+    memcpy(max, r->max, sizeof max);
+    for (int j = 0; j < keys; j++) {
+        #pragma omp simd
+        for (int i = 0; i < n; i++)
+            max[i] = s[j * QB + i] > max[i] ? s[j * QB + i] : max[i];
+    }
+    #pragma omp simd
+    for (int i = 0; i < n; i++) {
+        shrink[i] = vexp(r->max[i] - max[i]);
+        r->sum[i] *= shrink[i];
+        r->max[i] = max[i];
+    }
+    for (int j = 0; j < keys; j++) {
+        #pragma omp simd
+        for (int i = 0; i < n; i++)
+            r->sum[i] += s[j * QB + i] = vexp(s[j * QB + i] - max[i]);
+    }
+}
+
+/* Divide a row by its sum; the sink takes its share and has no value. Returns
+ * the log-sum-exp. */
+static inline real finish(const struct head *h, real *o, real max, real sum)
+{
+    real lse = max + (real)log(sum), all = lse;
+
+    if (h->sink) {
+        real hi = lse > *h->sink ? lse : *h->sink, lo = lse > *h->sink ? *h->sink : lse;
+
+        all = hi + (real)log1p(exp(lo - hi));
+    }
+    vscale(o, (real)exp(lse - all) / sum, o, h->a->e);
+    return all;
+}
+
+/* Queries t0 .. t0 + n - 1; o and lse (or NULL) are those of the first of them. */
+static void forward_block(const struct head *h, int t0, int n, real *o, real *lse)
+{
+    const struct attention *a = h->a;
+    _Alignas(64) real s[KB * QB], shrink[QB];
+    struct running r;
+    int begin = first_key(a, t0), end = t0 + n;
+
+    for (int i = 0; i < QB; i++)
+        r.max[i] = LOWEST, r.sum[i] = 0;
+    for (int u = begin; u < end; u += KB) {
+        struct part x = {t0, n, u, block_keys(u, end)};
+
+        scores(h, &x, s);
+        if (a->kind == ATTENTION_RELU)
+            relu(s, x.keys, n);
+        else {
+            absorb(&r, s, x.keys, n, shrink);
+            for (int i = 0; i < n && u > begin; i++)
+                vscale(o + i * ld_o(a), shrink[i], o + i * ld_o(a), a->e);
+        }
+        gemm_tn(o, ld_o(a), s, QB, h->v + u * a->ld_kv, a->ld_kv, n, a->e, x.keys, 1,
+                u > begin);
+    }
+    for (int i = 0; i < n && a->kind == ATTENTION_SOFTMAX; i++) {
+        real all = finish(h, o + i * ld_o(a), r.max[i], r.sum[i]);
+
+        if (lse)
+            lse[i] = all;
+    }
+}
+
+void attention_forward(const struct attention *a, real *o, real *lse)
+{
+    #pragma omp parallel for collapse(3) schedule(dynamic)
+    for (int b = 0; b < a->B; b++)
+        for (int i = 0; i < a->H; i++)
+            for (int block = 0; block < blocks(a); block++) {
+                struct head h = head_of(a, b, i);
+                size_t      t = (size_t)block * QB;
+
+                forward_block(&h, a->first + (int)t, block_queries(a, block),
+                              o + o_at(a, b, i) + t * ld_o(a),
+                              lse ? lse + ((size_t)b * a->H + i) * a->T + t : NULL);
+            }
+}
+
+/* ---- backward ---------------------------------------------------------------------- */
+
+/* What backward reads and writes of one head, all from its first row. */
+struct head_grad {
+    const real *o, *lse, *d_o;
+    real       *dq, *dk, *dv;
+};
+
+/* From scores to p and from dp to ds, in place.
+ *
+ *     softmax  p = e^(s - lse), ds = p (dp - delta)
+ *     relu     p = max(s, 0),   ds = dp where p > 0
+ */
+static void block_back(const struct attention *a, const struct part *x, real *p, real *ds,
+                       const real *lse, const real *delta)
+{
+    for (int j = 0; j < x->keys; j++, p += QB, ds += QB)
+        if (a->kind == ATTENTION_RELU) {
+            #pragma omp simd
+            for (int i = 0; i < x->n; i++) {
+                p[i] = p[i] < 0 ? 0 : p[i];
+                ds[i] = p[i] > 0 ? ds[i] : 0;
+            }
+        } else {
+            #pragma omp simd
+            for (int i = 0; i < x->n; i++) {
+                p[i] = vexp(p[i] - lse[i]);
+                ds[i] = p[i] * (ds[i] - delta[i]);
+            }
+        }
+}
+
+/* delta = d_o . o of n rows; returns the derivative by the sink. */
+static real deltas(const struct head *h, const struct head_grad *g, size_t from, int n,
+                   real *delta)
+{
+    size_t at = from * ld_o(h->a), ld = ld_o(h->a);
+    real   dsink = 0;
+
+    for (int i = 0; i < n; i++) {
+        delta[i] = vdot(g->d_o + at + i * ld, g->o + at + i * ld, h->a->e);
+        if (h->sink)
+            dsink -= (real)exp(*h->sink - g->lse[from + i]) * delta[i];
+    }
+    return dsink;
+}
+
+/* Queries from .. from + n - 1, counted from the first: dq is overwritten, dk and dv +=.
+ * Returns the derivative by the sink. */
+static real backward_block(const struct head *h, const struct head_grad *g,
+                           size_t from, int n)
+{
+    const struct attention *a = h->a;
+    const real *q = h->q + from * a->ld_q, *d_o = g->d_o + from * ld_o(a);
+    const real *lse = g->lse ? g->lse + from : NULL;
+    _Alignas(64) real p[KB * QB], ds[KB * QB];
+    real  *dq = g->dq + from * a->ld_q, delta[QB] = {0}, dsink = 0;
+    size_t ld = a->ld_kv;
+    int    t0 = a->first + (int)from, begin = first_key(a, t0), end = t0 + n;
+
+    if (a->kind == ATTENTION_SOFTMAX)
+        dsink = deltas(h, g, from, n, delta);
+    for (int u = begin; u < end; u += KB) {
+        struct part x = {t0, n, u, block_keys(u, end)};
+        size_t      at = u * ld;
+
+        scores(h, &x, p);
+        gemm_nt(ds, QB, h->v + at, ld, d_o, ld_o(a), x.keys, n, a->e, 1, 0);
+        block_back(a, &x, p, ds, lse, delta);
+        gemm_nn(g->dv + at, ld, p, QB, d_o, ld_o(a), x.keys, a->e, n, 1, 1);
+        gemm_nn(g->dk + at, ld, ds, QB, q, a->ld_q, x.keys, a->e, n, a->scale, 1);
+        gemm_tn(dq, a->ld_q, ds, QB, h->k + at, ld, n, a->e, x.keys, a->scale, u > begin);
+    }
+    return dsink;
+}
+
+static real backward_head(const struct head *h, const struct head_grad *g)
+{
+    real dsink = 0;
+
+    for (int block = 0; block < blocks(h->a); block++)
+        dsink += backward_block(h, g, (size_t)block * QB, block_queries(h->a, block));
+    return dsink;
+}
+
+static void clear_head(const struct attention *a, real *dkv)
+{
+    for (int u = 0; u < a->first + a->T; u++)
+        memset(dkv + u * a->ld_kv, 0, a->e * sizeof *dkv);
+}
+
+/* One thread takes all query heads of a key head, so dk and dv are no other's. */
+void attention_backward(const struct attention *a, const real *o, const real *lse,
+                        const real *d_o, real *dq, real *dk, real *dv, real *dsink)
+{
+    const int G = a->H / a->Hk;
+
+    #pragma omp parallel for collapse(2) schedule(dynamic)
+    for (int b = 0; b < a->B; b++)
+        for (int kv = 0; kv < a->Hk; kv++) {
+            size_t at = kv_at(a, b, kv * G);
+
+            clear_head(a, dk + at);
+            clear_head(a, dv + at);
+            for (int i = kv * G; i < (kv + 1) * G; i++) {
+                struct head h = head_of(a, b, i);
+                size_t      row = (size_t)b * a->H + i, at_o = o_at(a, b, i);
+                real        d = backward_head(&h, &(struct head_grad){
+                    o ? o + at_o : NULL, lse ? lse + row * a->T : NULL, d_o + at_o,
+                    dq + q_at(a, b, i), dk + at, dv + at});
+
+                if (a->sink)
+                    dsink[row] = d;
+            }
+        }
+}
+
+/* ---- counts ------------------------------------------------------------------------ */
+
+/* zeros and rows += those of queries t0 .. t0 + n - 1. */
+static void count_block(const struct head *h, int t0, int n, long *zeros, long *rows)
+{
+    _Alignas(64) real s[KB * QB];
+    long some[QB] = {0};
+    int  end = t0 + n, lo, hi;
+
+    for (int u = first_key(h->a, t0); u < end; u += KB) {
+        struct part x = {t0, n, u, block_keys(u, end)};
+
+        scores(h, &x, s);
+        for (int j = 0; j < x.keys; j++) {
+            seers(h->a, &x, j, &lo, &hi);
+            for (int i = lo; i < hi; i++)
+                some[i] += s[j * QB + i] > 0;
+            *zeros += hi - lo;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        *zeros -= some[i];
+        *rows += some[i] == 0;
+    }
+}
+
+void attention_zeros(const struct attention *a, long *pairs, long *rows)
+{
+    long zeros = 0, empty = 0;
+
+    #pragma omp parallel for collapse(3) schedule(dynamic) reduction(+ : zeros, empty)
+    for (int b = 0; b < a->B; b++)
+        for (int i = 0; i < a->H; i++)
+            for (int block = 0; block < blocks(a); block++) {
+                struct head h = head_of(a, b, i);
+
+                count_block(&h, a->first + block * QB, block_queries(a, block),
+                            &zeros, &empty);
+            }
+    *pairs = zeros;
+    *rows = empty;
+}
+
+double attention_pairs(int T, int window)
+{
+    double full = window > 0 && window < T ? window : T;
+
+    return full * (full + 1) / 2 + (T - full) * full;
+}

@@ -1,0 +1,205 @@
+#include "model/cores/kv_cache.h"
+
+#include "model/kernels/vmath.h"
+
+#include <string.h>
+
+/* Keys of head kv of a ring; values of head kv are those of "key head" Hk + kv. */
+static real *ring_head(const struct attention *a, int span, void *state, int kv)
+{
+    return (real *)state + (size_t)kv * span * a->e;
+}
+
+size_t ring_state(const struct attention *a, int span)
+{
+    return 2 * (size_t)span * a->Hk * a->e;
+}
+
+/* Row i of a's keys and values becomes position pos. */
+static void store(const struct attention *a, int span, void *state, size_t i, long pos)
+{
+    size_t e = a->e, slot = (size_t)(pos % span) * e, row = i * a->ld_kv;
+
+    for (int kv = 0; kv < a->Hk; kv++) {
+        memcpy(ring_head(a, span, state, kv) + slot, a->k + row + kv * e,
+               e * sizeof(real));
+        memcpy(ring_head(a, span, state, a->Hk + kv) + slot, a->v + row + kv * e,
+               e * sizeof(real));
+    }
+}
+
+/* ---- one token --------------------------------------------------------------------- */
+
+/* A query on its way over the keys. Softmax divides o by sum at the end. */
+struct query {
+    const real *q;
+    real       *o, max, sum;
+};
+
+enum { AT_ONCE = 32 };                  // keys whose scores are taken together
+
+static inline void fetch(const real *rows, int e, int n)
+{
+    for (int i = 0; i < n * e; i += 64 / (int)sizeof *rows)
+        __builtin_prefetch(rows + i);
+}
+
+/* A larger maximum shrinks what was summed before. */
+static inline void raise_max(struct query *x, real to, int e)
+{
+    real shrink = vexp(x->max - to);
+
+    x->sum *= shrink;
+    vscale(x->o, shrink, x->o, e);
+    x->max = to;
+}
+
+/* n <= AT_ONCE keys and values, e apart. */
+static void take_softmax(struct query *x, const real *k, const real *v, int n, int e,
+                         real scale)
+{
+    real p[AT_ONCE], sum = 0, max;
+
+    for (int u = 0; u < n; u++) {
+        fetch(k + (u + AT_ONCE) * e, e, 1);
+        p[u] = scale * vdot(x->q, k + u * e, e);
+    }
+    max = vmax(p, n, x->max);
+    if (max > x->max)
+        raise_max(x, max, e);
+    #pragma omp simd reduction(+ : sum)
+    for (int u = 0; u < n; u++)
+        sum += p[u] = vexp(p[u] - max);
+    x->sum += sum;
+    for (int u = 0; u < n; u++) {
+        fetch(v + (u + AT_ONCE) * e, e, 1);
+        vaxpy(x->o, p[u], v + u * e, e);
+    }
+}
+
+/* Take n keys and values in a row, e apart, into the query's output. */
+static void pass_softmax(struct query *x, const real *k, const real *v, int n, int e,
+                         real scale)
+{
+    for (int u = 0; u < n; u += AT_ONCE, k += AT_ONCE * e, v += AT_ONCE * e)
+        take_softmax(x, k, v, n - u < AT_ONCE ? n - u : AT_ONCE, e, scale);
+}
+
+static void pass_relu(struct query *x, const real *k, const real *v, int n, int e,
+                      real scale)
+{
+    for (int u = 0; u < n; u++, k += e, v += e) {
+        real s = scale * vdot(x->q, k, e);
+
+        if (!(s <= 0))
+            vaxpy(x->o, s, v, e);
+    }
+}
+
+/* Query head i of a token at position pos, which is in the ring already; o (e). */
+static void decode_head(const struct attention *a, int span, void *state,
+                        const real *q, real *o, long pos, int i)
+{
+    int   e = a->e, kv = i / (a->H / a->Hk);
+    long  n = pos + 1 < a->window ? pos + 1 : a->window, from = (pos + 1 - n) % span;
+    long  part = span - from < n ? span - from : n;
+    real *k = ring_head(a, span, state, kv), *v = ring_head(a, span, state, a->Hk + kv);
+    struct query x = {q, o, a->sink ? a->sink[i] : -INFINITY, a->sink ? 1 : 0};
+    void (*pass)(struct query *, const real *, const real *, int, int, real) =
+        a->kind == ATTENTION_RELU ? pass_relu : pass_softmax;
+
+    memset(o, 0, e * sizeof *o);
+    pass(&x, k + from * e, v + from * e, (int)part, e, a->scale);
+    pass(&x, k, v, (int)(n - part), e, a->scale);
+    for (int j = 0; j < e && a->kind == ATTENTION_SOFTMAX; j++)
+        o[j] /= x.sum;
+}
+
+static void decode(const struct attention *a, int span, void *const *state,
+                   const long *pos, real *o)
+{
+    for (int b = 0; b < a->B; b++)
+        store(a, span, state[b], b, pos[b]);
+    #pragma omp parallel for collapse(2) schedule(static)
+    for (int b = 0; b < a->B; b++)
+        for (int i = 0; i < a->H; i++)
+            decode_head(a, span, state[b], a->q + b * a->ld_q + (size_t)i * a->e,
+                        o + ((size_t)b * a->H + i) * a->e, pos[b], i);
+}
+
+/* ---- many tokens ------------------------------------------------------------------- */
+
+/* What the new tokens of a sequence see, in a row: the last keys and values of its ring,
+ * then their own. (span - 1 + T, Hk, e) each. */
+struct line {
+    real *k, *v;
+};
+
+static size_t line_reals(const struct attention *a, int span)
+{
+    return (size_t)(span - 1 + a->T) * a->Hk * a->e;
+}
+
+size_t ring_scratch(const struct attention *a, int span)
+{
+    return a->T > 1 ? 2 * line_reals(a, span) : 0;
+}
+
+/* Returns how many came from the ring. */
+static int line_up(const struct attention *a, int span, void *state, int b, long pos,
+                   struct line l)
+{
+    size_t e = a->e, ld = a->Hk * e;
+    long   have = pos < span - 1 ? pos : span - 1;
+
+    for (long u = 0; u < have; u++)
+        for (int kv = 0; kv < a->Hk; kv++) {
+            size_t slot = (size_t)((pos - have + u) % span) * e, to = u * ld + kv * e;
+
+            memcpy(l.k + to, ring_head(a, span, state, kv) + slot, e * sizeof(real));
+            memcpy(l.v + to, ring_head(a, span, state, a->Hk + kv) + slot,
+                   e * sizeof(real));
+        }
+    for (int t = 0; t < a->T; t++) {
+        size_t row = ((size_t)b * a->T + t) * a->ld_kv, to = (have + t) * ld;
+
+        memcpy(l.k + to, a->k + row, ld * sizeof(real));
+        memcpy(l.v + to, a->v + row, ld * sizeof(real));
+    }
+    return (int)have;
+}
+
+static void prefill(const struct attention *a, int span, void *state, int b,
+                    long pos, real *o, struct line l)
+{
+    struct attention one = *a;
+    size_t           row = (size_t)b * a->T;
+
+    one.B = 1;
+    one.q = a->q + row * a->ld_q;
+    if (pos == 0)
+        one.k = a->k + row * a->ld_kv, one.v = a->v + row * a->ld_kv;
+    else {
+        one.first = line_up(a, span, state, b, pos, l);
+        one.k = l.k, one.v = l.v;
+        one.ld_kv = (size_t)a->Hk * a->e;
+    }
+    attention_forward(&one, o + row * a->H * a->e, NULL);
+    #pragma omp parallel for schedule(static)
+    for (int t = a->T > span ? a->T - span : 0; t < a->T; t++)
+        store(a, span, state, row + t, pos + t);
+}
+
+void ring_extend(const struct attention *a, int span, void *const *state,
+                 const long *pos, real *o, real *scratch)
+{
+    struct attention seen = *a;
+
+    seen.window = a->window > 0 && a->window < span ? a->window : span;
+    if (a->T == 1)
+        decode(&seen, span, state, pos, o);
+    else
+        for (int b = 0; b < a->B; b++)
+            prefill(&seen, span, state[b], b, pos[b], o,
+                    (struct line){scratch, scratch + line_reals(a, span)});
+}

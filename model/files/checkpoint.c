@@ -1,0 +1,207 @@
+#include "model/files/checkpoint.h"
+
+#include "data/base/file.h"
+#include "model/files/tensors.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { JSON_MAX = 1 << 20, TOKENIZER_MAX = 256 << 20 };
+
+/* ---- writing ----------------------------------------------------------------------- */
+
+static int write_config(const char *dir, const struct config *c, struct why *why)
+{
+    json_t *j = json_pack("{s:s, s:i}", "model_type", "weft", "version",
+                          CHECKPOINT_VERSION);
+    json_t *settings = config_to_json(c, KEY_MODEL);
+    char    path[PATH_MAX], *text;
+    int     err;
+
+    json_object_update(j, settings);
+    text = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
+    path_join(path, sizeof path, dir, "config.json");
+    err = text ? file_write(path, text, strlen(text), why)
+               : fail(why, FAIL_WRITE, "%s: not enough memory to write it", path);
+    free(text);
+    json_decref(settings);
+    json_decref(j);
+    return err;
+}
+
+int checkpoint_write(const char *dir, const struct model *m, const struct tokenizer *t,
+                     struct why *why)
+{
+    struct part part = {"", true, m->w};
+    char        path[PATH_MAX];
+    size_t      len;
+    const void *model = tokenizer_model(t, &len);
+    int         err = write_config(dir, &m->cfg, why);
+
+    if (!err)
+        err = file_write(path_join(path, sizeof path, dir, "tokenizer.model"), model,
+                         len, why);
+    if (!err)
+        err = parts_write(path_join(path, sizeof path, dir, "model.safetensors"), m,
+                          &part, 1, why);
+    return err;
+}
+
+/* ---- loading ----------------------------------------------------------------------- */
+
+/* Take "model_type" and "version" out of j. */
+static int check_version(json_t *j, const char *path, struct why *why)
+{
+    const json_t *version = json_object_get(j, "version");
+    const char   *type = json_string_value(json_object_get(j, "model_type"));
+
+    if (!type || strcmp(type, "weft"))
+        return fail(why, FAIL_INPUT, "%s: not a model of weft", path);
+    if (!json_is_integer(version))
+        return fail(why, FAIL_INPUT, "%s: it has no version", path);
+    if (json_integer_value(version) != CHECKPOINT_VERSION)
+        return fail(why, FAIL_INPUT,
+                    "%s: written by another version of weft (format %lld; "
+                    "this one reads %d)", path, (long long)json_integer_value(version),
+                    CHECKPOINT_VERSION);
+    json_object_del(j, "model_type");
+    json_object_del(j, "version");
+    return FAIL_NONE;
+}
+
+static int read_json(const char *path, json_t **j, struct why *why)
+{
+    json_error_t error;
+    char        *text;
+    size_t       len;
+    int          err = file_read(path, JSON_MAX, &text, &len, why);
+
+    if (err)
+        return err;
+    *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    free(text);
+    return *j ? FAIL_NONE
+              : fail(why, FAIL_INPUT, "%s:%d: damaged: %.200s", path, error.line,
+                     error.text);
+}
+
+static int read_config(const char *dir, struct config *c, struct why *why)
+{
+    char       path[PATH_MAX];
+    json_t    *j = NULL;
+    struct why inner;
+    int        err = read_json(path_join(path, sizeof path, dir, "config.json"), &j, why);
+
+    config_defaults(c);
+    if (!err)
+        err = check_version(j, path, why);
+    if (!err)
+        err = config_from_json(c, j, KEY_MODEL, path, why);
+    json_decref(j);
+    if (!err && config_resolve(c, &inner))
+        err = fail(why, FAIL_INPUT, "%.200s: %.700s", path, inner.line);
+    return err;
+}
+
+static int read_tokenizer(const char *dir, struct tokenizer **t, int vocab,
+                          struct why *why)
+{
+    char               path[PATH_MAX], *bytes;
+    size_t             len;
+    enum tokenizer_err bad;
+    int                err;
+
+    path_join(path, sizeof path, dir, "tokenizer.model");
+    err = file_read(path, TOKENIZER_MAX, &bytes, &len, why);
+    if (err)
+        return err;
+    bad = tokenizer_load(t, bytes, len);
+    free(bytes);
+    if (bad)
+        return fail(why, FAIL_INPUT, "%s: %s", path, tokenizer_strerror(bad));
+    if (tokenizer_vocab(*t) == vocab)
+        return FAIL_NONE;
+    err = fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", path,
+               tokenizer_vocab(*t), vocab);
+    tokenizer_free(*t);
+    *t = NULL;
+    return err;
+}
+
+static int load(const char *dir, struct model *m, struct tokenizer **t, struct why *why)
+{
+    struct config c;
+    char          path[PATH_MAX];
+    int           err = read_config(dir, &c, why);
+
+    if (!err)
+        err = read_tokenizer(dir, t, c.vocab, why);
+    if (!err)
+        err = model_open(m, &c, why);
+    if (!err)
+        err = parts_read(path_join(path, sizeof path, dir, "model.safetensors"), m,
+                         &(struct part){"", true, m->w}, 1, why);
+    return err;
+}
+
+/* latest, the run's newest checkpoint, is damaged: name the newest that is not. */
+static void name_intact(const char *run, const char *latest, struct why *why)
+{
+    struct why damage = *why;
+    char       dir[PATH_MAX];
+
+    if (checkpoint_intact(run, dir, sizeof dir) && strcmp(dir, latest))
+        fail(why, FAIL_INPUT, "%.600s; the newest intact checkpoint is %.400s",
+             damage.line, dir);
+}
+
+/* Check and load; nothing is left on failure. */
+static int load_checked(const char *dir, struct model *m, struct tokenizer **t,
+                        struct why *why)
+{
+    int err = manifest_check(dir, why);
+
+    *m = (struct model){0};
+    *t = NULL;
+    if (!err)
+        err = load(dir, m, t, why);
+    if (err) {
+        model_close(m);
+        tokenizer_free(*t);
+        *t = NULL;
+    }
+    return err;
+}
+
+/* Has path's `latest` left dir (PATH_MAX bytes), which it then replaces? */
+static bool moved_on(const char *path, char *dir)
+{
+    char       now[PATH_MAX] = "";
+    struct why unread;
+
+    checkpoint_find(path, now, sizeof now, &unread);    // it may be gone again already
+    if (!*now || !strcmp(now, dir))
+        return false;
+    snprintf(dir, PATH_MAX, "%s", now);
+    return true;
+}
+
+int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir,
+                    size_t cap, struct why *why)
+{
+    char found[PATH_MAX] = "";
+    int  err = checkpoint_find(path, found, sizeof found, why);
+
+    *m = (struct model){0};
+    *t = NULL;
+    if (!err)
+        err = load_checked(found, m, t, why);
+    while (err && moved_on(path, found))        // a run that trains on has pruned it
+        err = load_checked(found, m, t, why);
+    if (err && *found && strcmp(found, path))
+        name_intact(path, found, why);
+    if (!err && dir)
+        snprintf(dir, cap, "%s", found);
+    return err;
+}

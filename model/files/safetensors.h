@@ -1,0 +1,53 @@
+/* safetensors: u64 header length, a JSON header, raw little-endian data.
+ *
+ *     {"__metadata__": {"key": "text"},
+ *      "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
+ *
+ * The reader trusts nothing: header length (at most SAFETENSORS_HEADER), JSON without
+ * repeated keys, types, shapes and ranges are checked, and the tensors must tile the data
+ * exactly. It maps the file.
+ */
+#ifndef WEFT_SAFETENSORS_H
+#define WEFT_SAFETENSORS_H
+
+#include "data/base/fail.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { SAFETENSORS_HEADER = 16 << 20, TENSOR_NAME = 128, TENSOR_DIMS = 4 };
+
+enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64 };
+
+struct tensor {
+    char        name[TENSOR_NAME];
+    enum dtype  dtype;
+    int         dims;   // 0 .. TENSOR_DIMS
+    int64_t     shape[TENSOR_DIMS];
+    size_t      n;      // elements
+    const void *data;   // reader: inside the map, any alignment; writer: the caller's
+};
+
+struct safetensors {
+    struct tensor *tensor;          // (n) in the order of the header
+    int            n;
+    char         **meta;            // 2 n_meta strings: key, value, key, value ...
+    int            n_meta;
+    void          *map;
+    size_t         map_len;
+};
+
+/* FAIL_INPUT. On failure nothing needs closing. */
+int  safetensors_open(struct safetensors *s, const char *path, struct why *why);
+void safetensors_close(struct safetensors *s);          // a zeroed one is fine
+
+/* NULL: there is none. */
+const struct tensor *safetensors_find(const struct safetensors *s, const char *name);
+const char          *safetensors_meta(const struct safetensors *s, const char *key);
+
+/* Write n tensors in this order; fsynced, not renamed (the caller commits a directory).
+ * meta as above. FAIL_WRITE. */
+int safetensors_write(const char *path, const struct tensor *tensor, int n,
+                      const char *const *meta, int n_meta, struct why *why);
+
+#endif

@@ -1,0 +1,149 @@
+#include "model/files/tensors.h"
+
+#include "model/files/safetensors.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef WEFT_DOUBLE
+/* The values as floats; malloc'ed, NULL when out of memory. */
+static const float *to_floats(const real *w, size_t n)
+{
+    float *f = malloc(n * sizeof *f);
+
+    for (size_t i = 0; f && i < n; i++)
+        f[i] = (float)w[i];
+    return f;
+}
+
+static void free_floats(const float *f)
+{
+    free((void *)f);
+}
+#else
+static const float *to_floats(const real *w, size_t n)
+{
+    (void)n;
+    return w;
+}
+
+static void free_floats(const float *f)
+{
+    (void)f;
+}
+#endif
+
+static void from_floats(real *w, const void *data, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        float f;
+
+        memcpy(&f, (const char *)data + i * sizeof f, sizeof f);
+        w[i] = f;
+    }
+}
+
+/* The tensor of parameter p under the name prefix + p's, without data. */
+static void describe(struct tensor *t, const char *prefix, const struct model_param *p)
+{
+    *t = (struct tensor){.dtype = DTYPE_F32, .dims = p->is.cols ? 2 : 1,
+                         .shape = {p->is.rows, p->is.cols}, .n = param_size(&p->is)};
+    snprintf(t->name, sizeof t->name, "%s%s", prefix, p->name);
+}
+
+static int count_part(const struct part *part, const struct model *m)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->n_param; i++)
+        n += part->buffers || !m->param[i].is.buffer;
+    return n;
+}
+
+/* Describe the tensors of a part whose values are at floats; returns how many. */
+static int list_part(const struct part *part, const struct model *m, const float *floats,
+                     struct tensor *t)
+{
+    int n = 0;
+
+    for (int i = 0; i < m->n_param; i++) {
+        const struct model_param *p = &m->param[i];
+
+        if (p->is.buffer && !part->buffers)
+            continue;
+        describe(&t[n], part->prefix, p);
+        t[n++].data = floats + p->at;
+    }
+    return n;
+}
+
+int parts_write(const char *path, const struct model *m, const struct part *part, int n,
+                struct why *why)
+{
+    const float   *floats[PARTS_MAX] = {0};
+    struct tensor *t = calloc((size_t)n * m->n_param, sizeof *t);
+    int            used = 0, err;
+    bool           memory = t != NULL;
+
+    for (int i = 0; memory && i < n; i++) {
+        floats[i] = to_floats(part[i].values, m->n);
+        memory = floats[i] != NULL;
+        if (memory)
+            used += list_part(&part[i], m, floats[i], t + used);
+    }
+    err = memory ? safetensors_write(path, t, used, NULL, 0, why)
+                 : fail(why, FAIL_WRITE, "%s: not enough memory to write it", path);
+    for (int i = 0; i < n; i++)
+        free_floats(floats[i]);
+    free(t);
+    return err;
+}
+
+static bool same_shape(const struct tensor *a, const struct tensor *b)
+{
+    return a->dtype == b->dtype && a->dims == b->dims &&
+           !memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape);
+}
+
+static int read_part(const struct safetensors *s, const char *path, const struct model *m,
+                     const struct part *part, struct why *why)
+{
+    for (int i = 0; i < m->n_param; i++) {
+        const struct model_param *p = &m->param[i];
+        const struct tensor      *found;
+        struct tensor             want;
+
+        if (p->is.buffer && !part->buffers)
+            continue;
+        describe(&want, part->prefix, p);
+        found = safetensors_find(s, want.name);
+        if (!found)
+            return fail(why, FAIL_INPUT, "%s: the tensor %s is missing", path, want.name);
+        if (!same_shape(found, &want))
+            return fail(why, FAIL_INPUT,
+                        "%s: the tensor %s is not float32 of the shape that "
+                        "config.json means", path, want.name);
+        from_floats(part->values + p->at, found->data, want.n);
+    }
+    return FAIL_NONE;
+}
+
+int parts_read(const char *path, const struct model *m, const struct part *part, int n,
+               struct why *why)
+{
+    struct safetensors s;
+    int                expected = 0, err = safetensors_open(&s, path, why);
+
+    if (err)
+        return err;
+    for (int i = 0; i < n && !err; i++) {
+        err = read_part(&s, path, m, &part[i], why);
+        expected += count_part(&part[i], m);
+    }
+    if (!err && s.n != expected)
+        err = fail(why, FAIL_INPUT, "%s: %d tensors where the model has %d", path, s.n,
+                   expected);
+    safetensors_close(&s);
+    return err;
+}

@@ -1,0 +1,335 @@
+/* A panel of b, KC rows and NR columns, is copied to where the first-level cache holds it
+ * in the order of use; MR rows of a at a time go over it with MR x NR sums in registers:
+ *
+ *            NR
+ *          +----+
+ *          | b  | KC        for each row p of the panel and each row i of the strip:
+ *     KC   +----+               sum[i][:] += a[i][p] * b[p][:]
+ *    +---+ +----+
+ * MR | a | | c  |           one broadcast and NR / lanes multiply-adds
+ *    +---+ +----+
+ *
+ * A product by OpenBLAS spends a third of its time on copying at our sizes (k and n of
+ * some hundred); here a is read in place, except when it is transposed.
+ */
+#include "model/kernels/gemm.h"
+
+#include "model/kernels/vec.h"
+
+#include <string.h>
+
+#if defined __AVX512F__
+enum { NV = 4, MR = 6, KC = 384 };
+#else
+enum { NV = 2, MR = 6, KC = 256 };
+#endif
+
+enum {
+    L  = LANES,
+    NR = NV * L,                    // columns of a panel
+    FAR = 96,                       // a transposed a with rows farther apart is copied:
+    MB = 64 * MR,                   // columns at once, whole vectors,
+    KT = KC / 2,                    // and rows
+    LINE = 64 / sizeof(real),       // of cache
+    NEXT = 4 * LINE,                // elements of a next row that are sent for
+};
+
+/* A factor: element (i, p) at x[i * row + p * col]. */
+struct factor {
+    const real *x;
+    size_t      row, col;
+};
+
+struct scale {
+    real alpha, beta;
+};
+
+static inline int min_int(int a, int b) { return a < b ? a : b; }
+
+/* ---- the kernel -------------------------------------------------------------------- */
+
+/* c (rows, nv vectors) = alpha a (rows, k) b (k, nv vectors) + beta c. rows and nv are
+ * constants wherever this is inlined, so that the sums live in registers. While they are
+ * formed, c and the beginnings of the next rows of a are on their way. */
+static inline __attribute__((always_inline)) void
+tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int k,
+     struct scale s)
+{
+    vec sum[MR][NV] = {0};
+
+    #pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+        #pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            __builtin_prefetch(c + i * ldc + j * L, 1);
+    if (a.col == 1)
+        #pragma GCC unroll 8
+        for (int i = 0; i < rows; i++)
+            #pragma GCC unroll 4
+            for (int p = 0; p < NEXT; p += LINE)
+                __builtin_prefetch(a.x + (i + rows) * a.row + p);
+    for (int p = 0; p < k; p++, b += nv * L)
+        #pragma GCC unroll 8
+        for (int i = 0; i < rows; i++) {
+            real x = a.x[i * a.row + p * a.col];
+
+            #pragma GCC unroll 4
+            for (int j = 0; j < nv; j++)
+                sum[i][j] += *(const vec *)(b + j * L) * x;
+        }
+    #pragma GCC unroll 8
+    for (int i = 0; i < rows; i++)
+        #pragma GCC unroll 4
+        for (int j = 0; j < nv; j++) {
+            loose *to = (loose *)(c + i * ldc + j * L);
+
+            *to = s.beta == 0 ? s.alpha * sum[i][j] : s.alpha * sum[i][j] + s.beta * *to;
+        }
+}
+
+#define STRIP(nv)                                                                       \
+    static void strip_##nv(int rows, real *c, size_t ldc, struct factor a, const real *b,\
+                           int k, struct scale s)                                       \
+    {                                                                                   \
+        switch (rows) {                                                                 \
+        case 1: tile(1, nv, c, ldc, a, b, k, s); break;                                 \
+        case 2: tile(2, nv, c, ldc, a, b, k, s); break;                                 \
+        case 3: tile(3, nv, c, ldc, a, b, k, s); break;                                 \
+        case 4: tile(4, nv, c, ldc, a, b, k, s); break;                                 \
+        case 5: tile(5, nv, c, ldc, a, b, k, s); break;                                 \
+        default: tile(MR, nv, c, ldc, a, b, k, s);                                      \
+        }                                                                               \
+    }
+
+STRIP(1)
+STRIP(2)
+#if defined __AVX512F__
+STRIP(3)
+STRIP(4)
+#endif
+
+typedef void strip_fn(int, real *, size_t, struct factor, const real *, int,
+                      struct scale);
+
+static strip_fn *const strips[] = {
+    NULL, strip_1, strip_2,
+#if defined __AVX512F__
+    strip_3, strip_4,
+#endif
+};
+
+/* A strip whose last vector reaches past the columns of c goes through a buffer. */
+static void strip(int rows, int cols, real *c, size_t ldc, struct factor a,
+                  const real *b, int k, struct scale s)
+{
+    _Alignas(64) real whole[MR * NR];
+    int nv = (cols + L - 1) / L;
+
+    if (cols % L == 0) {
+        strips[nv](rows, c, ldc, a, b, k, s);
+        return;
+    }
+    for (int i = 0; i < rows && s.beta != 0; i++)
+        memcpy(whole + i * NR, c + i * ldc, cols * sizeof *c);
+    strips[nv](rows, whole, NR, a, b, k, s);
+    for (int i = 0; i < rows; i++)
+        memcpy(c + i * ldc, whole + i * NR, cols * sizeof *c);
+}
+
+/* ---- copies ------------------------------------------------------------------------ */
+
+/* to (k, width) from b, zeros beyond its columns; width is a whole number of vectors. */
+static void copy_rows(real *to, const real *b, size_t ld, int k, int cols, int width)
+{
+    for (int p = 0; p < k; p++, to += width, b += ld) {
+        int j = 0;
+
+        for (; j + L <= cols; j += L)
+            *(vec *)(to + j) = *(const loose *)(b + j);
+        for (; j < width; j++)
+            to[j] = j < cols ? b[j] : 0;
+    }
+}
+
+#if defined __GNUC__ && !defined __clang__
+#ifdef WEFT_DOUBLE
+typedef long lane;
+#else
+typedef int lane;
+#endif
+typedef lane order __attribute__((vector_size(VEC_BYTES)));
+
+/* to[p * width + j] = b[j * ld + p] for a square of L x L. In round s = 1, 2, 4 … rows i
+ * and i + s exchange the blocks of s lanes that are on the wrong side of the diagonal. */
+static inline void turn_square(real *to, int width, const real *b, size_t ld)
+{
+    vec row[L];
+
+    #pragma GCC unroll 16
+    for (int i = 0; i < L; i++)
+        row[i] = *(const loose *)(b + i * ld);
+    #pragma GCC unroll 4
+    for (int s = 1; s < L; s *= 2) {
+        order up, down;
+
+        #pragma GCC unroll 16
+        for (int j = 0; j < L; j++) {
+            up[j] = j & s ? L + j - s : j;
+            down[j] = j & s ? L + j : j + s;
+        }
+        #pragma GCC unroll 16
+        for (int i = 0; i < L; i++)
+            if (!(i & s)) {
+                vec x = row[i], y = row[i + s];
+
+                row[i] = __builtin_shuffle(x, y, up);
+                row[i + s] = __builtin_shuffle(x, y, down);
+            }
+    }
+    #pragma GCC unroll 16
+    for (int i = 0; i < L; i++)
+        *(vec *)(to + i * width) = row[i];
+}
+#else
+static inline void turn_square(real *to, int width, const real *b, size_t ld)
+{
+    for (int j = 0; j < L; j++)
+        for (int p = 0; p < L; p++)
+            to[p * width + j] = b[j * ld + p];
+}
+#endif
+
+/* to (k, width) from b (cols, k) transposed. */
+static void copy_turned(real *to, const real *b, size_t ld, int k, int cols, int width)
+{
+    int whole = cols / L * L, p = 0;
+
+    for (; p + L <= k; p += L)
+        for (int j = 0; j < whole; j += L)
+            turn_square(to + p * width + j, width, b + j * ld + p, ld);
+    for (; p < k; p++)
+        for (int j = 0; j < whole; j++)
+            to[p * width + j] = b[j * ld + p];
+    for (p = 0; p < k && whole < width; p++)
+        for (int j = whole; j < width; j++)
+            to[p * width + j] = j < cols ? b[j * ld + p] : 0;
+}
+
+/* ---- products ---------------------------------------------------------------------- */
+
+static struct factor moved(struct factor f, size_t i, size_t p)
+{
+    return (struct factor){f.x + i * f.row + p * f.col, f.row, f.col};
+}
+
+/* All rows over a panel of depth rows and cols columns. */
+static void over_panel(real *c, size_t ldc, struct factor a, const real *panel, int m,
+                       int cols, int depth, struct scale s)
+{
+    for (int i = 0; i < m; i += MR)
+        strip(min_int(m - i, MR), cols, c + i * ldc, ldc, moved(a, i, 0), panel,
+              depth, s);
+}
+
+static int whole_vectors(int cols) { return (cols + L - 1) / L * L; }
+
+/* a with contiguous rows; b (k, n), or (n, k) when turned. */
+static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t ldb,
+                    int turned, int m, int n, int k, struct scale s)
+{
+    _Alignas(64) real panel[KC * NR];
+    int p = 0;
+
+    do {
+        int depth = min_int(k - p, KC);
+
+        for (int j = 0; j < n; j += NR) {
+            int cols = min_int(n - j, NR);
+
+            if (turned)
+                copy_turned(panel, b + j * ldb + p, ldb, depth, cols,
+                            whole_vectors(cols));
+            else
+                copy_rows(panel, b + p * ldb + j, ldb, depth, cols, whole_vectors(cols));
+            over_panel(c + j, ldc, moved(a, 0, p), panel, m, cols, depth, s);
+        }
+        s.beta = 1;
+    } while ((p += KC) < k);
+}
+
+/* a (k, m) transposed, m <= MB. Rows of a that are far apart are copied next
+ * to each other. */
+static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                       size_t ldb, int m, int n, int k, struct scale s)
+{
+    _Alignas(64) real panel[KT * NR], side[KT * MB];
+    int p = 0;
+
+    do {
+        int           depth = min_int(k - p, KT);
+        struct factor rows = {a + p * lda, 1, lda};
+
+        if (lda > FAR) {
+            copy_rows(side, rows.x, lda, depth, m, whole_vectors(m));
+            rows = (struct factor){side, 1, whole_vectors(m)};
+        }
+        for (int j = 0; j < n; j += NR) {
+            int cols = min_int(n - j, NR);
+
+            copy_rows(panel, b + p * ldb + j, ldb, depth, cols, whole_vectors(cols));
+            over_panel(c + j, ldc, rows, panel, m, cols, depth, s);
+        }
+        s.beta = 1;
+    } while ((p += KT) < k);
+}
+
+/* ---- what ran ---------------------------------------------------------------------- */
+
+_Thread_local uint64_t gemm_madds;
+
+static struct gemm_log *record;
+
+void gemm_record(struct gemm_log *log)
+{
+    record = log;
+}
+
+static void note(struct gemm_call call)
+{
+    gemm_madds += (uint64_t)call.m * (uint64_t)call.n * (uint64_t)call.k;
+    if (record) {
+        #pragma omp critical(gemm_note)
+        {
+            if (record->n < record->room)
+                record->call[record->n] = call;
+            record->n++;
+        }
+    }
+}
+
+/* ---- the three forms --------------------------------------------------------------- */
+
+void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
+             int m, int n, int k, real alpha, real beta)
+{
+    note((struct gemm_call){gemm_nt, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 1, m, n, k,
+            (struct scale){alpha, beta});
+}
+
+void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
+             int m, int n, int k, real alpha, real beta)
+{
+    note((struct gemm_call){gemm_nn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 0, m, n, k,
+            (struct scale){alpha, beta});
+}
+
+void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
+             int m, int n, int k, real alpha, real beta)
+{
+    note((struct gemm_call){gemm_tn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    for (int i = 0; i < m; i += MB)
+        by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
+                   (struct scale){alpha, beta});
+}

@@ -1,0 +1,40 @@
+#include "model/kernels/meter.h"
+
+#include <string.h>
+#include <time.h>
+
+static _Thread_local struct {
+    enum meter part;
+    double     since, seconds[METER_PARTS];
+} watch;
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+enum meter meter_switch(enum meter to)
+{
+    enum meter was = watch.part;
+    double     t = now();
+
+    watch.seconds[was] += t - watch.since;
+    watch.since = t;
+    watch.part = to;
+    return was;
+}
+
+void meter_clear(void)
+{
+    memset(watch.seconds, 0, sizeof watch.seconds);
+    watch.since = now();
+}
+
+double meter_seconds(enum meter part)
+{
+    meter_switch(watch.part);
+    return watch.seconds[part];
+}

@@ -1,0 +1,255 @@
+#include "model/kernels/product.h"
+
+#include "model/kernels/arena.h"
+#include "model/kernels/meter.h"
+#include "model/kernels/vec.h"
+
+#include <cblas.h>
+#include <omp.h>
+#include <string.h>
+
+#ifdef WEFT_DOUBLE
+#define GEMM cblas_dgemm
+#else
+#define GEMM cblas_sgemm
+#endif
+
+enum {
+    FEW      = 16,          // rows up to which w is read in place, by dot products
+    TILE     = 512,         // rows of a tile
+    DW_ROWS  = 384,         // most of a tile of dw
+    DW_COLS  = 384,
+    DOT_ROWS = 32,          // rows of w that a thread takes at once when decoding
+    W_ROWS   = 4,           // rows of w whose dot products are taken together,
+#if defined __AVX512F__
+    X_ROWS   = 4,           // with these of x: the sums must fit the registers
+#else
+    X_ROWS   = 2,
+#endif
+};
+
+int linear_tile(long n)
+{
+    return n >= 4 * TILE ? TILE : n >= 512 ? 256 : 64;
+}
+
+/* Columns of a tile: where there are few tiles of rows, columns are cut too. */
+static int column_tile(long n, int out)
+{
+    enum { CELLS = 8, LEAST = 64 };
+    long tiles = (n + linear_tile(n) - 1) / linear_tile(n),
+         parts = (CELLS + tiles - 1) / tiles;
+
+    return (int)((out / parts + LEAST) / LEAST) * LEAST;
+}
+
+static int min_int(long a, int b)
+{
+    return a < b ? (int)a : b;
+}
+
+/* y += what elements p .. in - 1, fewer than a vector, add to the dot products. */
+static __attribute__((noinline)) void
+dots_rest(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int p,
+          int in)
+{
+    for (int i = 0; i < nx; i++)
+        for (int o = 0; o < nw; o++)
+            for (int q = p; q < in; q++)
+                y[i * ldy + o] += x[(size_t)i * in + q] * w[(size_t)o * in + q];
+}
+
+/* y (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are
+ * in flight at once, and `fetch` rows that follow in w are sent for. nx and nw are
+ * constants wherever this is inlined. */
+static inline __attribute__((always_inline)) void
+dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in,
+     const real *next, int fetch)
+{
+    vec sum[X_ROWS][W_ROWS] = {0};
+    int p = 0;
+
+    for (; p + LANES <= in; p += LANES) {
+        for (int o = 0; o < fetch; o++)
+            __builtin_prefetch(next + (size_t)o * in + p);
+        #pragma GCC unroll 4
+        for (int i = 0; i < nx; i++)
+            #pragma GCC unroll 4
+            for (int o = 0; o < nw; o++)
+                sum[i][o] += *(const loose *)(x + (size_t)i * in + p) *
+                             *(const loose *)(w + (size_t)o * in + p);
+    }
+    #pragma GCC unroll 4
+    for (int i = 0; i < nx; i++)
+        #pragma GCC unroll 4
+        for (int o = 0; o < nw; o++)
+            y[i * ldy + o] = vec_sum(sum[i][o]);
+    if (p < in)
+        dots_rest(y, ldy, x, nx, w, nw, p, in);
+}
+
+/* All n rows of x against nw rows of w. Memory is to be busy all the time, so each pass
+ * over them sends for its share of the rows that come after the next. */
+static inline __attribute__((always_inline)) void
+dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int in)
+{
+    const real *next = w + (size_t)2 * nw * in;
+    int         i = 0;
+
+    while (i < n) {
+        int rows = n - i < X_ROWS ? 1 : X_ROWS, from = nw * i / n,
+            fetch = nw * (i + rows) / n - from;
+
+        if (rows == X_ROWS)
+            dots(y + i * ldy, ldy, x + (size_t)i * in, X_ROWS, w, nw, in,
+                 next + (size_t)from * in, fetch);
+        else
+            dots(y + i * ldy, ldy, x + (size_t)i * in, 1, w, nw, in,
+                 next + (size_t)from * in, fetch);
+        i += rows;
+    }
+}
+
+/* A few rows of x: w is read once, and its rows stay in cache for all of them. */
+static void forward_few(real *y, const real *x, const real *w, int n, int in, int out)
+{
+    #pragma omp parallel for schedule(static)
+    for (int o = 0; o < out; o += DOT_ROWS) {
+        int end = min_int(out, o + DOT_ROWS), r = o;
+
+        for (; r + W_ROWS <= end; r += W_ROWS)
+            dot_rows(y + r, out, x, n, w + (size_t)r * in, W_ROWS, in);
+        for (; r < end; r++)
+            dot_rows(y + r, out, x, n, w + (size_t)r * in, 1, in);
+    }
+}
+
+/* A mixer's products are its projections; those of MLP and loss stay on their account. */
+static enum meter enter(void)
+{
+    enum meter was = meter_switch(METER_PROJECTIONS);
+
+    if (was != METER_MIXER)
+        meter_switch(was);
+    return was;
+}
+
+void linear_forward(real *y, const real *x, const real *w, long n, int in, int out)
+{
+    enum meter was = enter();
+    int        tile = linear_tile(n), cols = column_tile(n, out);
+
+    if (n <= FEW)
+        forward_few(y, x, w, (int)n, in, out);
+    else {
+        #pragma omp parallel for schedule(dynamic) collapse(2)
+        for (long i = 0; i < n; i += tile)
+            for (int o = 0; o < out; o += cols)
+                gemm_nt(y + i * out + o, out, x + i * in, in, w + (size_t)o * in, in,
+                        min_int(n - i, tile), min_int(out - o, cols), in, 1, 0);
+    }
+    meter_switch(was);
+}
+
+/* Rows of a tile of dw: three tiles for each thread, if they are tall enough to pay for
+ * copying x. */
+static int weights_tile(int in, int out)
+{
+    enum { LEAST = 24 };
+    int across = (in + DW_COLS - 1) / DW_COLS, most = (out + DW_ROWS - 1) / DW_ROWS,
+        cells = 3 * omp_get_num_threads(), parts = (cells + across - 1) / across, rows;
+
+    parts = parts > most ? parts : most;
+    rows = (out + parts - 1) / parts;
+    return rows > LEAST ? rows : LEAST;
+}
+
+/* dw (out, in) += dyᵀ x, tile by tile; inside a parallel region. */
+static void backward_weights(real *dw, const real *dy, const real *x, long n,
+                             int in, int out)
+{
+    const int rows = weights_tile(in, out);
+
+    #pragma omp for schedule(dynamic) collapse(2)
+    for (int o = 0; o < out; o += rows)
+        for (int j = 0; j < in; j += DW_COLS)
+            gemm_tn(dw + (size_t)o * in + j, in, dy + o, out, x + j, in,
+                    min_int(out - o, rows), min_int(in - j, DW_COLS), (int)n, 1, 1);
+}
+
+void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
+                     const real *w, long n, int in, int out)
+{
+    enum meter was = enter();
+    int        tile = linear_tile(n);
+
+    #pragma omp parallel
+    {
+        if (dx) {
+            #pragma omp for schedule(dynamic) nowait
+            for (long i = 0; i < n; i += tile)
+                gemm_nn(dx + i * in, in, dy + i * out, out, w, in,
+                        min_int(n - i, tile), in, out, 1, keep);
+        }
+        if (dw)
+            backward_weights(dw, dy, x, n, in, out);
+    }
+    meter_switch(was);
+}
+
+const char *linear_blas_problem(void)
+{
+    if (openblas_get_parallel() != OPENBLAS_OPENMP)
+        return "the OpenBLAS that was loaded is not its openmp flavour; install "
+               "libopenblas0-openmp and unset LD_LIBRARY_PATH";
+    return NULL;
+}
+
+/* y (m, n) = x wᵀ on one thread, w (n, k). */
+typedef void product(real *y, const real *x, const real *w, int m, int n, int k);
+
+static void product_blas(real *y, const real *x, const real *w, int m, int n, int k)
+{
+    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, x, k, w, k, 0, y, n);
+}
+
+static void product_own(real *y, const real *x, const real *w, int m, int n, int k)
+{
+    gemm_nt(y, n, x, k, w, k, m, n, k, 1, 0);
+}
+
+static double product_gflops(product *multiply, real *y, const real *x, const real *w,
+                             int n, int d, int tries)
+{
+    double best = 0;
+
+    for (int i = 0; i < tries; i++) {
+        double start = omp_get_wtime(), rate;
+
+        #pragma omp parallel for schedule(static)
+        for (int t = 0; t < n; t += TILE)
+            multiply(y + (size_t)t * d, x + (size_t)t * d, w, TILE, d, d);
+        rate = 2.0 * n * d * d / (omp_get_wtime() - start) / 1e9;
+        best = rate > best ? rate : best;
+    }
+    return best;
+}
+
+double linear_peak_gflops(int tries)
+{
+    enum { N = 8 * TILE, D = 768 };
+    size_t bytes = (2 * (size_t)N * D + (size_t)D * D) * sizeof(real);
+    real  *x = pages_alloc(bytes), *y, *w;
+    double blas, own;
+
+    if (!x)
+        return 0;
+    y = x + (size_t)N * D;
+    w = y + (size_t)N * D;
+    for (size_t i = 0; i < bytes / sizeof(real); i++)
+        x[i] = 1;
+    blas = product_gflops(product_blas, y, x, w, N, D, tries);
+    own = product_gflops(product_own, y, x, w, N, D, tries);
+    pages_free(x, bytes);
+    return blas > own ? blas : own;
+}

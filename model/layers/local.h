@@ -1,0 +1,48 @@
+/* A short causal filter whose taps each token sets for itself (the local term of
+ * InLine attention).
+ *
+ *     r_t = W2 gelu(W1 z_t + b1) + b2            (C, taps), by heads: head h sees its
+ *     o_t += sum_{i < taps} r_t[:, i] v_{t-i}    own e = C / H of z
+ *
+ * w1 (C, e), w2 (C taps, e); row c taps + i of w2 and b2 is tap i of channel c.
+ * z and o are (B, T, C), v has ld reals from token to token. When streaming, the state of
+ * a sequence is its last taps - 1 values (taps - 1, C), zero at the start.
+ */
+#ifndef WEFT_LOCAL_H
+#define WEFT_LOCAL_H
+
+#include "model/kernels/real.h"
+
+#include <stddef.h>
+
+struct local {
+    int         B, T, C, H, taps;
+    const real *w1, *b1, *w2, *b2;
+    size_t      ld;
+};
+
+/* What forward leaves for backward. */
+struct local_kept {
+    real *pre, *hid;        // (B, T, C) W1 z + b1, and its gelu
+    real *r;                // (B, T, C, taps)
+};
+
+struct local_grad {
+    real *w1, *b1, *w2, *b2;    // +=
+};
+
+/* The taps from z. */
+void local_taps(const struct local *l, struct local_kept *k, const real *z);
+
+/* o += . state (or NULL): the last values of sequence b are at byte `at` of state[b];
+ * they go on. */
+void local_apply(const struct local *l, const struct local_kept *k, real *o,
+                 const real *v, void *const *state, size_t at);
+
+/* dv = (overwritten, ld apart) and dz = from d_o; k->r is changed. dhid (B, T, C) is
+ * scratch. */
+void local_backward(const struct local *l, const struct local_grad *dw,
+                    struct local_kept *k, real *dv, real *dz, real *dhid, const real *d_o,
+                    const real *z, const real *v);
+
+#endif

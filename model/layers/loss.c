@@ -1,0 +1,76 @@
+#include "model/layers/loss.h"
+
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+
+#include <string.h>
+
+/* A slice: logits, about, and tokens, at least. */
+enum { SLICE_REALS = 1 << 22, SLICE_MIN = 256 };
+
+static long slice_rows(long n, int V)
+{
+    long rows = SLICE_REALS / V;
+
+    rows = rows < SLICE_MIN ? SLICE_MIN : rows / 64 * 64;
+    return rows < n ? rows : n;
+}
+
+size_t loss_scratch(long n, int V)
+{
+    return (size_t)slice_rows(n, V) * V;
+}
+
+/* Replaces the row by e^(x - max) and returns its sum. */
+static inline real exp_row(real *x, real max, int V)
+{
+    real sum = 0;
+
+    #pragma omp simd reduction(+ : sum)
+    for (int j = 0; j < V; j++)
+        sum += x[j] = vexp(x[j] - max);
+    return sum;
+}
+
+static real row_nats(real *x, int32_t target, int V, real scale)
+{
+    real max, at, sum;
+
+    if (target < 0) {
+        memset(x, 0, V * sizeof *x);
+        return 0;
+    }
+    max = vmax(x, V, x[0]);
+    at = x[target] - max;
+    sum = exp_row(x, max, V);
+    if (scale > 0) {
+        #pragma omp simd
+        for (int j = 0; j < V; j++)
+            x[j] *= scale / sum;
+        x[target] -= scale;
+    }
+    return (real)log(sum) - at;
+}
+
+void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V,
+                   real scale)
+{
+    #pragma omp parallel for schedule(static)
+    for (long i = 0; i < rows; i++)
+        nats[i] = row_nats(logits + (size_t)i * V, targets[i], V, scale);
+}
+
+void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx,
+              real *dw, real scale, real *scratch, long n, int C, int V)
+{
+    long rows = slice_rows(n, V);
+
+    for (long i = 0; i < n; i += rows) {
+        long m = n - i < rows ? n - i : rows;
+
+        linear_forward(scratch, x + i * C, w, m, C, V);
+        cross_entropy(scratch, targets + i, nats + i, m, V, dw ? scale : 0);
+        if (dw)
+            linear_backward(dx + i * C, 0, dw, scratch, x + i * C, w, m, C, V);
+    }
+}

@@ -1,0 +1,27 @@
+/* Cross-entropy over slices of tokens: the logits of all tokens never exist at once.
+ *
+ *     nats_i = logsumexp(logits_i) - logits_i[target_i],   logits = x wᵀ
+ *
+ * x (n, C), w (V, C), targets (n), -1 = ignored.
+ */
+#ifndef WEFT_LOSS_H
+#define WEFT_LOSS_H
+
+#include "model/kernels/real.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* In place on rows of logits (rows, V): nats (rows), 0 where ignored; and, when
+ * scale > 0, logits become scale (softmax - onehot), zero rows where ignored. */
+void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V,
+                   real scale);
+
+/* Nats of each target; and, when dw is not NULL, dx = and dw += the gradient of
+ * scale * sum of nats. scratch: loss_scratch(n, V) reals. */
+void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx,
+              real *dw, real scale, real *scratch, long n, int C, int V);
+
+size_t loss_scratch(long n, int V);
+
+#endif

@@ -1,0 +1,84 @@
+#include "model/layers/mlp.h"
+
+#include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
+
+/* act = silu(g) u of one row; gu = [g, u]. */
+static inline void gate(real *act, const real *gu, int h)
+{
+    #pragma omp simd
+    for (int j = 0; j < h; j++)
+        act[j] = gu[j] * vsigmoid(gu[j]) * gu[h + j];
+}
+
+/* From da of one row: act again, and dgu = [da u silu'(g), da silu(g)]. */
+static inline void gate_back(real *act, real *dgu, const real *da, const real *gu, int h)
+{
+    #pragma omp simd
+    for (int j = 0; j < h; j++) {
+        real g = gu[j], u = gu[h + j], s = vsigmoid(g), d = da[j];
+
+        act[j] = g * s * u;
+        dgu[j] = d * u * s * (1 + g * (1 - s));
+        dgu[h + j] = d * g * s;
+    }
+}
+
+static void forward_few(real *y, const real *x, const real *wgu, const real *wd, real *gu,
+                        real *act, long n, int C, int h)
+{
+    linear_forward(gu, x, wgu, n, C, 2 * h);
+    #pragma omp parallel for schedule(static) if (n > 8)
+    for (long i = 0; i < n; i++)
+        gate(act + i * h, gu + i * 2 * h, h);
+    linear_forward(y, act, wd, n, h, C);
+}
+
+void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *gu,
+                 real *act, long n, int C, int h)
+{
+    int tile = linear_tile(n);
+
+    if (n < 4 * tile) {
+        forward_few(y, x, wgu, wd, gu, act, n, C, h);
+        return;
+    }
+    #pragma omp parallel for schedule(dynamic)
+    for (long t = 0; t < n; t += tile) {
+        int rows = (int)(n - t < tile ? n - t : tile);
+
+        gemm_nt(gu + t * 2 * h, 2 * h, x + t * C, C, wgu, C, rows, 2 * h, C, 1, 0);
+        for (long i = t; i < t + rows; i++)
+            gate(act + i * h, gu + i * 2 * h, h);
+        gemm_nt(y + t * C, C, act + t * h, h, wd, h, rows, C, h, 1, 0);
+    }
+}
+
+/* The rows of dx. da is laid where act ends up, row by row: act = scratch,
+ * dgu = after it. */
+static void backward_rows(real *dx, const real *dy, const real *wgu, const real *wd,
+                          const real *gu, real *act, real *dgu, long n, int C, int h)
+{
+    int tile = linear_tile(n);
+
+    #pragma omp parallel for schedule(dynamic)
+    for (long t = 0; t < n; t += tile) {
+        int rows = (int)(n - t < tile ? n - t : tile);
+
+        gemm_nn(act + t * h, h, dy + t * C, C, wd, h, rows, h, C, 1, 0);
+        for (long i = t; i < t + rows; i++)
+            gate_back(act + i * h, dgu + i * 2 * h, act + i * h, gu + i * 2 * h, h);
+        gemm_nn(dx + t * C, C, dgu + t * 2 * h, 2 * h, wgu, C, rows, C, 2 * h, 1, 0);
+    }
+}
+
+void mlp_backward(real *dx, real *dwgu, real *dwd, const real *dy, const real *x,
+                  const real *wgu, const real *wd, const real *gu, real *scratch, long n,
+                  int C, int h)
+{
+    real *act = scratch, *dgu = scratch + n * h;
+
+    backward_rows(dx, dy, wgu, wd, gu, act, dgu, n, C, h);
+    linear_backward(NULL, 0, dwd, dy, act, wd, n, h, C);
+    linear_backward(NULL, 0, dwgu, dgu, x, wgu, n, C, 2 * h);
+}

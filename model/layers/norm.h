@@ -1,0 +1,43 @@
+/* RMSNorm and LayerNorm over groups of channels.
+ *
+ *     rms:  r = 1 / sqrt(mean(x²) + eps),  y = r x w
+ *     ln:   the same of x - mean(x)
+ *
+ * x (n, groups, e) with ld reals from row to row; w (e) shared by the groups,
+ * or (groups, e). The block's norm is one group of the whole width; a mixer's head
+ * norm has one group a head.
+ */
+#ifndef WEFT_NORM_H
+#define WEFT_NORM_H
+
+#include "model/kernels/real.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct norm {
+    int    groups, e;
+    bool   shared;          // w (e) serves every group
+    real   eps;
+};
+
+/* y may be x. */
+void rms_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
+                 const real *w, long n);
+
+/* dx = r (w dy - xr mean(w dy xr)) + keep dx,  dw += sum of dy xr,  xr = r x; keep is 0
+ * or 1. dx may be dy when keep is 0. partial: norm_partial() reals of scratch. */
+void rms_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
+                  const real *dy, size_t lddy, const real *x, size_t ldx,
+                  const real *w, long n, real *partial);
+
+/* As above. w and dw NULL: ones, without a gradient; partial is then unused. */
+void ln_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
+                const real *w, long n);
+void ln_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
+                 const real *dy, size_t lddy, const real *x, size_t ldx,
+                 const real *w, long n, real *partial);
+
+size_t norm_partial(const struct norm *o);
+
+#endif

@@ -1,0 +1,50 @@
+/* A function of one number by a small network with one hidden layer, read
+ * from its pieces.
+ *
+ *     psi_l(u) = sum_{j < hidden} f2[l, j] relu(f1[g, j] u + f1b[g, j]) + f2b[l]
+ *
+ * g = 0 for all channels (groups = 1), or g = l (groups = channels). Between the knots
+ * -f1b/f1 all psi are linear: a search and a multiply-add give what the network gives,
+ * and the sums of a gradient over each piece give the gradient of every weight.
+ */
+#ifndef WEFT_PIECEWISE_H
+#define WEFT_PIECEWISE_H
+
+#include "model/kernels/real.h"
+
+#include <stddef.h>
+
+struct pieces {
+    int   groups, channels, hidden;
+    int   search;               // a power of two above hidden
+    real *knot;                 // (groups, search) ascending, then INFINITY
+    real *anchor;               // (groups, hidden + 1) a number in each piece
+    real *value, *slope;        // (hidden + 1, channels) of psi at the anchor
+};
+
+/* The weights, as stored; or their gradients. */
+struct pieces_net {
+    real *f1, *f1b;             // (groups, hidden)
+    real *f2, *f2b;             // (channels, hidden), (channels)
+};
+
+/* Lay p out from base, or only count with NULL. In reals; groups, channels and
+ * hidden are set. */
+size_t pieces_carve(struct pieces *p, real *base);
+void   pieces_build(struct pieces *p, const struct pieces_net *w);
+
+/* psi (n, channels) of u (n). */
+void pieces_read(const struct pieces *p, real *psi, const real *u, int n);
+
+/* Sums over each piece, in double: of dpsi u and of dpsi, (2, hidden + 1, channels). */
+size_t pieces_sums(const struct pieces *p);             // doubles
+
+/* du (n) = sum_l slope dpsi_l, and sums += . */
+void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi,
+                 const real *u, int n);
+
+/* dw += from the sums. */
+void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
+                    const struct pieces_net *w, const double *sums);
+
+#endif

@@ -1,0 +1,556 @@
+/* data/base/file.h: files that are whole or absent, directories, manifests, locks. */
+#include "data/base/file.h"
+#include "tests/support/rig.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+/* ---- a disk that fails ------------------------------------------------------------- */
+
+static struct {
+    int  write_error, fsync_error;      // errno to give; 0: none
+    long room;                          // bytes that still fit before write_error
+    bool trickle;                       // one byte per write, and a signal before each
+} disk;
+
+/* These stand before libc's own in this program. */
+ssize_t write(int fd, const void *bytes, size_t n)
+{
+    static bool interrupted;
+
+    if (disk.trickle) {
+        interrupted = !interrupted;
+        errno = EINTR;
+        if (interrupted)
+            return -1;
+        n = n > 0;
+    }
+    if (disk.write_error) {
+        errno = disk.write_error;
+        if (disk.room == 0)
+            return -1;
+        n = n < (size_t)disk.room ? n : (size_t)disk.room;
+        disk.room -= (long)n;
+    }
+    return syscall(SYS_write, fd, bytes, n);
+}
+
+int fsync(int fd)
+{
+    errno = disk.fsync_error;
+    return disk.fsync_error ? -1 : (int)syscall(SYS_fsync, fd);
+}
+
+static void disk_well(void)
+{
+    memset(&disk, 0, sizeof disk);
+}
+
+/* ---- helpers ----------------------------------------------------------------------- */
+
+static struct why why;
+
+/* Two paths at a time may be in use. */
+static char *in(const char *dir, const char *name)
+{
+    static char path[2][PATH_MAX];
+    static int  turn;
+
+    return path_join(path[turn ^= 1], PATH_MAX, dir, name);
+}
+
+static void put(const char *dir, const char *name, const char *text)
+{
+    FILE *f = fopen(in(dir, name), "wb");
+
+    ck_assert_ptr_nonnull(f);
+    ck_assert_int_ge(fputs(text, f), 0);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static void assert_holds(const char *path, const char *want)
+{
+    char  *got;
+    size_t len;
+
+    ck_assert_msg(file_read(path, 1 << 20, &got, &len, &why) == 0, "%s", why.line);
+    ck_assert_uint_eq(len, strlen(want));
+    ck_assert_str_eq(got, want);
+    free(got);
+}
+
+static void assert_line(int got, int want, const char *part)
+{
+    ck_assert_msg(got == want, "code %d, wanted %d: %s", got, want, why.line);
+    ck_assert_msg(strstr(why.line, part) != NULL, "'%s' is not in: %s", part, why.line);
+}
+
+static int entries(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int  n = -2;                // without . and ..
+
+    ck_assert_ptr_nonnull(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+/* ---- files ------------------------------------------------------------------------- */
+
+START_TEST(a_file_is_replaced_whole_and_leaves_nothing_beside_it)
+{
+    const char *dir = rig_tmp();
+
+    ck_assert_int_eq(file_write(in(dir, "a"), "first", 5, &why), 0);
+    ck_assert_int_eq(file_write(in(dir, "a"), "2nd", 3, &why), 0);
+    assert_holds(in(dir, "a"), "2nd");
+    ck_assert_int_eq(file_write(in(dir, "a"), "", 0, &why), 0);
+    assert_holds(in(dir, "a"), "");
+    ck_assert_int_eq(entries(dir), 1);
+}
+END_TEST
+
+START_TEST(a_new_file_has_the_permissions_the_umask_leaves)
+{
+    mode_t      old = umask(027);
+    const char *path = in(rig_tmp(), "a");
+    struct stat st;
+
+    ck_assert_int_eq(file_write(path, "x", 1, &why), 0);
+    umask(old);
+    ck_assert_int_eq(stat(path, &st), 0);
+    ck_assert_int_eq(st.st_mode & 0777, 0640);
+}
+END_TEST
+
+START_TEST(writing_survives_signals_and_short_writes)
+{
+    const char *path = in(rig_tmp(), "a");
+
+    disk.trickle = true;
+    int rc = file_write(path, "one byte at a time", 18, &why);
+
+    disk_well();
+    ck_assert_int_eq(rc, 0);
+    assert_holds(path, "one byte at a time");
+}
+END_TEST
+
+static const struct {
+    int         write_error, fsync_error;
+    long        room;
+    const char *says;
+} failing[] = {
+    {ENOSPC, 0,      0, "No space left on device; the disk is full"},
+    {ENOSPC, 0,      3, "the disk is full"},
+    {EDQUOT, 0,      4, "the disk is full"},
+    {EIO,    0,      2, "Input/output error"},
+    {0,      ENOSPC, 0, "the disk is full"},
+    {0,      EIO,    0, "Input/output error"},
+};
+
+START_TEST(a_failed_write_keeps_the_old_file)
+{
+    const char *dir = rig_tmp(), *path = in(dir, "a");
+    int         rc;
+
+    ck_assert_int_eq(file_write(path, "old", 3, &why), 0);
+    disk.write_error = failing[_i].write_error;
+    disk.fsync_error = failing[_i].fsync_error;
+    disk.room = failing[_i].room;
+    rc = file_write(path, "the new bytes", 13, &why);
+    disk_well();
+    assert_line(rc, FAIL_WRITE, failing[_i].says);
+    ck_assert_ptr_nonnull(strstr(why.line, path));
+    assert_holds(path, "old");
+    ck_assert_int_eq(entries(dir), 1);
+}
+END_TEST
+
+static const struct {
+    const char *name, *says;
+} unwritable[] = {
+    {"missing/a",  "No such file or directory"},
+    {"file/a",     "Not a directory"},
+    {"dir",        "Is a directory"},
+    {"",           "Not a directory"},
+};
+
+START_TEST(an_unwritable_place_is_said)
+{
+    const char *dir = rig_tmp();
+
+    put(dir, "file", "text");
+    ck_assert_int_eq(mkdir(in(dir, "dir"), 0777), 0);
+    assert_line(file_write(in(dir, unwritable[_i].name), "x", 1, &why), FAIL_WRITE,
+                unwritable[_i].says);
+    assert_holds(in(dir, "file"), "text");
+    ck_assert_int_eq(entries(dir), 2);
+}
+END_TEST
+
+static const struct {
+    const char *name;
+    size_t      max;
+    const char *says;
+} unreadable[] = {
+    {"missing",  99, "no such file"},
+    {"file/a",   99, "Not a directory"},
+    {"dir",      99, "a directory, not a file"},
+    {"pipe",     99, "a pipe, not a file"},
+    {"dangling", 99, "no such file"},
+    {"file",     3,  "4 bytes, more than the 3"},
+};
+
+START_TEST(what_cannot_be_read_is_said_without_waiting)
+{
+    const char *dir = rig_tmp();
+    char       *bytes;
+    size_t      len;
+
+    put(dir, "file", "text");
+    ck_assert_int_eq(mkdir(in(dir, "dir"), 0777), 0);
+    ck_assert_int_eq(mkfifo(in(dir, "pipe"), 0666), 0);
+    ck_assert_int_eq(symlink("nowhere", in(dir, "dangling")), 0);
+    assert_line(file_read(in(dir, unreadable[_i].name), unreadable[_i].max, &bytes, &len,
+                          &why), FAIL_INPUT, unreadable[_i].says);
+    ck_assert_ptr_null(bytes);
+}
+END_TEST
+
+START_TEST(a_hash_is_xxh3_of_all_the_bytes)
+{
+    enum { N = 200001 };
+    const char *path = in(rig_tmp(), "a");
+    char       *bytes = malloc(N);
+    uint64_t    hash, size;
+
+    ck_assert_int_eq(file_write(path, "", 0, &why), 0);
+    ck_assert_int_eq(file_hash(path, &hash, &size, &why), 0);
+    ck_assert_uint_eq(size, 0);
+    ck_assert_uint_eq(hash, 0x2d06800538d394c2u);   // published: XXH3 of nothing
+    for (int i = 0; i < N; i++)
+        bytes[i] = (char)(i * 7 + i / 251);
+    ck_assert_int_eq(file_write(path, bytes, N, &why), 0);
+    ck_assert_int_eq(file_hash(path, &hash, &size, &why), 0);
+    ck_assert_uint_eq(size, N);
+    ck_assert_uint_eq(hash, XXH3_64bits(bytes, N));
+    assert_line(file_hash("/nowhere/a", &hash, &size, &why), FAIL_INPUT, "no such file");
+    free(bytes);
+}
+END_TEST
+
+/* ---- directories ------------------------------------------------------------------- */
+
+START_TEST(directories_are_made_with_their_parents)
+{
+    const char *dir = rig_tmp();
+
+    ck_assert_int_eq(dir_make(in(dir, "a/b/c"), &why), 0);
+    ck_assert_int_eq(dir_make(in(dir, "a//b/d/"), &why), 0);
+    ck_assert_int_eq(dir_make(in(dir, "a"), &why), 0);
+    ck_assert(path_is_dir(in(dir, "a/b/c")));
+    ck_assert(path_is_dir(in(dir, "a/b/d")));
+    put(dir, "file", "x");
+    assert_line(dir_make(in(dir, "file"), &why), FAIL_WRITE, "a file where a");
+    assert_line(dir_make(in(dir, "file/a"), &why), FAIL_WRITE, "Not a directory");
+    assert_line(dir_make("", &why), FAIL_WRITE, "No such file");
+}
+END_TEST
+
+START_TEST(a_directory_appears_whole_or_not_at_all)
+{
+    const char *dir = rig_tmp();
+    char        tmp[PATH_MAX];
+
+    ck_assert_int_eq(dir_begin(in(dir, "new/ckpt/"), tmp, sizeof tmp, &why), 0);
+    put(tmp, "a", "x");
+    ck_assert(!path_exists(in(dir, "new/ckpt")));
+    ck_assert(path_is_temporary(strrchr(tmp, '/') + 1));
+    ck_assert_int_eq(dir_commit(tmp, in(dir, "new/ckpt/"), &why), 0);
+    assert_holds(in(dir, "new/ckpt/a"), "x");
+    ck_assert_int_eq(entries(in(dir, "new")), 1);
+
+    ck_assert_int_eq(dir_begin(in(dir, "new/other"), tmp, sizeof tmp, &why), 0);
+    put(tmp, "a", "x");
+    dir_remove(tmp);
+    ck_assert_int_eq(entries(in(dir, "new")), 1);
+}
+END_TEST
+
+START_TEST(committing_never_replaces_what_is_there)
+{
+    const char *dir = rig_tmp();
+    char        tmp[PATH_MAX];
+
+    ck_assert_int_eq(mkdir(in(dir, "full"), 0777), 0);
+    put(dir, "full/a", "old");
+    put(dir, "file", "old");
+    ck_assert_int_eq(dir_begin(in(dir, "full"), tmp, sizeof tmp, &why), 0);
+    put(tmp, "a", "new");
+    assert_line(dir_commit(tmp, in(dir, "full"), &why), FAIL_WRITE, "exists already");
+    assert_line(dir_commit(tmp, in(dir, "file"), &why), FAIL_WRITE, "exists already");
+    assert_holds(in(dir, "full/a"), "old");
+    assert_holds(in(dir, "file"), "old");
+    assert_holds(in(tmp, "a"), "new");
+}
+END_TEST
+
+START_TEST(a_commit_that_cannot_reach_the_disk_does_not_happen)
+{
+    const char *dir = rig_tmp();
+    char        tmp[PATH_MAX];
+    int         rc;
+
+    ck_assert_int_eq(dir_begin(in(dir, "a"), tmp, sizeof tmp, &why), 0);
+    put(tmp, "x", "x");
+    disk.fsync_error = ENOSPC;
+    rc = dir_commit(tmp, in(dir, "a"), &why);
+    disk_well();
+    assert_line(rc, FAIL_WRITE, "the disk is full");
+    ck_assert(!path_exists(in(dir, "a")));
+}
+END_TEST
+
+START_TEST(a_link_is_replaced_and_stays_relative)
+{
+    const char *dir = rig_tmp();
+    char        target[64] = "";
+
+    ck_assert_int_eq(link_replace(dir, "latest", "ckpt-1", &why), 0);
+    ck_assert_int_eq(link_replace(dir, "latest", "ckpt-2", &why), 0);
+    ck_assert_int_eq(readlink(in(dir, "latest"), target, sizeof target - 1), 6);
+    ck_assert_str_eq(target, "ckpt-2");
+    ck_assert_int_eq(entries(dir), 1);
+    assert_line(link_replace(in(dir, "none"), "latest", "ckpt-1", &why), FAIL_WRITE,
+                "No such");
+}
+END_TEST
+
+START_TEST(sweeping_takes_leftovers_and_nothing_else)
+{
+    const char *dir = rig_tmp();
+    char        tmp[PATH_MAX];
+
+    ck_assert_int_eq(dir_begin(in(dir, "ckpt-1"), tmp, sizeof tmp, &why), 0);
+    put(tmp, "a", "x");
+    put(dir, "log.tmp-0123abcd", "x");
+    put(dir, "notes.tmp-mine", "x");
+    put(dir, "a.tmp-0123abcde", "x");
+    dir_sweep(dir);
+    ck_assert(!path_exists(tmp));
+    ck_assert(path_exists(in(dir, "notes.tmp-mine")));
+    ck_assert(path_exists(in(dir, "a.tmp-0123abcde")));
+    ck_assert_int_eq(entries(dir), 2);
+}
+END_TEST
+
+/* ---- manifests --------------------------------------------------------------------- */
+
+static const char *sealed(void)
+{
+    const char *dir = rig_tmp();
+
+    put(dir, "a.json", "{}");
+    put(dir, "b.bin", "some bytes");
+    put(dir, "lock", "1");
+    put(dir, "c.tmp-01234567", "left behind");
+    ck_assert_msg(manifest_write(dir, &why) == 0, "%s", why.line);
+    return dir;
+}
+
+START_TEST(a_manifest_accepts_what_it_was_written_for)
+{
+    const char *dir = sealed();
+    char       *text;
+    size_t      len;
+
+    ck_assert_msg(manifest_check(dir, &why) == 0, "%s", why.line);
+    ck_assert_int_eq(unlink(in(dir, "lock")), 0);
+    ck_assert_int_eq(unlink(in(dir, "c.tmp-01234567")), 0);
+    ck_assert_int_eq(manifest_check(dir, &why), 0);
+    ck_assert_int_eq(file_read(in(dir, "manifest.json"), 4096, &text, &len, &why), 0);
+    ck_assert_ptr_nonnull(strstr(text, "\"a.json\""));
+    ck_assert_ptr_null(strstr(text, "lock"));
+    ck_assert_ptr_null(strstr(text, "tmp"));
+    free(text);
+}
+END_TEST
+
+/* Write `text` into `name` (NULL: remove it) and check. */
+static const struct {
+    const char *name, *text, *says;
+} tampered[] = {
+    {"manifest.json", NULL,                         "no such file"},
+    {"manifest.json", "",                           "not JSON"},
+    {"manifest.json", "{\"files\": {",              "not JSON"},
+    {"manifest.json", "{\"files\": {}} x",          "not JSON"},
+    {"manifest.json", "{\"files\":{},\"files\":{}}", "duplicate"},
+    {"manifest.json", "[]",                         "not a manifest"},
+    {"manifest.json", "{}",                         "not a manifest"},
+    {"manifest.json", "{\"files\": []}",            "not an object"},
+    {"manifest.json", "{\"files\": {}, \"x\": 1}",  "left unpacked"},
+    {"manifest.json", "{\"files\": {}}",            "not listed"},
+    {"b.bin",         NULL,                         "missing"},
+    {"b.bin",         "some byte",                  "9 bytes where manifest.json says"},
+    {"b.bin",         "",                           "0 bytes where"},
+    {"b.bin",         "some Bytes",                 "its bytes have changed"},
+    {"a.json",        "[]",                         "its bytes have changed"},
+    {"extra",         "x",                          "extra: not listed"},
+};
+
+START_TEST(a_tampered_directory_is_refused)
+{
+    const char *dir = sealed();
+
+    if (tampered[_i].text)
+        put(dir, tampered[_i].name, tampered[_i].text);
+    else
+        ck_assert_int_eq(unlink(in(dir, tampered[_i].name)), 0);
+    assert_line(manifest_check(dir, &why), FAIL_INPUT, tampered[_i].says);
+    ck_assert_ptr_nonnull(strstr(why.line, dir));
+}
+END_TEST
+
+/* Entries in the place of the one for "a", a file that holds "x". */
+#define GOOD "\"size\": 1, \"xxh3\": \"eaf06c6480b2cd11\""
+static const struct {
+    const char *entry, *says;
+} entry_table[] = {
+    {"\"a\": {" GOOD "}",                                        NULL},
+    {"\"a\": {\"size\": 1}",                                     "entry 'a'"},
+    {"\"a\": {" GOOD ", \"mode\": 1}",                           "left unpacked"},
+    {"\"a\": {\"size\": \"1\", \"xxh3\": \"\"}",                 "entry 'a'"},
+    {"\"a\": {\"size\": 1.0, \"xxh3\": \"\"}",                   "entry 'a'"},
+    {"\"a\": {\"size\": -1, \"xxh3\": \"\"}",                    "says -1"},
+    {"\"a\": {\"size\": 99999999999999999999, \"xxh3\": \"\"}",  "not JSON"},
+    {"\"a\": {\"size\": 1, \"xxh3\": 5}",                        "entry 'a'"},
+    {"\"a\": {\"size\": 1, \"xxh3\": \"EAF06C6480B2CD11\"}",     "have changed"},
+    {"\"a\": 1",                                                 "entry 'a'"},
+    {"\"a\": {" GOOD "}, \"../a\": {" GOOD "}",                  "no file of its own"},
+    {"\"a\": {" GOOD "}, \"/etc/passwd\": {" GOOD "}",           "no file of its own"},
+    {"\"a\": {" GOOD "}, \"..\": {" GOOD "}",                    "no file of its own"},
+    {"\"a\": {" GOOD "}, \"\": {" GOOD "}",                      "no file of its own"},
+    {"\"a\": {" GOOD "}, \"manifest.json\": {" GOOD "}",         "no file of its own"},
+    {"\"a\": {" GOOD "}, \"lock\": {" GOOD "}",                  "no file of its own"},
+    {"\"a\": {" GOOD "}, \"b\": {" GOOD "}",                     "missing"},
+    {"\"a\": {" GOOD "}, \"a\": {" GOOD "}",                     "duplicate"},
+};
+
+START_TEST(every_entry_of_a_manifest_is_read_strictly)
+{
+    const char *dir = rig_tmp();
+    char        text[512];
+
+    put(dir, "a", "x");
+    snprintf(text, sizeof text, "{\"files\": {%s}}", entry_table[_i].entry);
+    put(dir, "manifest.json", text);
+    if (entry_table[_i].says)
+        assert_line(manifest_check(dir, &why), FAIL_INPUT, entry_table[_i].says);
+    else
+        ck_assert_msg(manifest_check(dir, &why) == 0, "%s", why.line);
+}
+END_TEST
+
+START_TEST(a_pipe_under_a_listed_name_is_refused_without_waiting)
+{
+    const char *dir = sealed();
+
+    ck_assert_int_eq(unlink(in(dir, "b.bin")), 0);
+    ck_assert_int_eq(mkfifo(in(dir, "b.bin"), 0666), 0);
+    assert_line(manifest_check(dir, &why), FAIL_INPUT, "a pipe");
+    assert_line(manifest_write(dir, &why), FAIL_WRITE, "a pipe");
+}
+END_TEST
+
+/* ---- locks ------------------------------------------------------------------------- */
+
+/* A child that holds the lock of dir until it is killed. */
+static pid_t holder(const char *dir)
+{
+    int   ready[2], fd;
+    char  c;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid = fork();
+    if (pid == 0) {
+        if (dir_lock(dir, &fd, &why) == 0 && write(ready[1], "x", 1) == 1)
+            for (;;)
+                pause();
+        _exit(1);
+    }
+    close(ready[1]);
+    ck_assert_int_eq(read(ready[0], &c, 1), 1);
+    close(ready[0]);
+    return pid;
+}
+
+START_TEST(a_lock_held_by_another_process_is_refused_until_it_is_killed)
+{
+    const char *dir = rig_tmp();
+    pid_t       pid = holder(dir);
+    char        number[32];
+    int         fd, status;
+
+    assert_line(dir_lock(dir, &fd, &why), FAIL_WRITE, "in use by another process");
+    snprintf(number, sizeof number, "(%ld)", (long)pid);
+    ck_assert_ptr_nonnull(strstr(why.line, number));
+    ck_assert_int_eq(fd, -1);
+    ck_assert_int_eq(kill(pid, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(dir_lock(dir, &fd, &why) == 0, "%s", why.line);
+    close(fd);
+    ck_assert_int_eq(dir_lock(dir, &fd, &why), 0);
+    close(fd);
+    assert_line(dir_lock(in(dir, "none"), &fd, &why), FAIL_WRITE, "No such file");
+}
+END_TEST
+
+#define COUNT(table) ((int)(sizeof table / sizeof *table))
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("files");
+    TCase *tc = tcase_create("files");
+
+    tcase_add_test(tc, a_file_is_replaced_whole_and_leaves_nothing_beside_it);
+    tcase_add_test(tc, a_new_file_has_the_permissions_the_umask_leaves);
+    tcase_add_test(tc, writing_survives_signals_and_short_writes);
+    tcase_add_loop_test(tc, a_failed_write_keeps_the_old_file, 0, COUNT(failing));
+    tcase_add_loop_test(tc, an_unwritable_place_is_said, 0, COUNT(unwritable));
+    tcase_add_loop_test(tc, what_cannot_be_read_is_said_without_waiting, 0,
+                        COUNT(unreadable));
+    tcase_add_test(tc, a_hash_is_xxh3_of_all_the_bytes);
+    tcase_add_test(tc, directories_are_made_with_their_parents);
+    tcase_add_test(tc, a_directory_appears_whole_or_not_at_all);
+    tcase_add_test(tc, committing_never_replaces_what_is_there);
+    tcase_add_test(tc, a_commit_that_cannot_reach_the_disk_does_not_happen);
+    tcase_add_test(tc, a_link_is_replaced_and_stays_relative);
+    tcase_add_test(tc, sweeping_takes_leftovers_and_nothing_else);
+    tcase_add_test(tc, a_manifest_accepts_what_it_was_written_for);
+    tcase_add_loop_test(tc, a_tampered_directory_is_refused, 0, COUNT(tampered));
+    tcase_add_loop_test(tc, every_entry_of_a_manifest_is_read_strictly, 0,
+                        COUNT(entry_table));
+    tcase_add_test(tc, a_pipe_under_a_listed_name_is_refused_without_waiting);
+    tcase_add_test(tc, a_lock_held_by_another_process_is_refused_until_it_is_killed);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 1);
+}

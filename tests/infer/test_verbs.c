@@ -1,0 +1,322 @@
+/* The verbs infer and score, from end to end. */
+#include "infer/verbs.h"
+#include "tests/support/rig.h"
+#include "tests/support/spawn.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void need_run(void)
+{
+    static char dir[512];
+
+    if (*dir)
+        return;
+    snprintf(dir, sizeof dir, "%s/run", rig_tmp());
+    spawn_run_dir = dir;
+    ck_assert_int_eq(spawn_verb(spawn_checkpoint, "@ softmax", "")->code, 0);
+}
+
+static const struct ran *infer(const char *line, const char *input)
+{
+    return spawn_verb(infer_main, line, input);
+}
+
+static const struct ran *score(const char *line, const char *input)
+{
+    return spawn_verb(score_main, line, input);
+}
+
+START_TEST(the_same_seed_gives_the_same_text)
+{
+    char *first;
+
+    need_run();
+    first = strdup(infer("infer @ -p Hi -n 40 --seed 5", "")->out);
+    ck_assert(!strncmp(first, "Hi", 2));
+    ck_assert_str_eq(infer("infer @ -p Hi -n 40 -s 5", "")->out, first);
+    ck_assert_str_eq(infer("infer @ -n 40 --seed=5", "Hi\n")->out, first);
+    ck_assert_str_eq(infer("infer @ -n 40 --seed=5 --no-echo", "Hi")->out, first + 2);
+    ck_assert_str_ne(infer("infer @ -p Hi -n 40 --seed 6", "")->out, first);
+    free(first);
+}
+END_TEST
+
+START_TEST(the_seed_that_was_drawn_is_told_and_repeats_the_text)
+{
+    char *first, again[256];
+    unsigned long long seed;
+
+    need_run();
+    const struct ran *r = infer("infer @ -p Hi -n 40", "");
+
+    first = strdup(r->out);
+    ck_assert_int_eq(sscanf(r->err, "seed %llu\n", &seed), 1);
+    snprintf(again, sizeof again, "infer @ -p Hi -n 40 --seed %llu", seed);
+    ck_assert_str_eq(infer(again, "")->out, first);
+    free(first);
+}
+END_TEST
+
+START_TEST(samples_come_in_order_and_the_first_is_the_single_one)
+{
+    char want[5000];
+
+    need_run();
+    const struct ran *r = infer("infer @ -p Hi -n 9 --temp 0.1 --seed 5", "");
+
+    snprintf(want, sizeof want,
+             "--- sample 1 of 3 ---\n%.4000s--- sample 2 of 3 ---\nHi", r->out);
+    r = infer("infer @ -p Hi -n 9 --temp 0.1 --seed 5 --samples 3", "");
+
+    ck_assert_int_eq(r->code, 0);
+    ck_assert_msg(!strncmp(r->out, want, strlen(want)), "%s", r->out);
+    ck_assert_ptr_nonnull(strstr(r->out, "--- sample 3 of 3 ---\nHi"));
+}
+END_TEST
+
+START_TEST(full_attention_says_once_that_it_drops_the_oldest)
+{
+    const char *line;
+
+    need_run();
+    line = strstr(infer("infer @ -p Hi -n 60 --ignore-eos", "")->err, "past the 32");
+    ck_assert_ptr_nonnull(line);
+    ck_assert_ptr_null(strstr(line + 1, "past the"));
+    ck_assert_ptr_null(strstr(infer("infer @ -p Hi -n 9", "")->err, "past the"));
+}
+END_TEST
+
+START_TEST(full_attention_holds_as_many_tokens_as_asked)
+{
+    char *trained;
+
+    need_run();
+    trained = strdup(infer("infer @ -p Hi -n 29 --ignore-eos --seed 5", "")->out);
+    const struct ran *r =
+        infer("infer @ -p Hi -n 29 --ignore-eos --seed 5 --context 99", "");
+
+    ck_assert_str_eq(r->out, trained);
+    ck_assert_ptr_null(
+        strstr(infer("infer @ -p Hi -n 60 --ignore-eos --context 99", "")->err, "past"));
+    ck_assert_ptr_nonnull(strstr(
+        infer("infer @ -p Hi -n 99 --ignore-eos --context 99", "")->err, "past the 99"));
+    free(trained);
+}
+END_TEST
+
+START_TEST(a_long_text_ends_with_the_cost_of_its_first_and_last_tenth)
+{
+    double us[2], mib[2];
+
+    need_run();
+    const char *line = strstr(
+        infer("infer @ -p Hi -n 10000 --ignore-eos", "")->err, "first tenth");
+
+    ck_assert_ptr_nonnull(line);
+    ck_assert_int_eq(sscanf(line, "first tenth: %lf us a token, %lf MiB held\n"
+                                  "last tenth: %lf us a token, %lf MiB held\n",
+                            us, mib, us + 1, mib + 1), 4);
+    ck_assert(us[0] > 0 && us[1] > 0 && mib[0] > 0);
+#ifndef __SANITIZE_ADDRESS__            // which keeps what is freed for a while
+    ck_assert_msg(mib[1] < 1.2 * mib[0], "%g MiB, then %g", mib[0], mib[1]);
+#endif
+    ck_assert_ptr_null(
+        strstr(infer("infer @ -p Hi -n 60 --ignore-eos", "")->err, "tenth"));
+}
+END_TEST
+
+START_TEST(interactive_answers_every_line)
+{
+    need_run();
+    const struct ran *r = infer("infer @ -i -n 0", "one\ntwo\n");
+
+    ck_assert_int_eq(r->code, 0);
+    ck_assert_ptr_nonnull(strstr(r->err, "tokens: prompt 9,"));   // EOS and eight bytes
+    r = infer("infer @ -i -n 3 --ignore-eos --temp 0", "one\ntwo\n");
+    ck_assert_ptr_nonnull(strstr(r->err, "text 6,"));
+    ck_assert_ptr_nonnull(strstr(r->err, "tokens: prompt 10,"));  // and the one left over
+}
+END_TEST
+
+/* A reader that closes after one byte. */
+static int into_closed_pipe(int argc, char **argv)
+{
+    int pipe_fd[2];
+
+    if (pipe(pipe_fd) || dup2(pipe_fd[1], 1) < 0)
+        return 1;
+    close(pipe_fd[0]);
+    return infer_main(argc, argv);
+}
+
+START_TEST(a_reader_that_leaves_ends_it_quietly)
+{
+    need_run();
+    const struct ran *r = spawn_verb(into_closed_pipe,
+                                     "infer @ -p Hi -n -1 --ignore-eos", "");
+
+    ck_assert_int_eq(r->code, 0);
+    ck_assert_ptr_null(strstr(r->err, "weft infer:"));
+}
+END_TEST
+
+/* Ctrl-C after a moment. */
+static int interrupted_soon(int argc, char **argv)
+{
+    pid_t self = getpid();
+
+    if (fork() == 0) {
+        usleep(300000);
+        kill(self, SIGINT);
+        _exit(0);
+    }
+    return infer_main(argc, argv);
+}
+
+START_TEST(an_interrupt_ends_the_line_and_exits_130)
+{
+    need_run();
+    const struct ran *r = spawn_verb(interrupted_soon,
+                                     "infer @ -p Hi -n -1 --ignore-eos", "");
+
+    ck_assert_int_eq(r->code, 130);
+    ck_assert_ptr_nonnull(strstr(r->err, "tokens: prompt"));
+}
+END_TEST
+
+/* What infer and score refuse, the code, and words of the line. */
+static const struct {
+    bool score; const char *line; int code; const char *err;
+} refused[] = {
+    {false, "infer", 2, "which run?"},
+    {false, "infer @ Once", 2, "'Once' is one argument too many"},
+    {false, "infer @ -i --samples 2", 2, "leave out --samples"},
+    {false, "infer @ --stop=", 2, "--stop: the text is empty"},
+    {false, "infer @ --top-p 1.5", 2, "it goes from 0 to 1"},
+    {false, "infer @ -n -2", 2, "--n-predict: -2 is out of range"},
+    {false, "infer @ --context 0", 2, "--context: 0 is out of range"},
+    {false, "infer nowhere -p x", 3, "nowhere"},
+    {false, "infer / -p x", 3, "/"},
+    {true, "score @", 2, "weft score RUN FILE|DATASET"},
+    {true, "score @ nothing.txt", 3, "nothing.txt"},
+    {true, "score nowhere -", 3, "nowhere"},
+};
+
+START_TEST(what_cannot_work_is_refused_in_one_line)
+{
+    need_run();
+    const struct ran *r = refused[_i].score ? score(refused[_i].line, "x")
+                                            : infer(refused[_i].line, "x");
+
+    spawn_refused(r, refused[_i].line, refused[_i].code, refused[_i].err);
+    ck_assert_str_eq(r->out, "");
+}
+END_TEST
+
+START_TEST(score_counts_every_byte_and_the_end_of_the_document)
+{
+    json_t *j;
+
+    need_run();
+    const struct ran *r = score("score @ - --json", "To be, or not to be, that is it");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    j = json_loads(r->out, 0, NULL);
+    ck_assert_ptr_nonnull(j);
+    double nats = json_number_value(json_object_get(j, "nats"));
+
+    ck_assert_int_eq(json_integer_value(json_object_get(j, "tokens")), 32);
+    ck_assert_int_eq(json_integer_value(json_object_get(j, "bytes")), 31);
+    ck_assert(json_is_null(json_object_get(j, "stderr")));         // one window
+    ck_assert_double_gt(nats, 0);
+    ck_assert_double_eq_tol(json_number_value(json_object_get(j, "bpb")),
+                            nats * 32 / log(2) / 31, 1e-6);
+    ck_assert_double_eq_tol(json_number_value(json_object_get(j, "perplexity")),
+                            exp(nats), 1e-5 * exp(nats));
+    json_decref(j);
+}
+END_TEST
+
+START_TEST(tokens_are_json_lines_that_add_up_to_the_score)
+{
+    double nats = 0;
+    int    n = 0;
+    static const int ids[] = {'"', 0xc3, 0xa9, '\\', 1, 256};
+
+    need_run();
+    const struct ran *r = score("score @ - --per-token --json", "\"\xc3\xa9\\\x01");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    for (const char *line = r->out; *line; line = strchr(line, '\n') + 1) {
+        json_t *j = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+
+        ck_assert_msg(j != NULL, "%s", line);
+        double here = json_number_value(json_object_get(j, "nats"));
+
+        if (n < 6) {
+            ck_assert_int_eq(json_integer_value(json_object_get(j, "id")), ids[n]);
+            ck_assert((json_object_get(j, "bytes") != NULL) == (n == 1 || n == 2));
+            nats += here;
+        } else {
+            ck_assert_double_eq_tol(here, nats / 6, 1e-4 * here);
+        }
+        json_decref(j);
+        n++;
+    }
+    ck_assert_int_eq(n, 7);
+}
+END_TEST
+
+START_TEST(the_table_has_an_error_and_the_positions)
+{
+    char text[200];
+
+    need_run();
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    const struct ran *r = score("score @ -", text);
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert_ptr_nonnull(strstr(r->out, " +- "));
+    ck_assert_ptr_nonnull(strstr(r->out, "tokens       200\nbytes        199\n"));
+    ck_assert_ptr_nonnull(strstr(r->out, "\n1                     7  "));
+    ck_assert_ptr_nonnull(strstr(r->out, "\n16-31 "));
+    ck_assert_ptr_nonnull(strstr(r->out, "\n32                    6  "));
+}
+END_TEST
+
+#define ROWS(table) (int)(sizeof table / sizeof *table)
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("verbs");
+    TCase *tc = tcase_create("verbs");
+
+    tcase_add_test(tc, the_same_seed_gives_the_same_text);
+    tcase_add_test(tc, the_seed_that_was_drawn_is_told_and_repeats_the_text);
+    tcase_add_test(tc, samples_come_in_order_and_the_first_is_the_single_one);
+    tcase_add_test(tc, full_attention_says_once_that_it_drops_the_oldest);
+    tcase_add_test(tc, full_attention_holds_as_many_tokens_as_asked);
+    tcase_add_test(tc, a_long_text_ends_with_the_cost_of_its_first_and_last_tenth);
+    tcase_add_test(tc, interactive_answers_every_line);
+    tcase_add_test(tc, a_reader_that_leaves_ends_it_quietly);
+    tcase_add_test(tc, an_interrupt_ends_the_line_and_exits_130);
+    tcase_add_loop_test(tc, what_cannot_work_is_refused_in_one_line, 0, ROWS(refused));
+    tcase_add_test(tc, score_counts_every_byte_and_the_end_of_the_document);
+    tcase_add_test(tc, tokens_are_json_lines_that_add_up_to_the_score);
+    tcase_add_test(tc, the_table_has_an_error_and_the_positions);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 0);
+}

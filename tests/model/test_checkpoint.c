@@ -1,0 +1,398 @@
+/* Checkpoints: what is written is loaded, and whatever does not belong together is
+ * refused. */
+#include "data/base/file.h"
+#include "model/files/checkpoint.h"
+#include "model/files/safetensors.h"
+#include "model/files/tensors.h"
+#include "tests/support/rig.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct tokenizer *new_tokenizer(void)
+{
+    struct tokenizer *t;
+
+    ck_assert(!tokenizer_load(&t, "weft-bytes", 10));
+    return t;
+}
+
+static void new_model(struct model *m)
+{
+    struct config c;
+    struct why    why;
+
+    config_defaults(&c);
+    c.layers = 2, c.width = 16, c.heads = 2, c.context = 24, c.vocab = 257, c.tied = 0;
+    strcpy(c.mixers, "softmax(window=1/8,qk_norm=1)+srope(rank=4)/mlstm+none");
+    ck_assert_msg(!config_resolve(&c, &why), "%s", why.line);
+    ck_assert_msg(!model_open(m, &c, &why), "%s", why.line);
+    model_init(m, 7);
+    for (size_t i = 0; i < m->n; i++)       // as a file holds them, in every build
+        m->w[i] = (float)m->w[i];
+}
+
+/* A run with one checkpoint; dir receives the checkpoint's path (512 bytes). */
+static const char *new_run(char *dir)
+{
+    const char       *run = rig_tmp();
+    struct tokenizer *t = new_tokenizer();
+    struct model      m;
+    struct why        why;
+
+    new_model(&m);
+    path_join(dir, 512, run, "ckpt-00000003");
+    ck_assert(!mkdir(dir, 0777));
+    ck_assert_msg(!checkpoint_write(dir, &m, t, &why), "%s", why.line);
+    ck_assert_msg(!manifest_write(dir, &why), "%s", why.line);
+    ck_assert(!link_replace(run, "latest", "ckpt-00000003", &why));
+    model_close(&m);
+    tokenizer_free(t);
+    return run;
+}
+
+/* Loading path must fail with these words. */
+static void assert_refused(const char *path, const char *words)
+{
+    struct model      m;
+    struct tokenizer *t;
+    struct why        why;
+
+    ck_assert_int_eq(checkpoint_load(path, &m, &t, NULL, 0, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, words) != NULL, "%s", why.line);
+    ck_assert_ptr_null(m.w);
+    ck_assert_ptr_null(t);
+}
+
+START_TEST(what_was_saved_is_loaded)
+{
+    char              dir[512], found[512], with_slash[600];
+    const char       *run = new_run(dir);
+    struct model      want, got;
+    struct tokenizer *t;
+    struct why        why;
+
+    new_model(&want);
+    snprintf(with_slash, sizeof with_slash, "%s//", run);
+    for (int i = 0; i < 3; i++) {
+        const char *path = i == 0 ? run : i == 1 ? dir : with_slash;
+
+        ck_assert_msg(!checkpoint_load(path, &got, &t, found, sizeof found, &why), "%s",
+                      why.line);
+        ck_assert_str_eq(found, dir);
+        ck_assert_uint_eq(got.n, want.n);
+        ck_assert(!memcmp(got.w, want.w, want.n * sizeof *want.w));
+        ck_assert_str_eq(got.cfg.mixers, want.cfg.mixers);
+        ck_assert_int_eq(got.cfg.tied, 0);
+        ck_assert_str_eq(tokenizer_kind(t), "bytes");
+        model_close(&got);
+        tokenizer_free(t);
+    }
+    model_close(&want);
+}
+END_TEST
+
+START_TEST(files_hold_float32_whatever_the_build)
+{
+    char                dir[512], path[600];
+    struct safetensors  s;
+    struct model        m;
+    struct why          why;
+    float               first;
+
+    new_run(dir);
+    new_model(&m);
+    ck_assert(!safetensors_open(
+        &s, path_join(path, sizeof path, dir, "model.safetensors"), &why));
+    ck_assert_int_eq(s.n, m.n_param);
+    for (int i = 0; i < s.n; i++) {
+        ck_assert_int_eq(s.tensor[i].dtype, DTYPE_F32);
+        ck_assert_str_eq(s.tensor[i].name, m.param[i].name);
+        memcpy(&first, s.tensor[i].data, sizeof first);
+        ck_assert_float_eq(first, (float)m.w[m.param[i].at]);
+    }
+    safetensors_close(&s);
+    model_close(&m);
+}
+END_TEST
+
+/* ---- what is not a checkpoint ------------------------------------------------------ */
+
+START_TEST(a_path_that_is_no_checkpoint_says_what_it_is)
+{
+    const char *dir = rig_tmp();
+    char        path[512];
+    struct why  why;
+
+    assert_refused("no/such/run", "no such run or checkpoint");
+    assert_refused(dir, "neither a run nor a checkpoint");
+    file_write(path_join(path, sizeof path, dir, "config.cfg"), "", 0, &why);
+    assert_refused(path, "give a run or checkpoint directory");
+    assert_refused(dir, "no checkpoint yet; continue training with: weft train --resume");
+    ck_assert(!link_replace(dir, "latest", "ckpt-1", &why));
+    assert_refused(dir, "points at ckpt-1, which is no checkpoint");
+    dir = rig_tmp();
+    file_write(path_join(path, sizeof path, dir, "dataset.json"), "", 0, &why);
+    assert_refused(dir, "a dataset, not a run; train on it with: weft train");
+}
+END_TEST
+
+/* Replace (or, with NULL bytes, remove) a file of a checkpoint behind its manifest's
+ * back, or with a manifest to match. */
+static void replace(const char *dir, const char *name, const char *bytes, size_t len,
+                    bool match)
+{
+    char       path[600];
+    struct why why;
+
+    path_join(path, sizeof path, dir, name);
+    if (bytes)
+        ck_assert(!file_write(path, bytes, len, &why));
+    else
+        ck_assert(!unlink(path));
+    if (match) {
+        unlink(path_join(path, sizeof path, dir, "manifest.json"));
+        ck_assert(!manifest_write(dir, &why));
+    }
+}
+
+static const char *const files[] = {"config.json", "model.safetensors", "tokenizer.model",
+                                    "manifest.json"};
+
+START_TEST(a_missing_or_changed_file_is_noticed)
+{
+    char       dir[512], path[600], *bytes;
+    struct why why;
+    size_t     len;
+
+    new_run(dir);
+    ck_assert(!file_read(path_join(path, sizeof path, dir, files[_i]), 1 << 24, &bytes,
+                         &len, &why));
+    bytes[len / 2] ^= 1;
+    replace(dir, files[_i], bytes, len, false);
+    assert_refused(dir, files[_i]);
+    replace(dir, files[_i], NULL, 0, false);
+    assert_refused(dir, files[_i]);
+    free(bytes);
+}
+END_TEST
+
+START_TEST(a_damaged_latest_names_the_newest_intact_checkpoint)
+{
+    char              dir[512], older[512], words[640];
+    const char       *run = new_run(dir);
+    struct tokenizer *t = new_tokenizer();
+    struct model      m;
+    struct why        why;
+
+    new_model(&m);
+    for (long step = 1; step < 3; step++) {
+        ck_assert(!mkdir(checkpoint_path(older, sizeof older, run, step), 0777));
+        ck_assert(!checkpoint_write(older, &m, t, &why));
+        ck_assert(!manifest_write(older, &why));
+    }
+    model_close(&m);
+    tokenizer_free(t);
+    replace(dir, "tokenizer.model", "nonsense", 8, false);
+    snprintf(words, sizeof words, "; the newest intact checkpoint is %s", older);
+    assert_refused(run, words);
+    replace(older, "config.json", "{}", 2, false);
+    snprintf(words, sizeof words, "%s/ckpt-00000001", run);
+    assert_refused(run, words);
+    ck_assert(checkpoint_intact(run, older, sizeof older));
+    ck_assert_str_eq(older, words);
+}
+END_TEST
+
+/* A child that does what training on does: a newer checkpoint, `latest`, and the older
+ * one goes. There is one besides, in spare. */
+static pid_t train_on(const char *run, int steps)
+{
+    char       older[512], newer[512], spare[512], name[32];
+    struct why why;
+    pid_t      child = fork();
+
+    path_join(spare, sizeof spare, run, "spare");
+    for (long step = 4; child == 0 && step < 4 + steps; step++) {
+        checkpoint_path(older, sizeof older, run, step - 1);
+        checkpoint_path(newer, sizeof newer, run, step);
+        if (rename(spare, newer) ||
+            link_replace(run, "latest", checkpoint_name(name, sizeof name, step), &why) ||
+            rename(older, spare))
+            _exit(1);
+        usleep(2000);
+    }
+    if (child == 0)
+        _exit(0);
+    return child;
+}
+
+START_TEST(a_run_may_train_on_while_it_is_loaded)
+{
+    char              dir[512], spare[512];
+    const char       *run = new_run(dir);
+    struct tokenizer *t = new_tokenizer();
+    struct model      m;
+    struct why        why;
+    int               status = 0;
+
+    new_model(&m);
+    ck_assert(!mkdir(path_join(spare, sizeof spare, run, "spare"), 0777));
+    ck_assert(!checkpoint_write(spare, &m, t, &why) && !manifest_write(spare, &why));
+    pid_t child = train_on(run, 60);
+
+    do {
+        model_close(&m);
+        tokenizer_free(t);
+        ck_assert_msg(!checkpoint_load(run, &m, &t, NULL, 0, &why), "%s", why.line);
+    } while (!waitpid(child, &status, WNOHANG));
+    model_close(&m);
+    tokenizer_free(t);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(only_the_names_that_checkpoints_get_are_taken_for_checkpoints)
+{
+    static const char *const names[] = {"ckpt-00000012", "ckpt-123456789", "ckpt-12",
+                                        "ckpt--0000012", "ckpt-", "ckpt-0000001x",
+                                        "ckpt-99999999999999999999"};
+    const char *run = rig_tmp();
+    char        path[512];
+    long       *step;
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        ck_assert(!mkdir(path_join(path, sizeof path, run, names[i]), 0777));
+    ck_assert_int_eq(checkpoint_list(run, &step), 2);
+    ck_assert(step[0] == 123456789 && step[1] == 12);
+    free(step);
+}
+END_TEST
+
+/* A key of config.json, what it becomes (NULL: removed), and the words of the error. */
+static const struct { const char *key, *json, *words; } wrong[] = {
+    {"model_type", "\"llama\"", "not a model of weft"},
+    {"model_type", NULL, "not a model of weft"},
+    {"version", "2", "another version of weft (format 2; this one reads 1)"},
+    {"version", NULL, "no version"},
+    {"colour", "1", "unknown setting 'colour'"},
+    {"layers", NULL, "'layers' is missing"},
+    {"layers", "0", "out of range"},
+    {"layers", "3", "the tensor blocks.2"},
+    {"heads", "3", "do not divide"},
+    {"width", "32", "of the shape"},
+    {"mlp", "128", "of the shape"},
+    {"tied", "1", "tensors where the model has"},
+    {"mixers", "\"hardmax\"", "unknown mixer"},
+    {"vocab", "300", "257 tokens where the model has 300"},
+    {"vocab", "0", "257 tokens where the model has 0"},
+};
+
+START_TEST(files_that_do_not_belong_together_are_refused)
+{
+    char         dir[512], path[600], *text;
+    json_error_t error;
+    json_t      *j;
+
+    new_run(dir);
+    j = json_load_file(path_join(path, sizeof path, dir, "config.json"), 0, &error);
+    if (wrong[_i].json)
+        json_object_set_new(j, wrong[_i].key,
+                            json_loads(wrong[_i].json, JSON_DECODE_ANY, &error));
+    else
+        json_object_del(j, wrong[_i].key);
+    text = json_dumps(j, 0);
+    replace(dir, "config.json", text, strlen(text), true);
+    assert_refused(dir, wrong[_i].words);
+    free(text);
+    json_decref(j);
+}
+END_TEST
+
+START_TEST(nonsense_in_place_of_a_file_is_refused)
+{
+    char dir[512];
+
+    new_run(dir);
+    replace(dir, "config.json", "{\"layers\": 1, \"layers\": 2}", 26, true);
+    assert_refused(dir, "duplicate");
+    replace(dir, "config.json", "[]", 2, true);
+    assert_refused(dir, "not a model of weft");
+    new_run(dir);
+    replace(dir, "tokenizer.model", "nonsense", 8, true);
+    assert_refused(dir, "tokenizer.model");
+    new_run(dir);
+    replace(dir, "model.safetensors", "nonsense", 8, true);
+    assert_refused(dir, "model.safetensors");
+}
+END_TEST
+
+/* ---- the trainer's tensors --------------------------------------------------------- */
+
+START_TEST(parts_come_back_under_their_prefix)
+{
+    char         path[512];
+    struct model m;
+    struct why   why;
+    real        *a[2], *b[2];
+
+    new_model(&m);
+    for (int k = 0; k < 2; k++) {
+        a[k] = malloc(m.n * sizeof *a[k]);
+        b[k] = calloc(m.n, sizeof *b[k]);
+        for (size_t i = 0; i < m.n; i++)
+            a[k][i] = (float)(i + 0.5 * k);
+    }
+    const struct part from[] = {{"m.", false, a[0]}, {"v.", false, a[1]}};
+    const struct part to[] = {{"m.", false, b[0]}, {"v.", false, b[1]}};
+    const struct part swapped[] = {{"v.", false, b[0]}, {"m.", false, b[1]}};
+    const struct part missing = {"w.", false, b[0]};
+
+    path_join(path, sizeof path, rig_tmp(), "trainer.safetensors");
+    ck_assert(!parts_write(path, &m, from, 2, &why));
+    ck_assert_msg(!parts_read(path, &m, to, 2, &why), "%s", why.line);
+    ck_assert(!memcmp(a[0], b[0], m.n * sizeof(real)) &&
+              !memcmp(a[1], b[1], m.n * sizeof(real)));
+    ck_assert(!parts_read(path, &m, swapped, 2, &why));
+    ck_assert(!memcmp(a[1], b[0], m.n * sizeof(real)) &&
+              !memcmp(a[0], b[1], m.n * sizeof(real)));
+    ck_assert_int_eq(parts_read(path, &m, to, 1, &why), FAIL_INPUT);
+    ck_assert_int_eq(parts_read(path, &m, &missing, 1, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "w.embed is missing") != NULL, "%s", why.line);
+    ck_assert_int_eq(parts_write("/dev/full", &m, from, 2, &why), FAIL_WRITE);
+    for (int k = 0; k < 2; k++)
+        free(a[k]), free(b[k]);
+    model_close(&m);
+}
+END_TEST
+
+#define COUNT(table) (int)(sizeof table / sizeof *table)
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("checkpoint");
+    TCase *c = tcase_create("files");
+
+    tcase_add_test(c, what_was_saved_is_loaded);
+    tcase_add_test(c, files_hold_float32_whatever_the_build);
+    tcase_add_test(c, a_path_that_is_no_checkpoint_says_what_it_is);
+    tcase_add_loop_test(c, a_missing_or_changed_file_is_noticed, 0, COUNT(files));
+    tcase_add_test(c, a_damaged_latest_names_the_newest_intact_checkpoint);
+    tcase_add_test(c, a_run_may_train_on_while_it_is_loaded);
+    tcase_add_test(c, only_the_names_that_checkpoints_get_are_taken_for_checkpoints);
+    tcase_add_loop_test(c, files_that_do_not_belong_together_are_refused, 0,
+                        COUNT(wrong));
+    tcase_add_test(c, nonsense_in_place_of_a_file_is_refused);
+    tcase_add_test(c, parts_come_back_under_their_prefix);
+    suite_add_tcase(s, c);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 1);
+}

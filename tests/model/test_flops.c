@@ -1,0 +1,129 @@
+/* flops() against the multiply-adds that a forward pass runs: those of matrix products
+ * are counted where they run (gemm_madds), those of elementwise cores by hand below. */
+#include "model/kernels/gemm.h"
+#include "model/model.h"
+#include "tests/support/rig.h"
+#include "tests/support/variants.h"
+
+#include <math.h>
+#include <omp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { T = 1024, C = 128, H = 4 };
+
+static const double near_enough = 0.05;
+
+/* What a core does outside of matrix products, where that is more than a few percent: s6
+ * takes A s, its exponential, a h, (s u) B, their sum, C h and its sum for each of the
+ * `state` numbers of each inner channel. */
+static double elementwise(const char *entry)
+{
+    if (!strncmp(entry, "s6(expand=1,state=5", 19))
+        return (double)T * 7 * 5 * C;
+    return !strcmp(entry, "s6") ? (double)T * 7 * 16 * 2 * C : 0;
+}
+
+/* FLOPs of products since gemm_madds was 0. The layer runs on this thread alone. */
+static double counted(void)
+{
+    return 2.0 * (double)gemm_madds;
+}
+
+static void assert_near(const char *what, double said, double done)
+{
+    ck_assert_msg(fabs(said / done - 1) <= near_enough,
+                  "%s: flops() says %.0f, %.0f were run", what, said, done);
+}
+
+/* Blocks of keys are computed whole, so that a window of a few tokens costs more than its
+ * size, which is what counts: windows have a test of their own. */
+START_TEST(a_mixer_runs_the_flops_that_it_says)
+{
+    const char      *entry = variant_entry(_i);
+    struct mixer_cfg cfg = layer_cfg(entry, C, H, T);
+    struct layer     l;
+    double           said = mixer_flops(&cfg, T, 0), forward;
+
+    if (strstr(entry, "window="))
+        return;
+    layer_open(&l, entry, &cfg, 1, T, 7);
+    gemm_madds = 0;
+    layer_forward(&l);
+    forward = counted();
+    gemm_madds = 0;
+    layer_backward(&l);
+    printf("%-52s %8.0f FLOPs a token, said %8.0f; backward %.2f times that\n", entry,
+           (forward + elementwise(entry)) / T, said / T, counted() / forward);
+    assert_near(entry, said, forward + elementwise(entry));
+    layer_close(&l);
+}
+END_TEST
+
+static const struct {
+    const char *entry;
+    int         draw;
+} windows[] = {
+    {"softmax(window=2048)", 0}, {"softmax", 2048}, {"softmax(window=3000)", 2048},
+};
+
+START_TEST(a_window_counts_at_the_size_drawn)
+{
+    const char      *entry = windows[_i].entry;
+    struct mixer_cfg cfg = layer_cfg(entry, C, H, 4 * T);
+    struct layer     l;
+
+    layer_open(&l, entry, &cfg, 1, 4 * T, 7);
+    l.window = windows[_i].draw;
+    gemm_madds = 0;
+    layer_forward(&l);
+    assert_near(entry, mixer_flops(&cfg, 4 * T, windows[_i].draw), counted());
+    layer_close(&l);
+}
+END_TEST
+
+/* Products, cores and logits; neither embeddings nor norms. */
+START_TEST(a_model_runs_the_flops_that_it_says)
+{
+    struct config c;
+    struct model  m;
+    struct pass   p;
+    struct why    why;
+    int32_t      *tokens = calloc(T, sizeof *tokens);
+    real         *nats = rig_reals(T);
+
+    config_defaults(&c);
+    c.layers = 2, c.width = C, c.heads = H, c.context = T, c.vocab = 1000;
+    snprintf(c.mixers, sizeof c.mixers, "softmax/gla");
+    ck_assert(!config_resolve(&c, &why) && !model_open(&m, &c, &why));
+    model_init(&m, 1);
+    ck_assert(!pass_open(&p, &m, 1, T, false, &why));
+    gemm_madds = 0;
+    model_score(&m, &p, 1, T, tokens, tokens, 0, nats);
+    assert_near("softmax/gla", model_flops(&m, T, 0), counted());
+    pass_close(&p);
+    model_close(&m);
+    free(tokens), free(nats);
+}
+END_TEST
+
+static void one_thread(void)
+{
+    omp_set_num_threads(1);
+}
+
+int main(void)
+{
+    Suite *s = suite_create("flops");
+    TCase *t = tcase_create("forward");
+
+    tcase_add_checked_fixture(t, one_thread, NULL);
+    tcase_set_timeout(t, 60);
+    tcase_add_loop_test(t, a_mixer_runs_the_flops_that_it_says, 0, variant_count());
+    tcase_add_loop_test(t, a_window_counts_at_the_size_drawn, 0,
+                        (int)(sizeof windows / sizeof *windows));
+    tcase_add_test(t, a_model_runs_the_flops_that_it_says);
+    suite_add_tcase(s, t);
+    return rig_run(s, 0);
+}

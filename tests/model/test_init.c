@@ -1,0 +1,183 @@
+/* How parameters begin, and which of them decay: SPEC's tables. */
+#include "tests/support/rig.h"
+#include "tests/support/variants.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { C = 512, H = 64, E = C / H, LAYERS = 2 };
+
+static const char *const entries[] = {
+    "softmax(qk_norm=1,sink=1)+srope(bias=1)", "softmax+srope(rank=8)", "rela",
+    "linear(feature=id,normalise=0)", "linear(feature=hedgehog)", "luna", "normattn",
+    "normattn(eta=exp)", "inline", "retention", "mlstm", "ssd", "deltanet",
+    "gla(conv=4)", "metala", "qlstm(reversed=1)", "rglru", "mingru", "s6",
+};
+
+enum { N_ENTRIES = sizeof entries / sizeof *entries };
+
+/* All equal a; N(0, a); spread from a to b; between a and b. */
+enum kind { CONST, NORMAL, SPREAD, BETWEEN };
+
+struct rule {
+    const char *entry, *names;      // those that begin with entry; names parted by blanks
+    enum kind   kind;
+    double      a, b;
+};
+
+/* Of a step: the inverse softplus of 1e-3 and of 1e-1. */
+#define STEP -6.9073, -2.2522
+
+static const struct rule rules[] = {
+    {"", "qn kn norm dskip sr_s",                      CONST, 1},
+    {"", "sink hqb hkb b1 b2 fb bg aug ba convb sr_bias sr_bg by bx", CONST, 0},
+    {"", "conv cq ck cv",                              SPREAD, -0.5, 0.5},
+    {"", "gate w2 sr_conv sr_wg",                      NORMAL, 0.02},
+    {"", "dtb bdt",                                    SPREAD, STEP},
+    {"luna", "fw",                                     NORMAL, 0.35355},    // E^-1/2
+    {"luna", "f1 f1b",                                 NORMAL, 1},
+    {"luna", "f2",                                     NORMAL, 0.125},      // 64^-1/2
+    {"luna", "f2b",                                    CONST, 0.1},
+    {"normattn(eta=exp)", "bn",                        CONST, 0},
+    {"normattn", "bn",                                 SPREAD, 4, 9},
+    {"mlstm", "wg wi wf",                              CONST, 0},
+    {"mlstm", "bi",                                    CONST, -10},
+    {"mlstm", "bf",                                    SPREAD, 3, 6},
+    {"ssd", "alog",                                    SPREAD, 0, 2.7726},  // log 16
+    {"deltanet", "alog",                               BETWEEN, -6.9078, 2.7726},
+    {"metala", "wq wa",                                SPREAD, -0.015625, 0.015625},
+    {"qlstm", "win",                                   NORMAL, 0.044194},   // C^-1/2
+    {"qlstm", "wg",                                    NORMAL, 0.03125},    // (2 C)^-1/2
+    {"qlstm", "a",                                     CONST, 1},
+    {"rglru", "wa wi",                                 NORMAL, 0.35355},
+    {"rglru", "bi",                                    CONST, 0},
+    {"rglru", "lam",                                   SPREAD, -6.9073, -2.1977},
+    {"s6", "wdt",                                      SPREAD, -0.17678, 0.17678},
+    {"s6", "alog",                                     SPREAD, 0, 2.7726},
+};
+
+enum { N_RULES = sizeof rules / sizeof *rules };
+
+/* Whether a name is one of a list parted by blanks. */
+static bool listed(const char *list, const char *name)
+{
+    size_t n = strlen(name);
+
+    for (const char *at = list; (at = strstr(at, name)); at += n)
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || !at[n]))
+            return true;
+    return false;
+}
+
+/* The rule of a parameter. That of matrices without one of their own: N(0, S), of
+ * outputs by 1 / sqrt(2 layers). */
+static struct rule rule_of(const char *entry, const struct param *p)
+{
+    double S = sqrt(2 / (5.0 * p->cols));
+
+    for (int i = 0; i < N_RULES; i++)
+        if (!strncmp(rules[i].entry, entry, strlen(rules[i].entry)) &&
+            listed(rules[i].names, p->name))
+            return rules[i];
+    ck_assert_msg(p->name[0] == 'w' || listed("sr_a sr_b", p->name), "%s: no rule for %s",
+                  entry, p->name);
+    return (struct rule){entry, p->name, NORMAL,
+                         strcmp(p->name, "wo") ? S : S / sqrt(2 * LAYERS)};
+}
+
+static bool follows(const struct rule *r, const real *w, size_t n)
+{
+    double least = INFINITY, most = -INFINITY, square = 0, rim = 1e-3 * (r->b - r->a);
+
+    for (size_t i = 0; i < n; i++) {
+        least = fmin(least, (double)w[i]);
+        most = fmax(most, (double)w[i]);
+        square += (double)w[i] * (double)w[i] / (double)n;
+    }
+    if (r->kind == CONST)
+        return least == (double)(real)r->a && most == least;
+    if (r->kind == NORMAL)
+        return fabs(sqrt(square) / r->a - 1) < 3 / sqrt((double)n) && least * most < 0;
+    if (least < r->a - rim || most > r->b + rim)
+        return false;
+    return r->kind == BETWEEN || most - least > 0.7 * (r->b - r->a);
+}
+
+/* One of each head, in rows. */
+static void assert_identities(const struct param *p, const real *w)
+{
+    for (size_t i = 0; i < param_size(p); i++)
+        if (w[i] != (i / E % E == i % E))
+            ck_abort_msg("%s is not the identity", p->name);
+}
+
+/* The rows of sr_w count by their direction alone; proj has its tests in
+ * test_linear_attention. */
+START_TEST(parameters_begin_as_their_tables_say)
+{
+    struct mixer_cfg c = layer_cfg(entries[_i], C, H, 256);
+    struct param     p[MIXER_PARAMS];
+    int              n = mixer_params(&c, p);
+    real            *w[MIXER_PARAMS];
+
+    ck_assert_int_eq(c.layers, LAYERS);
+    for (int i = 0; i < n; i++)
+        w[i] = rig_reals(param_size(&p[i]));
+    mixer_init(&c, w, 3, 0);
+    for (int i = 0; i < n; i++) {
+        if (listed("hq hk", p[i].name))
+            assert_identities(&p[i], w[i]);
+        else if (strcmp(p[i].name, "sr_w")) {
+            struct rule r = rule_of(entries[_i], &p[i]);
+
+            ck_assert_msg(follows(&r, w[i], param_size(&p[i])), "%s: %s begins wrongly",
+                          entries[_i], p[i].name);
+        }
+        free(w[i]);
+    }
+}
+END_TEST
+
+START_TEST(only_matrices_decay)
+{
+    struct mixer_cfg c = variant_cfg(_i, 24);
+    struct param     p[MIXER_PARAMS];
+
+    for (int i = mixer_params(&c, p) - 1; i >= 0; i--) {
+        bool want = p[i].name[0] == 'w' || listed("sr_a sr_b sr_wg fw f1 f2", p[i].name);
+
+        ck_assert_msg(p[i].decay == want, "%s: %s", variant_entry(_i), p[i].name);
+        ck_assert_msg(p[i].buffer == !strcmp(p[i].name, "proj"), "%s: %s",
+                      variant_entry(_i), p[i].name);
+    }
+}
+END_TEST
+
+START_TEST(no_mixer_is_left_out)
+{
+    const char *name = mixers[_i]->name;
+    int         i = 0;
+
+    while (i < N_ENTRIES && strncmp(entries[i], name, strlen(name)))
+        i++;
+    ck_assert_msg(i < N_ENTRIES, "%s", name);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("init");
+    TCase *tc = tcase_create("init");
+
+    tcase_add_loop_test(tc, parameters_begin_as_their_tables_say, 0, N_ENTRIES);
+    tcase_add_loop_test(tc, only_matrices_decay, 0, variant_count());
+    tcase_add_loop_test(tc, no_mixer_is_left_out, 0, n_mixers);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 0);
+}

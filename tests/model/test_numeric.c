@@ -1,0 +1,361 @@
+/* Norms, SwiGLU, rotations, elementary functions, each against its formula in double. */
+#include "tests/support/rig.h"
+
+#include "model/kernels/arena.h"
+#include "model/kernels/vmath.h"
+#include "model/layers/mlp.h"
+#include "model/layers/norm.h"
+#include "model/layers/rotate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rng stream;
+
+static void reset(void)
+{
+    stream = rng_open(5, RNG_TEST, 1);
+}
+
+static real *normal(size_t n)
+{
+    real *a = malloc(n * sizeof *a);
+
+    rig_normal(&stream, a, n);
+    return a;
+}
+
+static double *zeros(size_t n)
+{
+    return calloc(n, sizeof(double));
+}
+
+/* ---- norm -------------------------------------------------------------------------- */
+
+static const struct {
+    struct norm o;
+    int         rows, gap;          // gap: reals between rows
+} norms[] = {
+    {{1, 24, true, (real)1e-5}, 1, 0},
+    {{1, 7, false, (real)1e-6}, 3, 2},
+    {{4, 6, true, (real)1e-5}, 100, 11},
+    {{3, 5, false, (real)1e-5}, 40, 4},
+};
+
+enum { N_NORMS = sizeof norms / sizeof *norms };
+
+/* One group by the formula: y, dx and what it adds to dw. */
+static void norm_group(const struct norm *o, const real *x, const real *w, const real *dy,
+                       double *y, double *dx, double *dw)
+{
+    double r = 0, mean = 0;
+
+    for (int j = 0; j < o->e; j++)
+        r += (double)x[j] * (double)x[j] / o->e;
+    r = 1 / sqrt(r + (double)o->eps);
+    for (int j = 0; j < o->e; j++)
+        mean += (double)w[j] * (double)dy[j] * r * (double)x[j] / o->e;
+    for (int j = 0; j < o->e; j++) {
+        y[j] = r * (double)x[j] * (double)w[j];
+        dx[j] = r * ((double)w[j] * (double)dy[j] - r * (double)x[j] * mean);
+        dw[j] += (double)dy[j] * r * (double)x[j];
+    }
+}
+
+START_TEST(a_norm_is_its_formula_in_place_or_not)
+{
+    const struct norm *o = &norms[_i].o;
+    int     width = o->groups * o->e, ld = width + norms[_i].gap, rows = norms[_i].rows;
+    size_t  n = (size_t)rows * ld, n_w = (size_t)(o->shared ? o->e : width);
+    real   *x = normal(n), *dy = normal(n), *w = normal(n_w);
+    real   *y = normal(n), *dx = normal(n);
+    real   *dw = calloc(n_w, sizeof *dw), *partial = rig_reals(norm_partial(o));
+    double *want = zeros(n), *want_dx = zeros(n), *sum_dx = zeros(n);
+    double *want_dw = zeros(n_w);
+
+    for (size_t i = 0; i < n; i++)          // the gaps must stay as they are
+        want[i] = y[i], want_dx[i] = dy[i], sum_dx[i] = dx[i];
+    for (int i = 0; i < rows; i++)
+        for (int g = 0; g < o->groups; g++) {
+            int at_x = i * ld + g * o->e, at_w = o->shared ? 0 : g * o->e;
+
+            norm_group(o, x + at_x, w + at_w, dy + at_x, want + at_x, want_dx + at_x,
+                       want_dw + at_w);
+            for (int j = at_x; j < at_x + o->e; j++)
+                sum_dx[j] += want_dx[j];
+        }
+    rms_forward(o, y, ld, x, ld, w, rows);
+    rig_assert_error("y", y, want, n);
+    rms_backward(o, dx, ld, 1, dw, dy, ld, x, ld, w, rows, partial);
+    rig_assert_error("dx added", dx, sum_dx, n);
+    rig_assert_error("dw", dw, want_dw, n_w);
+    rms_backward(o, dy, ld, 0, dw, dy, ld, x, ld, w, rows, partial);
+    rig_assert_error("dx in place of dy", dy, want_dx, n);
+    for (size_t j = 0; j < n_w; j++)
+        want_dw[j] *= 2;
+    rig_assert_error("dw added", dw, want_dw, n_w);
+    memcpy(y, x, n * sizeof *y);
+    rms_forward(o, y, ld, y, ld, w, rows);
+    for (int i = 0; i < rows; i++)
+        rig_assert_error("y in place of x", y + i * ld, want + i * ld, width);
+    free(x), free(dy), free(w), free(y), free(dx), free(dw), free(partial);
+    free(want), free(want_dx), free(sum_dx), free(want_dw);
+}
+END_TEST
+
+START_TEST(the_norm_of_zeros_is_zero_and_finite)
+{
+    struct norm o = {1, 8, true, (real)1e-5};
+    real        x[8] = {0}, w[8], y[8], dy[8], dx[8], dw[8] = {0}, partial[64 * 8];
+
+    ck_assert_uint_le(norm_partial(&o), sizeof partial / sizeof *partial);
+    for (int i = 0; i < 8; i++)
+        w[i] = dy[i] = 1;
+    rms_forward(&o, y, 8, x, 8, w, 1);
+    rms_backward(&o, dx, 8, 0, dw, dy, 8, x, 8, w, 1, partial);
+    for (int i = 0; i < 8; i++)
+        ck_assert_msg(y[i] == 0 && dw[i] == 0 && isfinite(dx[i]), "%g %g %g",
+                      (double)y[i], (double)dw[i], (double)dx[i]);
+}
+END_TEST
+
+/* ---- SwiGLU ------------------------------------------------------------------------ */
+
+static double silu(double z)
+{
+    return z / (1 + exp(-z));
+}
+
+static double silu_slope(double z)
+{
+    double s = 1 / (1 + exp(-z));
+
+    return s * (1 + z * (1 - s));
+}
+
+/* Row x (C) to z (2h) = wgu x and y (C). */
+static void mlp_row(const real *x, const real *wgu, const real *wd, int C, int h,
+                    double *z, double *y)
+{
+    memset(z, 0, 2 * h * sizeof *z);
+    memset(y, 0, C * sizeof *y);
+    for (int i = 0; i < 2 * h; i++)
+        for (int j = 0; j < C; j++)
+            z[i] += (double)wgu[i * C + j] * (double)x[j];
+    for (int j = 0; j < C; j++)
+        for (int i = 0; i < h; i++)
+            y[j] += (double)wd[j * h + i] * silu(z[i]) * z[h + i];
+}
+
+/* Gradients of one row: dx =, dwgu += and dwd +=. */
+static void mlp_row_back(const real *x, const real *wgu, const real *wd, const real *dy,
+                         int C, int h, const double *z, double *dx, double *dwgu,
+                         double *dwd)
+{
+    for (int i = 0; i < h; i++) {
+        double da = 0, dg, du;
+
+        for (int j = 0; j < C; j++) {
+            da += (double)dy[j] * (double)wd[j * h + i];
+            dwd[j * h + i] += (double)dy[j] * silu(z[i]) * z[h + i];
+        }
+        dg = da * z[h + i] * silu_slope(z[i]);
+        du = da * silu(z[i]);
+        for (int j = 0; j < C; j++) {
+            dx[j] += dg * (double)wgu[i * C + j] + du * (double)wgu[(h + i) * C + j];
+            dwgu[i * C + j] += dg * (double)x[j];
+            dwgu[(h + i) * C + j] += du * (double)x[j];
+        }
+    }
+}
+
+START_TEST(swiglu_is_its_formula)
+{
+    static const int sizes[][3] = {{1, 8, 12}, {7, 5, 3}, {300, 12, 20}};    // rows, C, h
+    int     n = sizes[_i][0], C = sizes[_i][1], h = sizes[_i][2];
+    size_t  n_x = (size_t)n * C, hC = (size_t)h * C;
+    real   *x = normal(n_x), *dy = normal(n_x), *wgu = normal(2 * hC), *wd = normal(hC);
+    real   *y = rig_reals(n_x), *dx = rig_reals(n_x), *gu = rig_reals((size_t)n * 2 * h);
+    real   *scratch = rig_reals((size_t)3 * n * h);
+    real   *dwgu = calloc(2 * hC, sizeof *dwgu), *dwd = calloc(hC, sizeof *dwd);
+    double *z = zeros(2 * h), *want = zeros(n_x), *want_dx = zeros(n_x);
+    double *want_dwgu = zeros(2 * hC), *want_dwd = zeros(hC);
+
+    for (int i = 0; i < n; i++) {
+        mlp_row(x + i * C, wgu, wd, C, h, z, want + i * C);
+        mlp_row_back(x + i * C, wgu, wd, dy + i * C, C, h, z, want_dx + i * C, want_dwgu,
+                     want_dwd);
+    }
+    mlp_forward(y, x, wgu, wd, gu, scratch, n, C, h);
+    rig_assert_error("y", y, want, n_x);
+    mlp_backward(dx, dwgu, dwd, dy, x, wgu, wd, gu, scratch, n, C, h);
+    rig_assert_error("dx", dx, want_dx, n_x);
+    rig_assert_error("dwgu", dwgu, want_dwgu, 2 * hC);
+    rig_assert_error("dwd", dwd, want_dwd, hC);
+    free(x), free(dy), free(wgu), free(wd), free(y), free(dx), free(gu), free(scratch);
+    free(dwgu), free(dwd), free(z), free(want), free(want_dx);
+    free(want_dwgu), free(want_dwd);
+}
+END_TEST
+
+/* ---- rotations --------------------------------------------------------------------- */
+
+enum { RB = 2, RT = 40, RA = 2, RZ = 6, RDK = 8, RLD = 60, HALF = RDK / 2 };
+
+/* Angles (RB, RT, RA, HALF) at random; dtheta zero. */
+static struct angles some_angles(double **theta)
+{
+    size_t        n = (size_t)RB * RT * RA * HALF;
+    struct angles a = {RA, RDK, RT * RA * HALF, RA * HALF, HALF,
+                       rig_reals(n), rig_reals(n), calloc(n, sizeof(real))};
+
+    *theta = zeros(n);
+    for (size_t i = 0; i < n; i++) {
+        (*theta)[i] = 10 * rng_normal(&stream);
+        a.cos[i] = (real)cos((*theta)[i]);
+        a.sin[i] = (real)sin((*theta)[i]);
+    }
+    return a;
+}
+
+/* z as complex pairs times e^(sign i theta); head h takes the angles of h RA / RZ. */
+static void turn(double *out, const real *z, const double *theta, int sign)
+{
+    for (int i = 0; i < RB * RT * RZ * HALF; i++) {
+        int    j = i % HALF, h = i / HALF % RZ, bt = i / HALF / RZ;
+        int    lo = bt * RLD + h * RDK + j;
+        double t = sign * theta[(bt * RA + h * RA / RZ) * HALF + j];
+
+        out[lo] = cos(t) * (double)z[lo] - sin(t) * (double)z[lo + HALF];
+        out[lo + HALF] = sin(t) * (double)z[lo] + cos(t) * (double)z[lo + HALF];
+    }
+}
+
+START_TEST(rotation_turns_pairs_and_its_gradient_turns_them_back)
+{
+    enum { ROWS = RB * RT, N = ROWS * RLD };
+    double       *theta, *want = zeros(N), *back = zeros(N);
+    double       *want_dtheta = zeros(ROWS * RA * HALF);
+    struct angles a = some_angles(&theta);
+    real         *z = normal(N), *dz = normal(N);
+
+    for (int i = 0; i < N; i++)
+        want[i] = z[i], back[i] = dz[i];
+    turn(want, z, theta, 1);
+    turn(back, dz, theta, -1);
+    for (int i = 0; i < ROWS * RZ * HALF; i++) {
+        int j = i % HALF, h = i / HALF % RZ, bt = i / HALF / RZ;
+        int lo = bt * RLD + h * RDK + j;
+
+        want_dtheta[(bt * RA + h * RA / RZ) * HALF + j] +=
+            (double)dz[lo + HALF] * want[lo] - (double)dz[lo] * want[lo + HALF];
+    }
+    rotate(&a, z, RB, RT, RZ, RLD);
+    rig_assert_error("z", z, want, N);
+    rotate_back(&a, z, dz, RB, RT, RZ, RLD, RLD);
+    rig_assert_error("dz", dz, back, N);
+    rig_assert_error("dtheta", a.dtheta, want_dtheta, ROWS * RA * HALF);
+    free(theta), free(want), free(back), free(want_dtheta), free(z), free(dz);
+    free(a.cos), free(a.sin), free(a.dtheta);
+}
+END_TEST
+
+START_TEST(without_angles_nothing_rotates)
+{
+    struct angles none = {0};
+    real          z[8] = {1, 2, 3, 4, 5, 6, 7, 8}, same[8];
+
+    memcpy(same, z, sizeof z);
+    rotate(&none, z, 1, 1, 1, 8);
+    rotate_back(&none, z, z, 1, 1, 1, 8, 8);
+    ck_assert(!memcmp(z, same, sizeof z));
+}
+END_TEST
+
+/* ---- elementary functions ---------------------------------------------------------- */
+
+static double true_sigmoid(double x)
+{
+    return 1 / (1 + exp(-x));
+}
+
+static const struct {
+    const char *name;
+    real      (*got)(real);
+    double    (*want)(double);
+    double      from, to;
+} functions[] = {
+    {"exp", vexp, exp, -87, 88},
+    {"exp near 0", vexp, exp, -1e-3, 1e-3},
+    {"tanh", vtanh, tanh, -20, 20},
+    {"tanh near 0", vtanh, tanh, -1e-3, 1e-3},
+    {"sigmoid", vsigmoid, true_sigmoid, -80, 80},
+};
+
+START_TEST(an_elementary_function_is_libms)
+{
+    enum { STEPS = 200000 };
+    double limit = sizeof(real) == sizeof(double) ? 1e-15 : 3e-7;
+
+    for (int i = 0; i <= STEPS; i++) {
+        real   x = (real)(functions[_i].from
+                          + (functions[_i].to - functions[_i].from) * i / STEPS);
+        double want = functions[_i].want((double)x), got = (double)functions[_i].got(x);
+
+        if (!(fabs(got - want) <= limit * fabs(want)))
+            ck_abort_msg("%s(%.9g) is %.9g, not %.9g", functions[_i].name, (double)x, got,
+                         want);
+    }
+}
+END_TEST
+
+START_TEST(elementary_functions_keep_their_limits)
+{
+    ck_assert(vexp(-INFINITY) == 0 && vexp(INFINITY) == INFINITY);
+    ck_assert(vexp(-1e30) == 0 && vexp(1e30) == INFINITY);
+    ck_assert(vexp(0) == 1 && vtanh(0) == 0 && vsigmoid(0) == (real)0.5);
+    ck_assert(vtanh(INFINITY) == 1 && vtanh(-INFINITY) == -1);
+    ck_assert(vsigmoid(INFINITY) == 1 && vsigmoid(-INFINITY) == 0);
+    ck_assert(isnan(vexp(NAN)) && isnan(vtanh(NAN)) && isnan(vsigmoid(NAN)));
+}
+END_TEST
+
+START_TEST(pages_come_aligned_and_zero)
+{
+    size_t bytes = 3 * 1000 * 1000 + 17;
+    char  *p = pages_alloc(bytes);
+
+    ck_assert_ptr_nonnull(p);
+    ck_assert_uint_eq((uintptr_t)p % 64, 0);
+    for (size_t i = 0; i < bytes; i++)
+        if (p[i])
+            ck_abort_msg("byte %zu is %d", i, p[i]);
+    memset(p, 1, bytes);
+    pages_free(p, bytes);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("numeric");
+    TCase *tc = tcase_create("numeric");
+
+    tcase_add_checked_fixture(tc, reset, NULL);
+    tcase_add_loop_test(tc, a_norm_is_its_formula_in_place_or_not, 0, N_NORMS);
+    tcase_add_test(tc, the_norm_of_zeros_is_zero_and_finite);
+    tcase_add_loop_test(tc, swiglu_is_its_formula, 0, 3);
+    tcase_add_test(tc, rotation_turns_pairs_and_its_gradient_turns_them_back);
+    tcase_add_test(tc, without_angles_nothing_rotates);
+    tcase_add_loop_test(tc, an_elementary_function_is_libms, 0,
+                        sizeof functions / sizeof *functions);
+    tcase_add_test(tc, elementary_functions_keep_their_limits);
+    tcase_add_test(tc, pages_come_aligned_and_zero);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 0);
+}

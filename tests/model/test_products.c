@@ -1,0 +1,328 @@
+/* Products and the loss, each against its formula in double. */
+#include "tests/support/rig.h"
+
+#include "model/kernels/product.h"
+#include "model/layers/loss.h"
+
+#include <cblas.h>
+#include <math.h>
+#include <omp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct rng stream;
+
+static void reset(void)
+{
+    stream = rng_open(5, RNG_TEST, 1);
+}
+
+static real *normal(size_t n)
+{
+    real *a = malloc(n * sizeof *a);
+
+    rig_normal(&stream, a, n);
+    return a;
+}
+
+static double *zeros(size_t n)
+{
+    return calloc(n, sizeof(double));
+}
+
+/* ---- products ---------------------------------------------------------------------- */
+
+/* Rows, in and out: decoding, ragged tiles, several tiles both ways. */
+static const int shapes[][3] = {
+    {1, 1, 1},   {1, 24, 40},  {3, 5, 7},     {8, 33, 70},    {9, 33, 70},
+    {31, 16, 1}, {33, 7, 400}, {300, 24, 40}, {1100, 10, 20}, {70, 20, 900},
+};
+
+enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+
+START_TEST(a_linear_layer_is_its_sum)
+{
+    int     n = shapes[_i][0], in = shapes[_i][1], out = shapes[_i][2];
+    real   *x = normal((size_t)n * in), *w = normal((size_t)out * in);
+    real   *y = rig_reals((size_t)n * out);
+    double *want = zeros((size_t)n * out);
+
+    for (int i = 0; i < n; i++)
+        for (int o = 0; o < out; o++)
+            for (int j = 0; j < in; j++)
+                want[i * out + o] += (double)x[i * in + j] * (double)w[o * in + j];
+    linear_forward(y, x, w, n, in, out);
+    rig_assert_error("y", y, want, (size_t)n * out);
+    free(x), free(w), free(y), free(want);
+}
+END_TEST
+
+START_TEST(gradients_of_a_linear_layer_are_their_sums)
+{
+    int     n = shapes[_i][0], in = shapes[_i][1], out = shapes[_i][2];
+    size_t  n_x = (size_t)n * in, n_w = (size_t)out * in;
+    real   *x = normal(n_x), *w = normal(n_w), *dy = normal((size_t)n * out);
+    real   *dx = normal(n_x), *fresh = rig_reals(n_x), *dw = normal(n_w);
+    double *want_dx = zeros(n_x), *sum_dx = zeros(n_x), *want_dw = zeros(n_w);
+
+    for (size_t i = 0; i < n_w; i++)
+        want_dw[i] = dw[i];
+    for (int i = 0; i < n; i++)
+        for (int o = 0; o < out; o++)
+            for (int j = 0; j < in; j++) {
+                want_dx[i * in + j] += (double)dy[i * out + o] * (double)w[o * in + j];
+                want_dw[o * in + j] += (double)dy[i * out + o] * (double)x[i * in + j];
+            }
+    for (size_t i = 0; i < n_x; i++)
+        sum_dx[i] = (double)dx[i] + want_dx[i];
+    linear_backward(dx, 1, dw, dy, x, w, n, in, out);
+    rig_assert_error("dx added", dx, sum_dx, n_x);
+    rig_assert_error("dw added", dw, want_dw, n_w);
+    linear_backward(fresh, 0, NULL, dy, x, w, n, in, out);
+    rig_assert_error("dx alone", fresh, want_dx, n_x);
+    free(x), free(w), free(dy), free(dx), free(fresh), free(dw);
+    free(want_dx), free(sum_dx), free(want_dw);
+}
+END_TEST
+
+/* y, dx and dw of one shape on this many threads, in one array. */
+static real *on_threads(int threads, int n, int in, int out)
+{
+    size_t n_y = (size_t)n * out, n_x = (size_t)n * in, n_w = (size_t)out * in;
+    real  *all = calloc(n_y + n_x + n_w, sizeof *all);
+
+    reset();
+    real *x = normal(n_x), *w = normal(n_w), *dy = normal(n_y);
+
+    omp_set_num_threads(threads);
+    linear_forward(all, x, w, n, in, out);
+    linear_backward(all + n_y, 0, all + n_y + n_x, dy, x, w, n, in, out);
+    free(x), free(w), free(dy);
+    return all;
+}
+
+START_TEST(threads_change_no_bit_of_a_product)
+{
+    int    n = shapes[_i][0], in = shapes[_i][1], out = shapes[_i][2];
+    int    threads = omp_get_max_threads();
+    size_t all = (size_t)n * out + (size_t)n * in + (size_t)out * in;
+    real  *one = on_threads(1, n, in, out), *three = on_threads(3, n, in, out);
+
+    omp_set_num_threads(threads);
+    ck_assert_msg(!memcmp(one, three, all * sizeof *one), "%d x %d x %d", n, in, out);
+    free(one), free(three);
+}
+END_TEST
+
+/* Element (i, j) of a (rows, cols) matrix with ld, or of its transpose. */
+static double at(const real *a, size_t ld, bool transposed, int i, int j)
+{
+    return transposed ? a[j * ld + i] : a[i * ld + j];
+}
+
+static void (*const gemm[])(real *, size_t, const real *, size_t, const real *, size_t,
+                            int, int, int, real, real) = {gemm_nt, gemm_nn, gemm_tn};
+static const bool ta[] = {false, false, true}, tb[] = {true, false, false};
+
+START_TEST(strided_products_leave_the_gaps_alone)
+{
+    enum { M = 13, N = 9, K = 21, LD = 30 };
+    real   *a = normal(LD * LD), *b = normal(LD * LD), *c = normal(LD * LD);
+    double *want = zeros(LD * LD);
+
+    for (int i = 0; i < LD * LD; i++)
+        want[i] = c[i];
+    for (int i = 0; i < M; i++)
+        for (int j = 0; j < N; j++) {
+            double sum = 0;
+
+            for (int k = 0; k < K; k++)
+                sum += at(a, LD, ta[_i], i, k) * at(b, LD, tb[_i], k, j);
+            want[i * LD + j] = 0.5 * sum + 2 * want[i * LD + j];
+        }
+    gemm[_i](c, LD, a, LD, b, LD, M, N, K, 0.5, 2);
+    rig_assert_error("c", c, want, LD * LD);
+    free(a), free(b), free(c), free(want);
+}
+END_TEST
+
+START_TEST(the_openmp_flavour_of_blas_is_loaded)
+{
+    ck_assert_msg(!linear_blas_problem(), "%s", linear_blas_problem());
+}
+END_TEST
+
+/* ---- loss -------------------------------------------------------------------------- */
+
+START_TEST(equal_logits_cost_the_logarithm_of_the_vocabulary)
+{
+    real    logits[7], nats;
+    int32_t target = 3;
+    double  want = log(7);
+
+    for (int i = 0; i < 7; i++)
+        logits[i] = -3;
+    cross_entropy(logits, &target, &nats, 1, 7, 2);
+    rig_assert_error("nats", &nats, &want, 1);
+    for (int i = 0; i < 7; i++)
+        ck_assert_double_lt(fabs((double)logits[i] - 2 * (1 / 7.0 - (i == 3))), 1e-6);
+}
+END_TEST
+
+START_TEST(huge_logits_cost_what_they_should)
+{
+    real          logits[] = {1e4, -1e4, 0, 1e4, -1e4, 0}, nats[2];
+    const int32_t targets[] = {0, 1};
+    const double  want[] = {0, 2e4};
+
+    cross_entropy(logits, targets, nats, 2, 3, 1);
+    for (int i = 0; i < 2; i++)
+        ck_assert_double_lt(fabs((double)nats[i] - want[i]), 1e-2);
+    for (int i = 0; i < 6; i++)
+        ck_assert(isfinite(logits[i]));
+}
+END_TEST
+
+START_TEST(ignored_tokens_cost_nothing_and_pull_nothing)
+{
+    real         *logits = normal(2 * 5), nats[2];
+    const int32_t targets[] = {-1, 4};
+
+    rig_poison(nats, sizeof nats);
+    cross_entropy(logits, targets, nats, 2, 5, 1);
+    ck_assert(nats[0] == 0 && nats[1] > 0);
+    for (int i = 0; i < 5; i++)
+        ck_assert(logits[i] == 0 && logits[5 + i] != 0);
+    free(logits);
+}
+END_TEST
+
+/* A vocabulary so large that the tokens are cut into slices, the last one short. */
+START_TEST(slices_of_tokens_add_up)
+{
+    enum { ROWS = 600, C = 4, V = 17000 };
+    real    *x = normal(ROWS * C), *w = normal(V * C), *nats = rig_reals(ROWS);
+    real    *dx = rig_reals(ROWS * C), *dw = calloc(V * C, sizeof *dw);
+    real    *scratch = rig_reals(loss_scratch(ROWS, V)), *scored = rig_reals(ROWS);
+    int32_t *targets = malloc(ROWS * sizeof *targets);
+    double  *want = zeros(ROWS), *want_dx = zeros(ROWS * C), *want_dw = zeros(V * C);
+    double  *p = zeros(V);
+
+    ck_assert_uint_lt(loss_scratch(ROWS, V), (size_t)ROWS * V);
+    for (int i = 0; i < ROWS; i++) {
+        double sum = 0;
+
+        targets[i] = i % 7 == 3 ? -1 : (int32_t)rng_below(&stream, V);
+        for (int v = 0; v < V && targets[i] >= 0; v++) {
+            p[v] = 0;
+            for (int j = 0; j < C; j++)
+                p[v] += (double)x[i * C + j] * (double)w[v * C + j];
+            p[v] = exp(p[v]);
+            sum += p[v];
+        }
+        if (targets[i] < 0)
+            continue;
+        want[i] = log(sum) - log(p[targets[i]]);
+        for (int v = 0; v < V; v++)
+            for (int j = 0; j < C; j++) {
+                double d = 0.25 * (p[v] / sum - (v == targets[i]));
+
+                want_dx[i * C + j] += d * (double)w[v * C + j];
+                want_dw[v * C + j] += d * (double)x[i * C + j];
+            }
+    }
+    loss_run(x, w, targets, nats, dx, dw, 0.25, scratch, ROWS, C, V);
+    rig_assert_error("nats", nats, want, ROWS);
+    rig_assert_error("dx", dx, want_dx, ROWS * C);
+    rig_assert_error("dw", dw, want_dw, V * C);
+    loss_run(x, w, targets, scored, NULL, NULL, 0, scratch, ROWS, C, V);
+    rig_assert_error("nats without gradients", scored, want, ROWS);
+    free(x), free(w), free(nats), free(dx), free(dw), free(scratch), free(scored);
+    free(targets), free(want), free(want_dx), free(want_dw), free(p);
+}
+END_TEST
+
+/* Sizes on both sides of every block: strips of 6 rows, 96 of them copied at once,
+ * panels of up to 64 columns and 384 rows. */
+static const int sizes[][3] = {
+    {1, 1, 1},     {5, 15, 16},   {6, 16, 17},    {7, 17, 1},
+    {12, 64, 191}, {13, 65, 192}, {96, 63, 193},  {97, 128, 9},
+    {100, 3, 383}, {11, 130, 384}, {200, 66, 385}, {50, 31, 900},
+};
+
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+static void blas(double *c, const real *a, const real *b, int form, int m, int n, int k)
+{
+    size_t  of_a = (size_t)m * k, of_b = (size_t)k * n;
+    double *x = malloc((of_a + of_b) * sizeof *x), *y = x + of_a;
+
+    for (size_t i = 0; i < of_a; i++)
+        x[i] = a[i];
+    for (size_t i = 0; i < of_b; i++)
+        y[i] = b[i];
+    cblas_dgemm(CblasRowMajor, ta[form] ? CblasTrans : CblasNoTrans,
+                tb[form] ? CblasTrans : CblasNoTrans, m, n, k, 1, x, ta[form] ? m : k, y,
+                tb[form] ? k : n, 0, c, n);
+    free(x);
+}
+
+START_TEST(products_are_what_blas_says)
+{
+    int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
+    size_t  lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
+    real   *a = normal((size_t)m * k), *b = normal((size_t)k * n), *c = rig_reals(all);
+    double *want = zeros(all);
+
+    blas(want, a, b, form, m, n, k);
+    gemm[form](c, n, a, lda, b, ldb, m, n, k, 1, 0);
+    rig_assert_error("c", c, want, all);
+    free(a), free(b), free(c), free(want);
+}
+END_TEST
+
+START_TEST(cutting_rows_and_columns_changes_no_bit)
+{
+    int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
+    size_t lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
+    real  *a = normal((size_t)m * k), *b = normal((size_t)k * n);
+    real  *c = rig_reals(all), *cut = rig_reals(all);
+
+    gemm[form](c, n, a, lda, b, ldb, m, n, k, 0.5, 0);
+    for (int i = 0; i < m; i += 10)
+        for (int j = 0; j < n; j += 20)
+            gemm[form](cut + (size_t)i * n + j, n, a + i * (ta[form] ? 1 : lda), lda,
+                       b + j * (tb[form] ? ldb : 1), ldb, m - i < 10 ? m - i : 10,
+                       n - j < 20 ? n - j : 20, k, 0.5, 0);
+    ck_assert_msg(!memcmp(c, cut, all * sizeof *c), "form %d, %d x %d x %d", form, m, n,
+                  k);
+    free(a), free(b), free(c), free(cut);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("linear");
+    TCase *tc = tcase_create("linear");
+
+    tcase_add_checked_fixture(tc, reset, NULL);
+    tcase_add_loop_test(tc, a_linear_layer_is_its_sum, 0, N_SHAPES);
+    tcase_add_loop_test(tc, gradients_of_a_linear_layer_are_their_sums, 0, N_SHAPES);
+    tcase_add_loop_test(tc, threads_change_no_bit_of_a_product, 0, N_SHAPES);
+    tcase_add_loop_test(tc, strided_products_leave_the_gaps_alone, 0, 3);
+    tcase_add_loop_test(tc, products_are_what_blas_says, 0, 3 * N_SIZES);
+    tcase_add_loop_test(tc, cutting_rows_and_columns_changes_no_bit, 0, 3 * N_SIZES);
+    tcase_add_test(tc, the_openmp_flavour_of_blas_is_loaded);
+    tcase_add_test(tc, equal_logits_cost_the_logarithm_of_the_vocabulary);
+    tcase_add_test(tc, huge_logits_cost_what_they_should);
+    tcase_add_test(tc, ignored_tokens_cost_nothing_and_pull_nothing);
+    tcase_add_test(tc, slices_of_tokens_add_up);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 0);
+}

@@ -1,0 +1,444 @@
+#!/bin/sh
+# Every wrong turn of the first ten minutes, as a table. A row is
+#
+#     wrong CODE 'WORDS' COMMAND...     ends with that exit code; of what it prints on stderr one
+#                                       line begins "weft", it is the last, and WORDS are in it
+#     right 'WORDS' COMMAND...          odd input that works: exit 0, WORDS on stderr
+#     found 'WORDS' PATH                weft verify says so: exit 3, WORDS on stdout
+#     shown 'WORDS' COMMAND...          on a terminal: exit 0, WORDS appear
+#
+# and after each row everything under keep/ is what it was before: text, datasets and runs.
+
+set -eu
+export LC_ALL=C OMP_PROC_BIND=false OMP_WAIT_POLICY=passive
+
+weft=$(realpath "${WEFT:-build/release/bin/weft}")
+completion=$(realpath "$(dirname "$0")/../../tools/weft.bash")
+tmp=$(mktemp -d)
+mounted=
+trap '[ -z "$mounted" ] || umount "$tmp/disk"; rm -rf "$tmp"' EXIT
+cd "$tmp"
+mkdir keep new
+
+rows=0 bad=0 bound=: to=out
+
+complain() {
+    echo "wrong.sh: $1" >&2
+    shift
+    echo "    weft $*" >&2
+    sed 's/^/    | /' err >&2
+    bad=$((bad + 1))
+}
+
+# Bytes, names and links of all that must not be lost.
+state() {
+    find keep -type f -exec cksum {} + | sort
+    find keep -type l -printf '%p -> %l\n' | sort
+}
+
+run() {
+    rows=$((rows + 1)) status=0
+    ($bound; timeout 60 "$weft" "$@" > $to 2> err < /dev/null) || status=$?
+    state | cmp -s - before || complain "something in keep/ is lost or changed" "$@"
+}
+
+wrong() {
+    code=$1 words=$2
+    shift 2
+    run "$@"
+    [ $status -eq "$code" ] || complain "exit $status instead of $code" "$@"
+    tail -n 1 err | grep -qF -- "$words" || complain "the last line lacks '$words'" "$@"
+    tail -n 1 err | grep -q '^weft' && [ "$(grep -c '^weft' err)" -eq 1 ] ||
+        complain "not one line of weft's, at the end" "$@"
+    find new -mindepth 1 -name '*.tmp-*' | grep -q . && complain "a temporary file is left" "$@"
+    rm -rf new
+    mkdir new
+}
+
+right() {
+    words=$1
+    shift
+    run "$@"
+    [ $status -eq 0 ] || complain "exit $status instead of 0" "$@"
+    grep -qF -- "$words" err || complain "no line has '$words'" "$@"
+    rm -rf new
+    mkdir new
+}
+
+found() {
+    run verify "$2"
+    [ $status -eq 3 ] || complain "exit $status instead of 3" verify "$2"
+    grep -qF -- "$1" out || complain "no line has '$1'" verify "$2"
+}
+
+shown() {
+    words=$1
+    shift
+    rows=$((rows + 1))
+    TERM=xterm timeout 60 script -qec "$weft $*" typescript > out 2> err < /dev/null ||
+        complain "exit $?" "$@"
+    grep -qaF -- "$words" typescript || complain "'$words' is not shown" "$@"
+    rm -rf new
+    mkdir new
+}
+
+# ---- what exists ----------------------------------------------------------------------------
+
+tiny='layers=1 width=16 heads=2 context=32 batch=2 threads=1'
+
+awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w, " "); x = 7
+    for (i = 0; i < 3000; i++) { x = (x * 1103 + 12345) % 65536
+        printf "%s%s", w[x % 13 + 1], i % 9 == 8 ? ".\n" : " " } }' > keep/text.txt
+"$weft" data build keep/text.txt --out keep/data --vocab 300 --threads 1 > out 2> err
+"$weft" data build keep/text.txt --out keep/other --vocab 290 --threads 1 > out 2> err
+"$weft" train keep/data --out keep/run $tiny steps=4 checkpoint_every=2 eval_every=2 > out 2> err
+state > before
+new="--out new/run $tiny steps=2"
+
+# damage DIR FILE FILTER...: damaged/DIR is keep/DIR with that file passed through the filter.
+damage() {
+    from=$1 file=$2
+    shift 2
+    rm -rf "damaged/$from"
+    mkdir -p damaged
+    cp -a "keep/$from" "damaged/$from"
+    "$@" < "keep/$from/$file" > patched
+    cat patched > "damaged/$from/$file"
+}
+
+without_end() { head -c -20; }
+flipped() { sed "s/$1/$2/"; }
+smudged() {
+    cat > whole
+    head -c "$1" whole
+    printf '\377\125\252\001'
+    tail -c +$(($1 + 5)) whole
+}
+
+# ---- input ----------------------------------------------------------------------------------
+
+: > empty.txt
+printf x > one.txt
+printf 'short\n' > short.txt
+mkdir nothing loop
+ln -s ../loop loop/again
+mkfifo pipe
+head -c 60000 "$weft" > binary
+{ cat keep/text.txt; printf 'caf\351 \377\376\n'; cat keep/text.txt; } > latin1.txt
+{ cat keep/text.txt; printf 'nul \000 here\n'; cat keep/text.txt; } > nul.txt
+tr '\n' ' ' < keep/text.txt > line
+for i in 1 2 3 4 5 6 7 8; do cat line line > more; mv more line; done
+mv line line.txt                                        # 4 MB without a newline
+printf '{"text": "a"}\n{"text": 5}\n' > kind.jsonl
+printf '{"text": "a"}\n{"text": "b"\n' > syntax.jsonl
+printf '{"body": "a"}\n' > field.jsonl
+
+# zstd frames by hand: magic, header, blocks. A run-length block of 128 KiB is four bytes.
+frame='\050\265\057\375'
+printf "$frame"'\000\070\003\000\020' > cut.txt.zst      # a block without its byte
+printf "$frame"'\000\377\003\000\020a' > window.txt.zst  # a window of terabytes
+printf "$frame"'\000\070\007\000\020a' > corrupt.txt.zst     # a block of no known type
+printf '\002\000\020a' > runs
+for i in 1 2 3 4 5 6 7 8 9 10; do cat runs runs > more; mv more runs; done
+{ printf "$frame"'\000\070'; cat runs; printf '\001\000\000'; } > bomb.jsonl.zst  # 128 MiB
+cp keep/text.txt notzstd.txt.zst
+
+wrong 3 'none.txt: ' train none.txt $new
+wrong 3 'empty' train empty.txt $new
+wrong 3 'one byte of text' train one.txt $new
+wrong 3 'context=4 fits' train short.txt $new
+wrong 3 'context=2048 fits' train keep/text.txt $new context=8192
+wrong 3 'nothing: ' train nothing $new
+wrong 3 'loop' train loop $new
+wrong 3 'pipe: ' train pipe $new
+wrong 3 '/dev/null' train /dev/null $new
+wrong 3 'kind.jsonl:2' train kind.jsonl $new
+wrong 3 'syntax.jsonl:2' train syntax.jsonl $new
+wrong 3 '"text"' train field.jsonl $new
+wrong 3 'cut.txt.zst' train cut.txt.zst $new
+wrong 3 'window' train window.txt.zst $new
+wrong 3 'corrupt.txt.zst' train corrupt.txt.zst $new
+wrong 3 'notzstd.txt.zst' train notzstd.txt.zst $new
+wrong 2 'a dataset must be the only input' train keep/data keep/text.txt $new
+wrong 3 'looks binary' train binary $new
+right 'bytes are not UTF-8' train binary $new tokenizer=bytes
+right '3 bytes are not UTF-8' train latin1.txt $new
+right '2 steps' train nul.txt $new
+right 'run: 1 step, ' train keep/data --out new/run $tiny steps=1
+right 'learn it by heart: give more, or --size nano' train short.txt --out new/run \
+    --size small context=4 steps=1
+right 'learn it by heart: give more' train short.txt --out new/run $tiny context=4 steps=1
+! grep -q 'or --size' err || complain 'a larger size is advised' train short.txt
+right 'learned by heart' train keep/text.txt --out new/run $tiny steps=3000 eval_every=3000
+
+# Hostile input within 800 MB of addresses: 128 MiB in 4 KB, and 4 MB without a newline.
+# AddressSanitizer alone takes more.
+grep -q __asan_init "$weft" || bound='ulimit -v 800000'
+wrong 3 'a line of more than 64 MiB' train bomb.jsonl.zst $new
+right '2 steps' train line.txt $new tokenizer=bytes
+bound=:
+
+# ---- command lines --------------------------------------------------------------------------
+
+# Help is one screen of 80 columns and begins with an example.
+for verb in train infer score data info verify compare lab bench 'data build' 'data stories'; do
+    rows=$((rows + 1))
+    "$weft" $verb --help > out 2> err || complain "exit $?" $verb --help
+    [ "$(wc -l < out)" -le 24 ] || complain "more than a screen" $verb --help
+    ! grep -q '^.\{81\}' out || complain "wider than 80 columns" $verb --help
+    head -n 1 out | grep -q "^weft $verb .*[a-z]" || complain "no example first" $verb --help
+done
+
+wrong 2 "did you mean 'weft train'?" trian
+wrong 2 "did you mean 'weft data stories'?" data storys
+wrong 2 "did you mean '--size'?" train keep/text.txt --sise nano
+wrong 2 "did you mean 'layers'?" train keep/text.txt lyers=2
+wrong 2 "did you mean '--top-k'?" infer keep/run --topk 5
+wrong 2 "did you mean '--json'?" score keep/run keep/text.txt --jsn
+wrong 2 'did you mean mini?' train keep/text.txt --size mni --out new/run
+wrong 2 'softmax' train keep/text.txt --arch sofmax --out new/run
+wrong 2 'not an architecture: --size nano' train keep/text.txt --arch nano --out new/run
+wrong 2 'no input' train --for 1m
+wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
+wrong 2 'one of --for' train keep/text.txt --for 1m --steps 5 --out new/run
+wrong 2 'not a whole number' train keep/text.txt layers=two --out new/run
+wrong 2 'out of range' train keep/text.txt --out new/run $tiny --steps 0
+wrong 2 'out of range' train keep/text.txt --out new/run $tiny --steps -1k
+wrong 2 'not a whole number' train keep/text.txt --out new/run $tiny --steps 1.5
+right '1000 steps' train keep/data --out new/run $tiny layers=1 width=8 context=8 --steps 1k
+wrong 2 'out of range' train keep/text.txt layers=0 --out new/run
+wrong 2 'out of range' train keep/text.txt lr=-1 --out new/run
+wrong 2 'out of range' train keep/text.txt $new vocab=5
+wrong 2 'too large for this text' train keep/text.txt $new vocab=4096
+wrong 2 'do not divide width' train keep/text.txt $new heads=3
+wrong 2 'parameters; make some of them smaller' train keep/text.txt $new width=65536 layers=1024
+wrong 3 'memory' train keep/text.txt $new width=16384 heads=16 layers=64
+wrong 3 'this machine has' train keep/text.txt $new context=1048576 batch=128
+wrong 2 'leave vocab out' train keep/data $new vocab=999
+wrong 2 'out of range' infer keep/run -p x --temp -1
+wrong 2 'out of range' data stories --bytes -5
+wrong 3 'nowhere: no such run' infer nowhere -p x
+wrong 3 'weft train keep/data' infer keep/data -p x
+wrong 3 'keep/text.txt: a file' infer keep/text.txt -p x
+cp -a keep/data 'my data'
+wrong 3 "weft train 'my data'" infer 'my data' -p x
+wrong 3 'nowhere: no such run' train --resume nowhere
+wrong 3 'not a run' train --resume keep/data
+wrong 3 'nowhere: no such run' train keep/text.txt --from nowhere --out new/run
+wrong 3 'a dataset, not a run' train keep/text.txt --from keep/data --out new/run
+wrong 3 'tokenized for another model' train keep/other --from keep/run --out new/run steps=2
+wrong 2 'leave --size out' train keep/text.txt --from keep/run --size nano --out new/run
+wrong 2 'leave vocab out' train keep/text.txt --from keep/run vocab=300 --out new/run
+wrong 2 'leave tokenizer out' train keep/text.txt --from keep/run tokenizer=bpe --out new/run
+wrong 2 'takes its settings from the run' train --resume keep/run --from keep/run
+right 'initialised anew: mixer.fw' train keep/data --from keep/run --arch luna --out new/run steps=2
+wrong 3 'none.txt' score keep/run none.txt
+wrong 3 'empty' score keep/run empty.txt
+wrong 3 'name another with --field' score keep/run field.jsonl
+right 'bits/byte' score keep/run field.jsonl --field body --per-token
+wrong 3 'nothing' info nothing
+wrong 3 'none: no such' verify none
+wrong 3 'neither a dataset, a run nor a checkpoint' verify keep/text.txt
+wrong 3 'no?such?[31m: ' infer "$(printf 'no\nsuch\033[31m')" -p x
+echo 'lyers = 3' > odd.cfg
+printf 'layers = 1\033[31m\n' > red.cfg
+wrong 2 'layers = 1?[31m: not a whole number' train keep/text.txt --config red.cfg --out new/run
+wrong 2 "did you mean 'layers'?" train keep/text.txt --config odd.cfg --out new/run
+wrong 3 'none.cfg' train keep/text.txt --config none.cfg --out new/run
+right 'oldest are dropped' infer keep/run -n 5 -p "$(head -c 400 keep/text.txt)" --ignore-eos
+
+# The shell completes verbs, presets, and names with spaces as one.
+completes() {
+    rows=$((rows + 1)) want=$1
+    shift
+    bash -c '. "$1"; shift; COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)); _weft
+        printf "<%s>" "${COMPREPLY[@]}"' - "$completion" "$weft" "$@" > out 2> err
+    grep -qF -- "$want" out || complain "'$(cat out)' is not '$want'" "$@"
+}
+if command -v bash > null; then
+    completes '<train>' tr
+    completes '<swax>' train --arch swa
+    completes '<my data>' train my
+fi
+
+# ---- damage ---------------------------------------------------------------------------------
+
+at=ckpt-00000004
+damage data train.tok.zst without_end
+wrong 3 'train.tok.zst' train damaged/data $new
+damage data train.tok.zst smudged 40
+wrong 3 'train.tok.zst' train damaged/data $new
+found 'train.tok.zst' damaged/data
+damage data val.tok.zst smudged 20
+wrong 3 'val.tok.zst' score keep/run damaged/data
+damage data tokenizer.model smudged 200
+wrong 3 'tokenizer.model' train damaged/data $new
+damage data dataset.json without_end
+wrong 3 'dataset.json' train damaged/data $new
+damage run $at/model.safetensors without_end
+wrong 3 'model.safetensors' infer damaged/run -p x
+damage run $at/model.safetensors smudged 2
+wrong 3 'model.safetensors' infer damaged/run -p x
+damage run $at/model.safetensors smudged 5000
+wrong 3 'model.safetensors' infer damaged/run -p x
+found 'model.safetensors' damaged/run
+damage run $at/tokenizer.model without_end
+wrong 3 'tokenizer.model' infer damaged/run -p x
+wrong 3 'the newest intact checkpoint is damaged/run/ckpt-00000002' infer damaged/run -p x
+damage run $at/config.json without_end
+wrong 3 'config.json' infer damaged/run -p x
+damage data dataset.json flipped '"version": 1' '"version": 9'
+wrong 3 'version' train damaged/data $new           # a checkpoint's: tests/model/test_checkpoint.c
+damage run $at/manifest.json cat
+rm damaged/run/$at/manifest.json
+wrong 3 'manifest.json' infer damaged/run -p x
+damage run $at/manifest.json without_end
+found 'manifest.json' damaged/run
+damage run config.cfg flipped '^layers' lyers
+wrong 3 "did you mean 'layers'?" train --resume damaged/run --steps 6
+damage run $at/trainer.json without_end
+right 'set it aside as damaged-' train --resume damaged/run --steps 6
+damage run $at/trainer.json without_end
+rm -r damaged/run/ckpt-00000002
+wrong 3 'every checkpoint is damaged' train --resume damaged/run --steps 6
+wrong 3 'every checkpoint is damaged' train --resume damaged/run --steps 6
+rm -r damaged/run/$at
+wrong 3 'its checkpoints are gone' train --resume damaged/run --steps 6
+cmp -s keep/run/log.jsonl damaged/run/log.jsonl || complain "the log is lost" train --resume
+
+# ---- writing --------------------------------------------------------------------------------
+
+wrong 2 'keep/run is a run already' train keep/text.txt --out keep/run $tiny steps=2
+wrong 2 'keep exists and is not a run' train keep/text.txt --out keep $tiny steps=2
+mkdir -p keep/hidden keep/locked
+echo mine > keep/hidden/.mine
+echo mine > keep/locked/lock
+state > before
+wrong 2 'keep/hidden exists and is not a run' train keep/text.txt --out keep/hidden $tiny steps=2
+wrong 2 'keep/locked exists and is not a run' train keep/text.txt --out keep/locked $tiny steps=2
+wrong 2 'exists already' data build keep/text.txt --out keep/data
+right 'measuring' data build keep/text.txt --out 'new/my data' --tokenizer bytes
+grep -q "train 'new/my data' --for" out || complain 'a path is not quoted' data build
+wrong 5 'exists already' data stories --bytes 1k --out keep/text.txt
+wrong 5 'keep/text.txt' train keep/text.txt --out keep/text.txt/run $tiny steps=2
+wrong 5 '/proc/run' train keep/text.txt --out /proc/run $tiny steps=2
+
+# A run that was killed before its first checkpoint; and its lock, which died with it.
+mkdir begun
+"$weft" train keep/data --out begun/run $tiny steps=1000000 > out 2> err &
+pid=$!
+while ! grep -q '"step": *2' begun/run/log.jsonl 2> null; do sleep 0.02; done
+wrong 5 'another process' train --resume begun/run
+wrong 3 'no checkpoint yet' infer begun/run -p x
+kill -9 $pid
+wait $pid 2> null || true
+wrong 3 'weft train --resume begun/run' infer begun/run -p x
+right '5 steps' train --resume begun/run --steps 5
+
+# Interrupted while stdin is read: there is nothing to resume.
+mkfifo slow
+for signal in INT HUP; do
+    rows=$((rows + 1)) status=0
+    env --default-signal "$weft" train - --out begun/stdin $tiny steps=2 > out 2> err < slow &
+    pid=$!
+    exec 9> slow
+    while [ ! -e begun/stdin/config.cfg ]; do sleep 0.02; done
+    sleep 0.3
+    kill -$signal $pid
+    wait $pid || status=$?
+    exec 9>&-
+    [ $status -eq 130 ] && tail -n 1 err | grep -q 'repeat the command' && [ ! -e begun/stdin ] ||
+        complain "exit $status, or a run is left" "train - and SIG$signal"
+done
+"$weft" train - --out begun/stdin $tiny steps=2 > out 2> err < slow &
+pid=$!
+exec 9> slow
+while [ ! -e begun/stdin/config.cfg ]; do sleep 0.02; done
+kill -9 $pid
+wait $pid 2> null || true
+exec 9>&-
+wrong 3 'repeat the command' train --resume begun/stdin
+
+# A comparison: each is refused in a line, and what is there stays.
+same="--out new/compare $tiny"
+wrong 2 "did you mean 'gla'?" compare keep/text.txt --arch softmax,glaa --tokens 1k $same
+wrong 2 "did you mean 'swax'?" compare keep/text.txt --arch softmax,swxa --tokens 1k $same
+wrong 2 'two architectures or more' compare keep/text.txt --arch softmax --tokens 1k $same
+wrong 2 'one budget for each run' compare keep/text.txt --arch softmax,gla $same
+wrong 2 'too small for one step' compare keep/data --arch softmax,gla --tokens 3 $same
+wrong 2 'too small for one step' compare keep/data --arch softmax,gla --flops 10 $same
+wrong 2 'is not a comparison' compare keep/data --arch softmax,gla --tokens 1k --out keep/run $tiny
+wrong 3 'no such file' compare none.txt --arch softmax,gla --tokens 1k $same
+wrong 3 'text' compare one.txt --arch softmax,gla --tokens 1k $same
+wrong 3 'fewer than one window' compare keep/data --arch softmax,gla --tokens 100k $same \
+    context=8192
+
+# A terminal is not left without a word while something takes its time.
+shown 'softmax seed 1: preparing' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 $same
+shown 'gla seed 1: scoring' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 $same
+shown 'training gla' bench --arch gla --layers 1 --context 32 --batch 2 --steps 1
+
+# Divergence: exit 4, and the last good checkpoint is kept, however many steps follow it.
+steep='warmup=0 clip=0 lr=10 weight_decay=10 checkpoint_every=1 keep=2'
+wrong 4 'the last good checkpoint is begun/steep/ckpt-' \
+    train keep/data --out begun/steep $tiny $steep steps=200
+good=$(grep -o 'begun/steep/ckpt-[0-9]*' err)
+right 'tokens:' infer "$good" -p x -n 3
+step=$(echo "$good" | sed 's/.*-0*//')
+grep -q '"step": *'$((step + 20)) begun/steep/log.jsonl ||
+    complain "it did not go on for 20 steps" "$good"
+
+# Nobody reads what it says: it trains on.
+rows=$((rows + 1))
+{ "$weft" train keep/data --out begun/deaf $tiny steps=2000 2>&1 > out || echo $? > deaf; } | true
+for i in 1 2 3 4 5 6 7 8 9 10; do [ -e begun/deaf/ckpt-00002000 ] || sleep 0.3; done
+[ -e begun/deaf/ckpt-00002000 ] && [ ! -e deaf ] || complain "a closed stderr ended it" train
+
+# Nor does what it says go into its files when it has nowhere to say it.
+rows=$((rows + 1))
+"$weft" data build keep/text.txt --out begun/mute <&- >&- 2>&- || true
+"$weft" verify begun/mute > out 2> err || complain "closed streams damaged it" data build
+"$weft" train keep/data --out begun/quiet $tiny steps=2 2>&- || complain "exit $?" train
+[ "$(wc -l < begun/quiet/lock)" -eq 1 ] || complain "its words are in a file" train
+
+# A full disk, real where we may mount a small one.
+to=/dev/full
+wrong 5 'No space left' infer keep/run -p x
+wrong 5 'write' score keep/run keep/text.txt
+wrong 5 'No space left' data stories --bytes 100k
+wrong 5 'No space left' info keep/run
+wrong 5 'stdout' verify keep/run
+wrong 5 'No space left' train --help
+wrong 5 'No space left' --version
+wrong 5 'No space left' lab
+to=out
+bound='ulimit -f 100'
+wrong 5 'File too large' data stories --bytes 1M --out new/stories.txt
+wrong 5 'File too large' train keep/data --out new/run $tiny width=128 steps=2
+bound=:
+mkdir disk
+if mount -t tmpfs -o size=600k tmpfs disk 2> null; then
+    mounted=1
+    wrong 5 'No space left' data stories --bytes 2M --out disk/stories.txt
+    wrong 5 'No space left' data build line.txt --out disk/data --tokenizer bytes
+    wrong 5 'No space left' train keep/data --out disk/big $tiny width=128 steps=2
+    rm -rf disk/*
+    cp -a keep/run disk/run
+    head -c 600k /dev/zero > disk/rest 2> null || true
+    wrong 5 'No space left' train --resume disk/run --steps 8
+    rm disk/rest
+    diff -r keep/run/$at disk/run/$at > out || complain "a full disk cost a checkpoint" "$at"
+    right 'continuing disk/run at step 4' train --resume disk/run --steps 8
+    rm -rf disk/*
+    first="compare keep/text.txt --arch softmax,gla --tokens 200k --seeds 1 --out disk/compare \
+        $tiny width=32 checkpoint_every=20 keep=1000"
+    wrong 5 'No space left' $first
+    wrong 5 'No space left' $first
+    [ -e disk/compare/data/dataset.json ] && [ -e disk/compare/softmax/seed-1/latest ] ||
+        complain "a full disk cost a comparison" $first
+else
+    echo "wrong.sh: a full disk is not tried: mounting one needs root"
+fi
+
+[ $bad -eq 0 ] || { echo "wrong.sh: $bad of $rows rows are wrong" >&2; exit 1; }
+echo "wrong.sh: ok, $rows rows"

@@ -1,0 +1,686 @@
+/* A model in training: steps, checkpoints, resuming, validation, allocations. */
+#include "data/base/file.h"
+#include "tests/support/rig.h"
+#include "train/log.h"
+#include "train/plan.h"
+#include "train/preview.h"
+#include "train/progress.h"
+#include "train/save.h"
+#include "train/schedule.h"
+#include "train/validate.h"
+
+#include <fcntl.h>
+#include <jansson.h>
+#include <math.h>
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- counting allocations ---- */
+
+#if defined(__SANITIZE_ADDRESS__)
+#define COUNTED 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define COUNTED 0
+#endif
+#endif
+#ifndef COUNTED
+#define COUNTED 1
+#endif
+
+static volatile long allocations;
+
+#if COUNTED
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+void *malloc(size_t n)
+{
+    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
+    return __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
+    return __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+    __atomic_add_fetch(&allocations, 1, __ATOMIC_RELAXED);
+    return __libc_realloc(p, n);
+}
+#endif
+
+/* ---- a small run ---- */
+
+static struct dataset data;
+
+/* Words in a fixed order, tokenized as bytes. */
+static void open_data(void)
+{
+    static const char *const words[] = {"the ", "old ", "boy ", "lost ", "a ", "red ",
+                                        "ball.\n"};
+    const char *tmp = rig_tmp();
+    char        text[4200] = "", path[300], dir[300];
+    const char *inputs[] = {path};
+    struct why  why;
+    size_t      n = 0;
+
+    for (uint64_t i = 0; n < 4000; i++) {
+        struct rng r = rng_open(4, RNG_TEST, i);
+
+        n += (size_t)sprintf(text + n, "%s", words[rng_below(&r, 7)]);
+    }
+    path_join(path, sizeof path, tmp, "text.txt");
+    path_join(dir, sizeof dir, tmp, "data");
+    ck_assert(!file_write(path, text, n, &why));
+    struct dataset_options o = {.inputs = inputs, .n_inputs = 1, .tokenizer = "bytes",
+                                .val_fraction = 0.1, .lock_fd = -1};
+
+    ck_assert_msg(!dataset_build(dir, &o, &why), "%s", why.line);
+    ck_assert_msg(!dataset_open(&data, dir, &why), "%s", why.line);
+}
+
+static struct config small_config(long steps)
+{
+    struct config c;
+    struct why    why;
+
+    config_defaults(&c);
+    c.layers = 2, c.width = 32, c.heads = 2, c.context = 24, c.vocab = data.vocab;
+    c.batch = 4, c.accumulate = 2, c.steps = steps, c.keep = 2;
+    c.window_p = 0.5, c.window_short = 5;
+    snprintf(c.mixers, sizeof c.mixers, "softmax(window=12)");
+    ck_assert_msg(!config_resolve(&c, &why), "%s", why.line);
+    return c;
+}
+
+static void open_small(struct trainer *t, long steps)
+{
+    struct config c = small_config(steps);
+    struct model  m;
+    struct why    why;
+
+    ck_assert_msg(!model_open(&m, &c, &why), "%s", why.line);
+    ck_assert_msg(!trainer_open(t, &c, &m, &data.shard[0], &why), "%s", why.line);
+    trainer_reset(t);
+}
+
+/* Take steps; the losses go into loss (n), which may be NULL. */
+static void take_steps(struct trainer *t, int n, double *loss)
+{
+    struct step s;
+    struct why  why;
+
+    for (int i = 0; i < n; i++) {
+        ck_assert_msg(!trainer_step(t, &s, &why), "%s", why.line);
+        if (loss)
+            loss[i] = s.loss;
+    }
+}
+
+static bool same_bits(const struct trainer *a, const struct trainer *b)
+{
+    size_t n = a->model.n * sizeof(real);
+
+    return a->model.n == b->model.n && !memcmp(a->model.w, b->model.w, n) &&
+           !memcmp(a->m, b->m, n) && !memcmp(a->v, b->v, n);
+}
+
+/* ---- steps ---- */
+
+/* A shard of one window and the token after it. */
+static void open_window(struct shard *s, int context)
+{
+    struct shard_writer *w;
+    struct why           why;
+    char                 path[300];
+    uint32_t             ids[100];
+    uint64_t             n;
+
+    for (int i = 0; i <= context; i++)
+        ids[i] = (uint32_t)(i * i * 7 % 257);
+    path_join(path, sizeof path, rig_tmp(), "one.tok.zst");
+    ck_assert(!shard_create(&w, path, 2, &why) &&
+              !shard_append(w, ids, (uint64_t)context + 1, &why));
+    ck_assert(!shard_finish(w, &n, &why) && !shard_open(s, path, 2, &why));
+}
+
+START_TEST(training_lowers_the_loss_and_overfits_one_batch)
+{
+    struct trainer t;
+    struct config  c = small_config(300);
+    struct model   m;
+    struct why     why;
+    double         loss[300];
+    struct shard   one;
+
+    open_window(&one, c.context);
+    c.lr = 1e-2;
+    ck_assert(!model_open(&m, &c, &why));
+    ck_assert_msg(!trainer_open(&t, &c, &m, &one, &why), "%s", why.line);
+    trainer_reset(&t);
+    take_steps(&t, 300, loss);
+    ck_assert_double_eq_tol(loss[0], log(257), 1);
+    ck_assert_msg(loss[299] < 0.05, "%g", loss[299]);
+    trainer_close(&t);
+    shard_close(&one);
+}
+END_TEST
+
+START_TEST(the_number_of_threads_does_not_matter)
+{
+    struct trainer a, b;
+    double         x[10], y[10];
+
+    omp_set_num_threads(1);
+    open_small(&a, 10);
+    take_steps(&a, 10, x);
+    omp_set_num_threads(2);
+    open_small(&b, 10);
+    take_steps(&b, 10, y);
+    ck_assert(!memcmp(x, y, sizeof x));
+    ck_assert(same_bits(&a, &b));
+    trainer_close(&a);
+    trainer_close(&b);
+}
+END_TEST
+
+static void take_windows(int batch, int accumulate, double *loss)
+{
+    struct trainer t;
+    struct config  c = small_config(12);
+    struct model   m;
+    struct why     why;
+
+    c.batch = batch, c.accumulate = accumulate;
+    ck_assert(!model_open(&m, &c, &why));
+    ck_assert_msg(!trainer_open(&t, &c, &m, &data.shard[0], &why), "%s", why.line);
+    trainer_reset(&t);
+    take_steps(&t, 12, loss);
+    trainer_close(&t);
+}
+
+START_TEST(micro_batches_share_the_window_drawn_for_their_step)
+{
+    double whole[12], parts[12];
+
+    take_windows(8, 1, whole);
+    take_windows(2, 4, parts);
+    for (int i = 0; i < 12; i++)
+        ck_assert_double_eq_tol(whole[i], parts[i], 1e-5 * whole[i]);
+}
+END_TEST
+
+/* Log the step that t has just taken; its line, read back. */
+static json_t *logged(const char *dir, const struct trainer *t, const struct step *s)
+{
+    struct log_line line = {.tally = &t->tally, .step = s, .val_loss = NAN,
+                            .val_bpb = NAN};
+    struct log      l;
+    struct why      why;
+    char            path[300], *text, *last;
+    bool            begun;
+    size_t          n;
+
+    ck_assert_msg(!log_open(&l, dir, t->tally.step, &begun, &why), "%s", why.line);
+    ck_assert(!log_step(&l, &line, &why));
+    log_close(&l);
+    path_join(path, sizeof path, dir, "log.jsonl");
+    ck_assert(!file_read(path, 1 << 20, &text, &n, &why));
+    text[n - 1] = '\0';
+    last = strrchr(text, '\n');
+    json_t *j = json_loads(last ? last + 1 : text, 0, NULL);
+
+    free(text);
+    return j;
+}
+
+static double number(const json_t *j, const char *key)
+{
+    return json_number_value(json_object_get(j, key));
+}
+
+/* And costs what a step with that window costs, which is less. */
+START_TEST(every_line_of_the_log_has_the_window_drawn)
+{
+    struct trainer t;
+    struct step    s;
+    struct why     why;
+    char           dir[300];
+    double         spent = 0;
+    int            narrow = 0;
+
+    path_join(dir, sizeof dir, rig_tmp(), "windows");
+    ck_assert(!dir_make(dir, &why));
+    open_small(&t, 20);
+    ck_assert(trainer_step_flops(&t, 5) < trainer_step_flops(&t, 0));
+    for (long i = 0; i < 20; i++) {
+        int window = schedule_window(&t.cfg, i);
+
+        ck_assert(!trainer_step(&t, &s, &why));
+        json_t *j = logged(dir, &t, &s);
+
+        ck_assert(json_is_integer(json_object_get(j, "window")));
+        ck_assert_double_eq(number(j, "step"), (double)i + 1);
+        ck_assert_double_eq(number(j, "window"), window);
+        ck_assert_double_eq(number(j, "flops") - spent, trainer_step_flops(&t, window));
+        spent = number(j, "flops");
+        narrow += window == 5;
+        json_decref(j);
+    }
+    ck_assert(narrow > 0 && narrow < 18);
+    trainer_close(&t);
+}
+END_TEST
+
+/* Of the steps, 0.9 may draw, half of them do. */
+START_TEST(a_budget_of_flops_counts_the_windows_to_be_drawn)
+{
+    struct trainer t;
+
+    open_small(&t, 20);
+    double mean = 0.45 * trainer_step_flops(&t, 5) + 0.55 * trainer_step_flops(&t, 0);
+
+    ck_assert_int_eq(plan_steps(&t, BUDGET_FLOPS, 10000.5 * mean, NULL, 0), 10000);
+    trainer_close(&t);
+}
+END_TEST
+
+START_TEST(a_step_that_is_not_finite_changes_nothing_but_the_count)
+{
+    struct trainer t;
+    struct step    s;
+    struct why     why;
+
+    open_small(&t, 20);
+    take_steps(&t, 3, NULL);
+    real kept = t.model.w[5], other = t.model.w[6], moment = t.m[6];
+
+    t.model.w[5] = NAN;
+    ck_assert(!trainer_step(&t, &s, &why));
+    ck_assert(s.skipped && t.tally.skipped == 1 && t.tally.in_a_row == 1 &&
+              t.tally.step == 4);
+    ck_assert(t.model.w[6] == other && t.m[6] == moment);
+    for (size_t i = 0; i < t.model.n; i++)
+        ck_assert(t.pass.dw[i] == 0);
+    t.model.w[5] = kept;
+    ck_assert(!trainer_step(&t, &s, &why));
+    ck_assert(!s.skipped && t.tally.skipped == 1 && t.tally.in_a_row == 0 &&
+              t.tally.step == 5);
+    ck_assert(isfinite(s.loss) && t.model.w[6] != other);
+    trainer_close(&t);
+}
+END_TEST
+
+/* AdamW's first update moves a weight by the learning rate, whatever its gradient. */
+START_TEST(a_skipped_step_does_not_count_as_an_update)
+{
+    struct trainer t;
+    struct step    s;
+    struct why     why;
+
+    open_small(&t, 20);
+    size_t norm = t.model.param[t.model.first[t.cfg.layers]].at;       // 1 at first
+    real   kept = t.model.w[0];
+
+    t.model.w[0] = NAN;
+    ck_assert(!trainer_step(&t, &s, &why) && s.skipped);
+    t.model.w[0] = kept;
+    ck_assert(!trainer_step(&t, &s, &why) && !s.skipped);
+    for (size_t i = norm; i < norm + (size_t)t.cfg.width; i++)
+        ck_assert_double_eq_tol(fabs((double)t.model.w[i] - 1), s.lr, 0.01 * s.lr);
+    trainer_close(&t);
+}
+END_TEST
+
+START_TEST(measuring_leaves_the_initial_state)
+{
+    struct trainer a, b;
+    struct cost    cost;
+    struct why     why;
+
+    open_small(&a, 10);
+    open_small(&b, 10);
+    ck_assert(!plan_measure(&a, 100, 0.05, &cost, &why));
+    ck_assert(cost.step > 0 && cost.eval > 0 && a.cfg.accumulate == 2 &&
+              a.cfg.steps == 10);
+    take_steps(&a, 5, NULL);
+    take_steps(&b, 5, NULL);
+    ck_assert(same_bits(&a, &b) && a.tally.tokens == b.tally.tokens);
+    trainer_close(&a);
+    trainer_close(&b);
+}
+END_TEST
+
+START_TEST(a_step_allocates_nothing)
+{
+    struct trainer  t;
+    struct step     s = {0};
+    struct log      l;
+    struct progress p = {0};
+    struct log_line line = {.tally = &t.tally, .step = &s, .val_loss = NAN,
+                            .val_bpb = NAN, .tok_s = 123.4, .mfu = 0.5};
+    struct why      why;
+    bool            begun;
+    int             err = dup(STDERR_FILENO), null = open("/dev/null", O_WRONLY);
+
+    open_small(&t, 60);
+    ck_assert(!log_open(&l, rig_tmp(), 0, &begun, &why) && !log_head(&l, &t, 1, &why));
+    progress_open(&p, 60, 0, &data, 1e9);
+    take_steps(&t, 10, NULL);
+    ck_assert(allocations > 0 || !COUNTED);
+    dup2(null, STDERR_FILENO);
+    long count = allocations;
+
+    for (int i = 0; i < 40; i++) {
+        if (trainer_step(&t, &s, &why))
+            break;
+        p.live = i % 2;
+        p.shown = 0;
+        progress_step(&p, &line);
+        log_step(&l, &line, &why);
+    }
+    count = allocations - count;
+    dup2(err, STDERR_FILENO);
+    ck_assert_int_eq(count, 0);
+    ck_assert_int_eq(t.tally.step, 50);
+    close(err), close(null);
+    log_close(&l);
+    trainer_close(&t);
+}
+END_TEST
+
+/* ---- checkpoints ---- */
+
+static const struct {
+    int    keep;
+    double loss[6];             // newest first; 0: the end
+    bool   stay[6];
+} prunings[] = {
+    {2, {3, 4, 5, 6}, {1, 1, 0, 0}},
+    {2, {5, 4, 3, 6}, {1, 1, 1, 0}},
+    {1, {5, 4, 2, 2}, {1, 0, 1, 0}},
+    {1, {NAN, 4, 2}, {1, 0, 1}},
+    {2, {NAN, NAN, NAN}, {1, 1, 0}},
+    {9, {1, 2}, {1, 1}},
+};
+
+START_TEST(the_newest_and_the_best_stay)
+{
+    long n = 0;
+    bool stay[6];
+
+    while (n < 6 && !(prunings[_i].loss[n] == 0))
+        n++;
+    save_choose(prunings[_i].loss, n, prunings[_i].keep, stay);
+    ck_assert(!memcmp(stay, prunings[_i].stay, (size_t)n));
+}
+END_TEST
+
+/* A trainer restored from dir. */
+static int restore(struct trainer *t, const char *dir, long steps, uint64_t hash,
+                   struct why *why)
+{
+    struct config c = small_config(steps);
+    struct model  m;
+    int           code = save_load_model(dir, &c, data.tokenizer, &m, why);
+
+    if (!code)
+        code = trainer_open(t, &c, &m, &data.shard[0], why);
+    return code ? code : save_load_state(dir, t, hash, why);
+}
+
+/* Files hold float32: a double loses bits on the way, a float none. */
+static bool exact(void)
+{
+    return sizeof(real) == sizeof(float);
+}
+
+START_TEST(half_and_resumed_half_are_the_whole)
+{
+    struct trainer whole, half;
+    struct why     why, note;
+    const char    *run = rig_tmp();
+    double         x[12], y[12];
+    char           dir[300];
+    uint64_t       hash;
+
+    ck_assert(!save_fingerprint(data.dir, &hash, &why));
+    open_small(&whole, 12);
+    take_steps(&whole, 12, x);
+    open_small(&half, 12);
+    take_steps(&half, 6, y);
+    half.tally.best_loss = 1.0 / 3;
+    ck_assert_msg(!save_write(run, &half, data.tokenizer, hash, &why), "%s", why.line);
+    trainer_close(&half);
+    ck_assert(!save_newest(run, dir, sizeof dir, &note, &why) && !note.line[0]);
+    ck_assert_msg(!restore(&half, dir, 12, hash, &why), "%s", why.line);
+    ck_assert(half.tally.best_loss == 1.0 / 3 && isnan(half.tally.val_loss));
+    take_steps(&half, 6, y + 6);
+    ck_assert(!exact() || !memcmp(x, y, sizeof x));
+    ck_assert(!exact() || same_bits(&whole, &half));
+    ck_assert(whole.tally.flops == half.tally.flops &&
+              whole.tally.tokens == half.tally.tokens);
+    trainer_close(&half);
+    ck_assert_int_eq(restore(&half, dir, 12, hash + 1, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "data has changed"), "%s", why.line);
+    trainer_close(&half);
+    trainer_close(&whole);
+}
+END_TEST
+
+static bool has(const char *run, const char *name)
+{
+    char path[300];
+
+    return path_exists(path_join(path, sizeof path, run, name));
+}
+
+START_TEST(checkpoints_are_pruned_and_damaged_ones_set_aside)
+{
+    static const double losses[] = {3, 1, 2, 2.5, NAN};
+    struct trainer t;
+    struct why     why, note;
+    const char    *run = rig_tmp();
+    char           dir[300], path[400];
+
+    open_small(&t, 12);
+    for (int i = 0; i < 5; i++) {
+        t.tally.step = 10 * (i + 1);
+        t.tally.val_loss = losses[i];
+        ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    }
+    trainer_close(&t);
+    ck_assert(!has(run, "ckpt-00000010") && has(run, "ckpt-00000020"));     // the best
+    ck_assert(!has(run, "ckpt-00000030") && has(run, "ckpt-00000040"));
+    ck_assert(has(run, "ckpt-00000050") && has(run, "latest"));
+    path_join(path, sizeof path, run, "ckpt-00000050/trainer.json");
+    ck_assert(!file_write(path, "{}", 2, &why));
+    ck_assert(!save_newest(run, dir, sizeof dir, &note, &why));
+    ck_assert_msg(strstr(note.line, "damaged-ckpt-00000050"), "%s", note.line);
+    ck_assert_msg(strstr(dir, "ckpt-00000040"), "%s", dir);
+    path_join(path, sizeof path, run, "latest");
+    ck_assert_int_eq(readlink(path, dir, sizeof dir), 13);
+    ck_assert(!strncmp(dir, "ckpt-00000040", 13));
+}
+END_TEST
+
+START_TEST(what_cannot_be_read_is_not_taken_for_damage)
+{
+    struct trainer t;
+    struct why     why, note;
+    const char    *run = rig_tmp();
+    char           dir[300], path[400], aside[400];
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    t.tally.step = 20;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    trainer_close(&t);
+    path_join(path, sizeof path, run, "ckpt-00000020/trainer.json");
+    ck_assert(!unlink(path) && !symlink("/proc/self/mem", path));       // reading: EIO
+    ck_assert_int_eq(save_newest(run, dir, sizeof dir, &note, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "cannot read"), "%s", why.line);
+    ck_assert(has(run, "ckpt-00000020") && !has(run, "damaged-ckpt-00000020"));
+    ck_assert(!unlink(path));
+    path_join(aside, sizeof aside, run, "damaged-ckpt-00000020");
+    ck_assert(!dir_make(aside, &why));
+    ck_assert(!save_newest(run, dir, sizeof dir, &note, &why));
+    ck_assert_msg(strstr(note.line, "damaged-ckpt-00000020-2"), "%s", note.line);
+    ck_assert(has(run, "damaged-ckpt-00000020") && has(run, "damaged-ckpt-00000020-2"));
+    path_join(path, sizeof path, run, "none");
+    ck_assert_int_eq(save_newest(path, dir, sizeof dir, &note, &why), FAIL_INPUT);
+}
+END_TEST
+
+/* ---- validation and samples ---- */
+
+START_TEST(a_file_too_many_is_no_damage)
+{
+    struct trainer t;
+    struct why     why, note;
+    struct model   m;
+    const char    *run = rig_tmp();
+    char           dir[300], path[400];
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    path_join(path, sizeof path, run, "ckpt-00000010/.notes");
+    ck_assert(!file_write(path, "x", 1, &why));
+    ck_assert_msg(!save_newest(run, dir, sizeof dir, &note, &why), "%s", why.line);
+    ck_assert_str_eq(note.line, "");
+    ck_assert_int_eq(save_load_model(dir, &t.cfg, data.tokenizer, &m, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, ".notes: not listed"), "%s", why.line);
+    trainer_close(&t);
+}
+END_TEST
+
+START_TEST(without_an_intact_checkpoint_nothing_moves_or_begins_anew)
+{
+    struct trainer t;
+    struct why     why, note;
+    const char    *run = rig_tmp();
+    char           dir[300], path[400];
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    trainer_close(&t);
+    path_join(path, sizeof path, run, "ckpt-00000010/trainer.json");
+    ck_assert(!file_write(path, "{}", 2, &why));
+    for (int again = 0; again < 2; again++) {
+        ck_assert_int_eq(save_newest(run, dir, sizeof dir, &note, &why), FAIL_INPUT);
+        ck_assert_msg(strstr(why.line, "every checkpoint is damaged"), "%s", why.line);
+        ck_assert(has(run, "ckpt-00000010"));
+    }
+    dir_remove(path_join(path, sizeof path, run, "ckpt-00000010"));
+    ck_assert_int_eq(save_newest(run, dir, sizeof dir, &note, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "gone"), "%s", why.line);
+}
+END_TEST
+
+START_TEST(validation_counts_every_token_and_the_texts_own_bytes)
+{
+    struct trainer    t;
+    struct validation v;
+    struct why        why;
+    double            loss, bpb;
+
+    open_small(&t, 1);
+    memset(t.model.w, 0, t.model.n * sizeof(real));     // all tokens are equally likely
+    ck_assert(!validation_open(&v, &data, &why));
+    ck_assert(v.n == data.val.tokens && v.bytes == data.val.bytes);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(!validation_run(&v, &t, &loss, &bpb, &why));
+        ck_assert_double_eq_tol(loss, log(257), 1e-5);
+        ck_assert_double_eq_tol(bpb, log2(257) * (double)v.n / (double)v.bytes, 1e-4);
+    }
+    validation_close(&v);
+    trainer_close(&t);
+}
+END_TEST
+
+START_TEST(validation_takes_every_layers_own_window)
+{
+    struct trainer    t;
+    struct validation v;
+    struct why        why;
+    double            own, drawn, bpb;
+
+    open_small(&t, 20);
+    take_steps(&t, 4, NULL);
+    ck_assert(!validation_open(&v, &data, &why));
+    t.cfg.window_p = t.model.cfg.window_p = 0;
+    ck_assert(!validation_run(&v, &t, &own, &bpb, &why));
+    t.cfg.window_p = t.model.cfg.window_p = 1;
+    ck_assert_int_eq(schedule_window(&t.cfg, t.tally.step), 5);
+    ck_assert(!validation_run(&v, &t, &drawn, &bpb, &why));
+    ck_assert(own == drawn);
+    validation_close(&v);
+    trainer_close(&t);
+}
+END_TEST
+
+START_TEST(samples_depend_on_the_seed_alone_and_leave_training_as_it_is)
+{
+    struct trainer a, b;
+    struct why     why;
+    char           x[SAMPLE_BYTES], y[SAMPLE_BYTES];
+    size_t         n, k;
+
+    open_small(&a, 20);
+    open_small(&b, 20);
+    take_steps(&a, 4, NULL);
+    take_steps(&b, 4, NULL);
+    ck_assert(!sample_text(&a.model, data.tokenizer, 7, x, &n, &why));
+    ck_assert(!sample_text(&a.model, data.tokenizer, 7, y, &k, &why));
+    ck_assert(n > 0 && n <= 23 && n == k && !memcmp(x, y, n));
+    take_steps(&a, 4, NULL);
+    take_steps(&b, 4, NULL);
+    ck_assert(same_bits(&a, &b));
+    trainer_close(&a);
+    trainer_close(&b);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("trainer");
+    TCase *tc = tcase_create("all");
+
+    tcase_add_unchecked_fixture(tc, open_data, NULL);
+    tcase_add_test(tc, training_lowers_the_loss_and_overfits_one_batch);
+    tcase_add_test(tc, the_number_of_threads_does_not_matter);
+    tcase_add_test(tc, micro_batches_share_the_window_drawn_for_their_step);
+    tcase_add_test(tc, every_line_of_the_log_has_the_window_drawn);
+    tcase_add_test(tc, a_budget_of_flops_counts_the_windows_to_be_drawn);
+    tcase_add_test(tc, a_step_that_is_not_finite_changes_nothing_but_the_count);
+    tcase_add_test(tc, a_skipped_step_does_not_count_as_an_update);
+    tcase_add_test(tc, measuring_leaves_the_initial_state);
+    tcase_add_test(tc, a_step_allocates_nothing);
+    tcase_add_loop_test(tc, the_newest_and_the_best_stay, 0,
+                        sizeof prunings / sizeof *prunings);
+    tcase_add_test(tc, half_and_resumed_half_are_the_whole);
+    tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
+    tcase_add_test(tc, a_file_too_many_is_no_damage);
+    tcase_add_test(tc, without_an_intact_checkpoint_nothing_moves_or_begins_anew);
+    tcase_add_test(tc, what_cannot_be_read_is_not_taken_for_damage);
+    tcase_add_test(tc, validation_counts_every_token_and_the_texts_own_bytes);
+    tcase_add_test(tc, validation_takes_every_layers_own_window);
+    tcase_add_test(tc, samples_depend_on_the_seed_alone_and_leave_training_as_it_is);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 0);
+}

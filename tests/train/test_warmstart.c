@@ -1,0 +1,175 @@
+/* A run that begins with the weights of another: weft train INPUT --from RUN. */
+#include "data/base/file.h"
+#include "model/files/checkpoint.h"
+#include "tests/support/docs.h"
+#include "tests/support/rig.h"
+#include "tests/support/spawn.h"
+#include "train/train_verb.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char tmp[512];
+
+static const char *at(const char *name)
+{
+    static char path[2][1024];
+    static int  turn;
+
+    return path_join(path[turn ^= 1], sizeof path[0], tmp, name);
+}
+
+/* weft train with '%' in line for the directory. */
+static const struct ran *train(const char *line)
+{
+    char  words[1000];
+    char *to = words;
+
+    for (; *line; line++)
+        to += *line == '%' ? sprintf(to, "%s/", tmp) : sprintf(to, "%c", *line);
+    return spawn_verb(train_main, words, "");
+}
+
+static void must(const char *line, const char *words)
+{
+    const struct ran *r = train(line);
+
+    ck_assert_msg(r->code == 0 && strstr(r->err, words), "%s: exit %d: %s", line,
+                  r->code, r->err);
+}
+
+/* A text, and the run that the others begin with. */
+static void need_run(void)
+{
+    static const char *const words[] = {"the ", "a ", "dog ", "boy ", "saw ", "ball.\n"};
+    char text[12000] = "";
+
+    if (*tmp)
+        return;
+    snprintf(tmp, sizeof tmp, "%s", rig_tmp());
+    for (unsigned i = 0, x = 7, n = 0; n < sizeof text - 10; i++, x = x * 1103 + 12345)
+        n += (unsigned)sprintf(text + n, "%s", words[i % 7 == 6 ? 5 : x / 64 % 5]);
+    docs_put_text(at("text.txt"), text);
+    must("train %text.txt --out %first layers=2 width=16 heads=2 context=32 batch=2 "
+         "threads=1 vocab=270 steps=3", "first: 3 steps");
+}
+
+static void load(struct model *m, const char *run)
+{
+    struct tokenizer *t;
+    struct why        why;
+
+    ck_assert_msg(!checkpoint_load(at(run), m, &t, NULL, 0, &why), "%s", why.line);
+    tokenizer_free(t);
+}
+
+START_TEST(parameters_of_the_same_name_and_shape_are_kept)
+{
+    struct model a, b;
+    int          kept = 0;
+
+    need_run();
+    must("train %text.txt --from %first --arch gla(dk=8)/mlstm --out %kept "
+         "threads=1 steps=1 lr=1e-9 warmup=0", "kept 18 of 31 tensors");
+    load(&a, "first");
+    load(&b, "kept");
+    ck_assert(b.cfg.width == 16 && b.cfg.vocab == a.cfg.vocab && b.cfg.context == 32);
+    for (int i = 0, found; i < b.n_param; i++) {
+        for (found = 0; found < a.n_param && strcmp(a.param[found].name, b.param[i].name);
+             found++)
+            ;
+        size_t n = param_size(&b.param[i].is);
+
+        if (found == a.n_param || n != param_size(&a.param[found].is))
+            continue;                       // mlstm's q and k have half the rows
+        for (size_t j = 0; j < n; j++)
+            if (fabs((double)(b.w[b.param[i].at + j] -
+                              a.w[a.param[found].at + j])) > 1e-6)
+                ck_abort_msg("%s was not kept", b.param[i].name);
+        kept++;
+    }
+    ck_assert_int_eq(kept, 18);
+    model_close(&a), model_close(&b);
+}
+END_TEST
+
+START_TEST(what_is_kept_and_what_is_new_is_told_once_each)
+{
+    need_run();
+    const struct ran *r = train("train %text.txt --from %first --arch luna --out %told "
+                                "threads=1 steps=1");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert_msg(strstr(r->err, ": embed norm1 mixer.wq mixer.wk mixer.wv mixer.wo "
+                                 "norm2 mlp.wg mlp.wu mlp.wd norm\n") != NULL,
+                  "%s", r->err);
+    ck_assert_msg(strstr(r->err, "initialised anew: mixer.fw mixer.fb mixer.f1 "
+                                 "mixer.f1b mixer.f2 mixer.f2b\n") != NULL, "%s", r->err);
+}
+END_TEST
+
+START_TEST(what_only_some_blocks_keep_says_how_many)
+{
+    need_run();
+    const struct ran *r = train("train %text.txt --from %first --out %deeper threads=1 "
+                                "steps=1 layers=5");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert_msg(strstr(r->err, ": embed norm1 (2 of 5) ") != NULL, "%s", r->err);
+    ck_assert_msg(strstr(r->err, "anew: norm1 (3 of 5) ") != NULL, "%s", r->err);
+}
+END_TEST
+
+static void forget_checkpoints(void)
+{
+    unlink(at("cut/latest"));
+    dir_remove(at("cut/ckpt-00000002"));
+    dir_remove(at("cut/ckpt-00000004"));
+}
+
+/* As if it had been killed before its first checkpoint. */
+START_TEST(a_run_without_a_checkpoint_begins_again_with_the_same_weights)
+{
+    struct model a, b;
+
+    need_run();
+    must("train %text.txt --from %first --arch linear --out %cut threads=1 steps=4 "
+         "checkpoint_every=2", "cut: 4 steps");
+    load(&a, "cut");
+    forget_checkpoints();
+    must("train --resume %cut", "kept");
+    load(&b, "cut");
+    ck_assert(a.n == b.n && !memcmp(a.w, b.w, a.n * sizeof *a.w));
+    model_close(&a), model_close(&b);
+}
+END_TEST
+
+START_TEST(without_an_arch_a_run_goes_on_with_other_text)
+{
+    need_run();
+    must("train %first/data --from %first --out %more threads=1 steps=1",
+         "kept 20 of 20 tensors");
+    must("train --resume %more --steps 2", "more: 2 steps");
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("start");
+    TCase *tc = tcase_create("start");
+
+    tcase_add_test(tc, parameters_of_the_same_name_and_shape_are_kept);
+    tcase_add_test(tc, what_is_kept_and_what_is_new_is_told_once_each);
+    tcase_add_test(tc, what_only_some_blocks_keep_says_how_many);
+    tcase_add_test(tc, a_run_without_a_checkpoint_begins_again_with_the_same_weights);
+    tcase_add_test(tc, without_an_arch_a_run_goes_on_with_other_text);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 0);
+}

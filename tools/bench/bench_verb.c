@@ -1,0 +1,298 @@
+#include "tools/bench/bench.h"
+
+#include "data/base/cli.h"
+#include "data/base/format.h"
+#include "data/base/live.h"
+#include "model/kernels/product.h"
+#include "tools/verbs.h"
+
+#include <omp.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char help[] =
+    "weft bench small\n"
+    "weft bench [tiny|small|base|long] [--arch A] [--layers L …] [--json]\n"
+    "weft bench small --context 8192 --batch 1 --arch 'softmax(window=64)'\n"
+    "\n"
+    "Training, prefill and decoding on random tokens, where the time goes, and beside\n"
+    "it what this machine can do: its rate of products (OpenBLAS's or our own, the\n"
+    "higher), read bandwidth, the step's products alone (the ceiling). Flags change\n"
+    "the shape, which is tiny unless named. Without a shape or --arch: every mixer in\n"
+    "turn. mfu is useful FLOPs (three times forward) over the rate of products.\n";
+
+static const struct shape known[] = {
+    {"tiny", "softmax", 4, 128, 4, 512, 256, 16, 5},
+    {"small", "softmax", 6, 384, 6, 4096, 256, 16, 5},
+    {"base", "softmax", 12, 768, 12, 8192, 1024, 4, 5},
+    {"long", "softmax", 6, 384, 6, 4096, 4096, 1, 5},
+};
+
+enum { KNOWN = sizeof known / sizeof *known };
+
+/* ---- one shape ---- */
+
+/* On a terminal, what is being measured; its figures replace it. */
+static void measuring(const char *what, const char *arch)
+{
+    if (term_live())
+        fprintf(stderr, "\r%s%s\033[K", what, arch);
+}
+
+static double machine_gflops(void)
+{
+    measuring("products", "");
+    return linear_peak_gflops(10);
+}
+
+static int bench_shape(const struct shape *s, struct result *out, struct why *why)
+{
+    struct rig r;
+    int        code;
+
+    measuring("training ", s->arch);
+    code = bench_training(&r, s, out, why);
+    if (!code) {
+        measuring("decoding ", s->arch);
+        if (!out->read_gbs)
+            out->read_gbs = read_bandwidth();
+        code = bench_decoding(&r, out, why);
+    }
+    measuring("", "");
+    rig_close(&r);
+    return code;
+}
+
+static void print_shape(const struct shape *s)
+{
+    printf("%s%s%s, %d layer%s, width %d, %d head%s, vocabulary %d, context %d, "
+           "batch %d, %d thread%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
+           s->layers, s->layers > 1 ? "s" : "", s->width, s->heads,
+           s->heads > 1 ? "s" : "", s->vocab, s->context, s->batch,
+           omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "");
+}
+
+static void print_part(const char *name, double seconds, double step_ms)
+{
+    printf("    %-24s %8.1f ms  %4.1f %%\n", name, seconds * 1e3,
+           seconds * 1e5 / step_ms);
+}
+
+static void print_parts(const struct result *r)
+{
+    const double *s = r->parts.seconds;
+
+    print_part("projections", s[METER_PROJECTIONS], r->step_ms);
+    print_part("core of the mixer", s[METER_MIXER], r->step_ms);
+    print_part("mlp", s[METER_MLP], r->step_ms);
+    print_part("norms, sums, embedding", s[METER_NORMS], r->step_ms);
+    print_part("loss", s[METER_LOSS], r->step_ms);
+    print_part("optimiser", r->parts.optimiser, r->step_ms);
+    print_part("data", r->parts.data, r->step_ms);
+}
+
+static void print_report(const struct shape *s, const struct result *r)
+{
+    char memory[16], state[16], params[16];
+
+    format_bytes(memory, sizeof memory, r->peak_rss_mib * (1 << 20));
+    format_bytes(state, sizeof state, r->state_bytes);
+    format_count(params, sizeof params, r->params);
+    print_shape(s);
+    printf("  machine   %.0f GFLOP/s in products, reads %.1f GB/s\n", r->sgemm_gflops,
+           r->read_gbs);
+    printf("  training  %.0f tok/s (median %.0f), mfu %.2f, %s, %s parameters\n",
+           r->tok_s, r->tok_s_median, r->mfu, memory, params);
+    printf("  ceiling   %.0f tok/s by its products alone: %.2f of that reached\n",
+           r->tok_s * r->step_ms / r->products_ms, r->products_ms / r->step_ms);
+    printf("  step      %.1f ms, products alone %.1f ms\n", r->step_ms, r->products_ms);
+    print_parts(r);
+    printf("  prefill   %.0f tok/s over %d tokens, %.2f of the product rate\n",
+           r->prefill_tok_s, BENCH_PREFILL, r->prefill_mfu);
+    printf("  decoding  %.0f tok/s, %.2f of the read bandwidth; "
+           "%d at once %.0f tok/s, %.1f x\n", r->decode_tok_s, r->decode_share,
+           BENCH_TOGETHER, r->decode_together_tok_s,
+           r->decode_together_tok_s / r->decode_tok_s);
+    printf("  state     %s a sequence\n\n", state);
+    fflush(stdout);
+}
+
+static void print_json(const struct shape *s, const struct result *r)
+{
+    const double *t = r->parts.seconds;
+
+    printf("{\"arch\": \"%s\", \"layers\": %d, \"width\": %d, \"heads\": %d, "
+           "\"vocab\": %d, \"context\": %d, \"batch\": %d, \"threads\": %d, "
+           "\"params\": %.0f, ", s->arch, s->layers, s->width, s->heads, s->vocab,
+           s->context, s->batch, omp_get_max_threads(), r->params);
+    printf("\"tok_s\": %.1f, \"tok_s_median\": %.1f, \"step_ms\": %.2f, "
+           "\"products_ms\": %.2f, \"mfu\": %.4f, \"sgemm_gflops\": %.1f, \"read_gbs\": "
+           "%.2f, \"peak_rss_mib\": %.1f, ", r->tok_s, r->tok_s_median, r->step_ms,
+           r->products_ms, r->mfu, r->sgemm_gflops, r->read_gbs, r->peak_rss_mib);
+    printf("\"projections_ms\": %.2f, \"core_ms\": %.2f, \"mlp_ms\": %.2f, "
+           "\"norms_ms\": %.2f, \"loss_ms\": %.2f, \"optimiser_ms\": %.2f, "
+           "\"data_ms\": %.2f, ", t[METER_PROJECTIONS] * 1e3, t[METER_MIXER] * 1e3,
+           t[METER_MLP] * 1e3, t[METER_NORMS] * 1e3, t[METER_LOSS] * 1e3,
+           r->parts.optimiser * 1e3, r->parts.data * 1e3);
+    printf("\"prefill_tok_s\": %.1f, \"prefill_mfu\": %.4f, \"decode_tok_s\": %.1f, "
+           "\"decode_share\": %.4f, \"decode_together_tok_s\": %.1f, "
+           "\"state_bytes\": %.0f}\n", r->prefill_tok_s, r->prefill_mfu, r->decode_tok_s,
+           r->decode_share, r->decode_together_tok_s, r->state_bytes);
+    fflush(stdout);
+}
+
+/* ---- every mixer ---- */
+
+static void print_head(const struct shape *s, const struct result *r)
+{
+    struct shape any = *s;
+
+    any.arch = "every mixer";
+    print_shape(&any);
+    printf("products %.0f GFLOP/s, reading %.1f GB/s\n\n"
+           "%-10s %7s %8s %5s %7s %9s %9s %8s %9s %9s\n", r->sgemm_gflops, r->read_gbs,
+           "arch", "params", "train/s", "mfu", "ceiling", "memory",
+           "prefill/s", "decode/s", "8 at once", "state");
+}
+
+static void print_row(const struct shape *s, const struct result *r)
+{
+    char params[16], memory[16], state[16];
+
+    format_count(params, sizeof params, r->params);
+    format_bytes(memory, sizeof memory, r->peak_rss_mib * (1 << 20));
+    format_bytes(state, sizeof state, r->state_bytes);
+    printf("%-10s %7s %8.0f %5.2f %7.2f %9s %9.0f %8.0f %9.0f %9s\n", s->arch, params,
+           r->tok_s, r->mfu, r->products_ms / r->step_ms, memory, r->prefill_tok_s,
+           r->decode_tok_s, r->decode_together_tok_s, state);
+    fflush(stdout);
+}
+
+/* ---- the verb ---- */
+
+static void run_shape(const struct cli *cli, const struct shape *s, bool json)
+{
+    struct result r = {.sgemm_gflops = machine_gflops()};
+    struct why    why;
+    int           code = bench_shape(s, &r, &why);
+
+    if (code)
+        cli_fail(cli, code, &why);
+    (json ? print_json : print_report)(s, &r);
+}
+
+static void run_mixers(const struct cli *cli, struct shape s, bool json)
+{
+    struct result r = {.sgemm_gflops = machine_gflops()};
+    struct why    why;
+
+    for (int i = 0; i < n_mixers; i++) {
+        int code;
+
+        s.arch = mixers[i]->name;
+        if ((code = bench_shape(&s, &r, &why)))
+            cli_fail(cli, code, &why);
+        if (!i && !json)
+            print_head(&s, &r);
+        (json ? print_json : print_row)(&s, &r);
+    }
+}
+
+static const struct shape *find_shape(const struct cli *cli, const char *name)
+{
+    for (int i = 0; i < KNOWN; i++)
+        if (!strcmp(known[i].name, name))
+            return &known[i];
+    cli_die(cli, FAIL_USAGE,
+            "'%s' is no shape; tiny, small, base, long, or --layers, --width …", name);
+}
+
+/* A shape with what was asked for in place of its own. */
+static struct shape changed(struct shape s, const struct shape *asked)
+{
+    s.arch = asked->arch ? asked->arch : s.arch;
+    s.layers = asked->layers ? asked->layers : s.layers;
+    s.width = asked->width ? asked->width : s.width;
+    s.heads = asked->heads ? asked->heads : s.heads;
+    s.vocab = asked->vocab ? asked->vocab : s.vocab;
+    s.context = asked->context ? asked->context : s.context;
+    s.batch = asked->batch ? asked->batch : s.batch;
+    s.steps = asked->steps ? asked->steps : s.steps;
+    return s;
+}
+
+static void run_named(const struct cli *cli, const struct shape *asked, bool json)
+{
+    for (int i = 0; i < cli->n_args; i++) {
+        struct shape s = changed(*find_shape(cli, cli->args[i]), asked);
+
+        run_shape(cli, &s, json);
+    }
+}
+
+static void run_unnamed(const struct cli *cli, const struct shape *asked, bool json)
+{
+    struct shape s = changed(known[0], asked);
+
+    s.name = NULL;
+    if (asked->arch)
+        run_shape(cli, &s, json);
+    else
+        run_mixers(cli, s, json);
+}
+
+int bench_main(int argc, char **argv)
+{
+    struct shape s = {0};
+    int          threads = 0;
+    bool         json = false, slopes = false, changes = false;
+    struct why   why;
+    const struct flag flags[] = {
+        {.name = "arch", .value = "A", .about = "a preset, or mixers joined by /",
+         .text = &s.arch},
+        {.name = "layers", .value = "L", .about = "blocks (4)", .number = &s.layers,
+         .min = 1, .max = 1000},
+        {.name = "width", .value = "D", .about = "model width (128)", .number = &s.width,
+         .min = 1, .max = 65536},
+        {.name = "heads", .value = "H", .about = "heads (4)", .number = &s.heads,
+         .min = 1, .max = 1024},
+        {.name = "vocab", .value = "V", .about = "vocabulary (512)", .number = &s.vocab,
+         .min = 2, .max = 1 << 20},
+        {.name = "context", .value = "T", .about = "tokens of a sequence (256)",
+         .number = &s.context, .min = 1, .max = 1 << 22},
+        {.name = "batch", .value = "B", .about = "sequences of a step (16)",
+         .number = &s.batch, .min = 1, .max = 65536},
+        {.name = "steps", .value = "N", .about = "steps to time; the best counts (5)",
+         .number = &s.steps, .min = 1, .max = 64},
+        {.name = "threads", .value = "N", .about = "threads (all cores)",
+         .number = &threads, .min = 1, .max = 1024},
+        {.name = "slopes", .about = "cost against length, every mixer's or --arch's",
+         .on = &slopes},
+        {.name = "changes", .about = "compare two files", .on = &changes},
+        {.name = "json", .about = "one object per line", .on = &json},
+        {0},
+    };
+    struct cli cli = {.verb = "bench", .help = help, .flags = flags};
+    int        code = FAIL_NONE;
+
+    cli_parse(&cli, argc, argv);
+    if (threads)
+        omp_set_num_threads(threads);
+    if (changes && cli.n_args != 2)
+        cli_die(&cli, FAIL_USAGE, "--changes takes two files of --json lines");
+    if (slopes && (cli.n_args || s.layers || s.width || s.heads || s.vocab || s.context ||
+                   s.batch || s.steps))
+        cli_die(&cli, FAIL_USAGE, "--slopes has a shape of its own; only --arch and "
+                                  "--threads go with it");
+    if (changes)
+        code = bench_changes(cli.args[0], cli.args[1], &why);
+    else if (slopes)
+        code = bench_slopes(s.arch, &why);
+    else if (cli.n_args)
+        run_named(&cli, &s, json);
+    else
+        run_unnamed(&cli, &s, json);
+    if (code)
+        cli_fail(&cli, code, &why);
+    return 0;
+}

@@ -1,0 +1,369 @@
+#include "tools/chart/chart.h"
+
+#include "data/base/utf8.h"
+#include "tools/chart/page.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A chart is WIDE units across, whatever the screen; its letters are 12 high. */
+enum { WIDE = 480, LEFT = 52, RIGHT = 12, TOP = 30, PLOT = 240, FOOT = 42, ROW = 18 };
+enum { MAX_TICKS = 16, MANY = 40 };
+
+/* One direction of the plane: data from lo to hi (their logarithms under log) onto
+ * from .. from + length. */
+struct axis {
+    bool   log;
+    double lo, hi, from, length;
+};
+
+static double scaled(const struct axis *a, double v)
+{
+    return a->log ? v > 0 ? log10(v) : NAN : v;
+}
+
+static double place(const struct axis *a, double v)
+{
+    return a->from + a->length * (scaled(a, v) - a->lo) / (a->hi - a->lo);
+}
+
+static void cover(struct axis *a, double v)
+{
+    double s = scaled(a, v);
+
+    if (isfinite(s)) {
+        a->lo = fmin(a->lo, s);
+        a->hi = fmax(a->hi, s);
+    }
+}
+
+static void pad(struct axis *a, double share)
+{
+    double more;
+
+    if (a->lo > a->hi)
+        a->lo = 0, a->hi = 1;
+    more = share * (a->hi - a->lo);
+    if (more <= 0)
+        more = a->log ? 0.1 : fmax(fabs(a->lo) * 0.1, 1e-6);
+    a->lo -= more;
+    a->hi += more;
+}
+
+/* ---- ticks ---- */
+
+/* Multiples of 1, 2 or 5 times a power of ten, about five between lo and hi. */
+static int even_ticks(double lo, double hi, double *at)
+{
+    double raw = (hi - lo) / 5, ten = pow(10, floor(log10(raw))), share = raw / ten;
+    double step = ten * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
+    int    n = 0;
+
+    for (double i = ceil(lo / step - 1e-9); i * step <= hi + 1e-9 * step && n < MAX_TICKS;
+         i++)
+        at[n++] = i * step;
+    return n;
+}
+
+static int log_ticks(const struct axis *a, double *at)
+{
+    static const double digits[] = {1, 2, 5};
+    double              span = a->hi - a->lo;
+    int                 n = 0, each = span > 7 ? (int)ceil(span / 6) : 1;
+
+    if (span < 0.9)
+        return even_ticks(pow(10, a->lo), pow(10, a->hi), at);
+    for (int e = (int)floor(a->lo); e <= a->hi; e++)
+        for (int d = 0; d < (span < 2.5 ? 3 : 1); d++) {
+            double v = digits[d] * pow(10, e), s = log10(v);
+
+            if (s >= a->lo && s <= a->hi && e % each == 0 && n < MAX_TICKS)
+                at[n++] = v;
+        }
+    return n;
+}
+
+void chart_number(char *buf, size_t cap, double v)
+{
+    static const char *const unit[] = {"", "k", "M", "G", "T", "P", "E"};
+    int                      u = 0;
+
+    if (fabs(v) >= 1e21 || (v != 0 && fabs(v) < 1e-3)) {
+        snprintf(buf, cap, "%.2g", v);
+        return;
+    }
+    if (fabs(v) >= 1e4)
+        for (; fabs(v) >= 999.5; u++)
+            v /= 1000;
+    snprintf(buf, cap, "%.*g%s", fabs(v) >= 1000 ? 4 : 3, v, unit[u]);
+}
+
+static void draw_ticks(FILE *f, const struct axis *a, bool upright, double edge)
+{
+    double at[MAX_TICKS];
+    int    n = a->log ? log_ticks(a, at) : even_ticks(a->lo, a->hi, at);
+    char   text[32];
+
+    for (int i = 0; i < n; i++) {
+        double p = place(a, at[i]);
+
+        chart_number(text, sizeof text, fabs(at[i]) < 1e-12 ? 0 : at[i]);
+        if (upright)
+            fprintf(f,
+                    "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"tick\" "
+                    "text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+                    LEFT, p, WIDE - RIGHT, edge - 6, p + 4, text);
+        else
+            fprintf(f,
+                    "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"tick\" "
+                    "text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+                    p, TOP, TOP + PLOT, p, edge + 15, text);
+    }
+}
+
+/* ---- series ---- */
+
+/* A mark of the series' own shape at (x, y); end_mark closes its element. */
+static void draw_mark(FILE *f, int colour, double x, double y)
+{
+    double r = 3.4;
+
+    switch (colour < 0 ? 0 : colour % 4) {
+    case 0:
+        fprintf(f, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\">", x, y, r);
+        break;
+    case 1:
+        fprintf(f, "<path d=\"M%.1f %.1fh%.1fv%.1fh%.1fz\">", x - r, y - r, 2 * r, 2 * r,
+                -2 * r);
+        break;
+    case 2:
+        fprintf(f, "<path d=\"M%.1f %.1fl4.6 4.6-4.6 4.6-4.6-4.6z\">", x, y - 4.6);
+        break;
+    default:
+        fprintf(f, "<path d=\"M%.1f %.1fl4.4 7.6h-8.8z\">", x, y - 4.6);
+    }
+}
+
+static void end_mark(FILE *f, int colour)
+{
+    bool circle = colour < 0 || colour % 4 == 0;
+
+    fputs(circle ? "</circle>" : "</path>", f);
+}
+
+static void draw_point(FILE *f, const struct chart_series *s, int i, double x, double y)
+{
+    char vx[32], vy[32];
+
+    chart_number(vx, sizeof vx, s->x[i]);
+    snprintf(vy, sizeof vy, "%.4g", s->y[i]);
+    draw_mark(f, s->colour, x, y);
+    fputs("<title>", f);
+    chart_text(f, s->name ? s->name : "");
+    fprintf(f, ": %s, %s", vx, vy);
+    if (s->err && isfinite(s->err[i]))
+        fprintf(f, " ± %.2g", s->err[i]);
+    fputs("</title>", f);
+    end_mark(f, s->colour);
+}
+
+static void draw_line(FILE *f, const struct chart_series *s, const struct axis *ax,
+                      const struct axis *ay)
+{
+    bool broken = true;
+
+    fputs("<path class=\"line\" d=\"", f);
+    for (int i = 0; i < s->n; i++) {
+        double x = place(ax, s->x[i]), y = place(ay, s->y[i]);
+        bool   there = isfinite(x) && isfinite(y);
+
+        if (there)
+            fprintf(f, "%c%.1f %.1f", broken ? 'M' : 'L', x, y);
+        broken = !there;
+    }
+    fputs("\"/>", f);
+}
+
+static void draw_series(FILE *f, const struct chart_series *s, const struct axis *ax,
+                        const struct axis *ay)
+{
+    fprintf(f, "<g class=\"%s%s\">", chart_colour(s->colour), s->thin ? " thin" : "");
+    if (!s->points)
+        draw_line(f, s, ax, ay);
+    for (int i = 0; i < s->n; i++) {
+        double x = place(ax, s->x[i]), y = place(ay, s->y[i]);
+
+        if (!isfinite(x) || !isfinite(y))
+            continue;
+        if (s->err && isfinite(s->err[i]) && s->err[i] > 0) {
+            double low = s->y[i] - s->err[i], foot = place(ay, low);
+
+            if (!isfinite(foot))
+                foot = ay->from;
+            fprintf(f,
+                    "<path class=\"err\" d=\"M%.1f %.1fV%.1fM%.1f %.1fh6m-6 %.1fh6\"/>",
+                    x, place(ay, s->y[i] + s->err[i]), foot, x - 3, foot,
+                    place(ay, s->y[i] + s->err[i]) - foot);
+        }
+        if (s->points || (!s->thin && s->n <= MANY && s->colour >= 0))
+            draw_point(f, s, i, x, y);
+    }
+    fputs("</g>\n", f);
+}
+
+/* ---- yardsticks ---- */
+
+static int by_height(const void *a, const void *b)
+{
+    const struct chart_line *p = *(const struct chart_line *const *)a;
+    const struct chart_line *q = *(const struct chart_line *const *)b;
+
+    return (p->y < q->y) - (p->y > q->y);
+}
+
+/* Dashed lines; their names, from the top down, keep clear of one another. */
+static void draw_yardsticks(FILE *f, const struct chart *c, const struct axis *ay)
+{
+    const struct chart_line **line = malloc((size_t)(c->nlines + 1) * sizeof *line);
+    double                    next = TOP + 10;
+
+    if (!line)
+        return;
+    for (int i = 0; i < c->nlines; i++)
+        line[i] = &c->lines[i];
+    qsort(line, (size_t)c->nlines, sizeof *line, by_height);
+    for (int i = 0; i < c->nlines; i++) {
+        double y = place(ay, line[i]->y), text;
+
+        if (!isfinite(y) || y < TOP || y > TOP + PLOT)
+            continue;
+        text = fmax(y - 4, next);
+        next = text + 13;
+        fprintf(f,
+                "<path class=\"yard\" d=\"M%d %.1fH%d\"/><text class=\"yardname\" "
+                "text-anchor=\"end\" x=\"%d\" y=\"%.1f\">",
+                LEFT, y, WIDE - RIGHT, WIDE - RIGHT - 4, text);
+        chart_text(f, line[i]->name);
+        fprintf(f, " %.3g</text>\n", line[i]->y);
+    }
+    free(line);
+}
+
+/* ---- legend ---- */
+
+static bool in_legend(const struct chart_series *s)
+{
+    return !s->thin && s->name && *s->name;
+}
+
+/* Lay the legend's entries out in rows below the plot; draw them unless f is NULL.
+ * Returns the rows. */
+static int legend(FILE *f, const struct chart *c)
+{
+    double x = LEFT, y = TOP + PLOT + FOOT + 8;
+    int    rows = 0;
+
+    for (int i = 0; i < c->nseries; i++) {
+        const struct chart_series *s = &c->series[i];
+        double                     wide;
+
+        if (!in_legend(s))
+            continue;
+        wide = 34 + chart_columns(s->name) * 6.5;
+        if (rows == 0 || x + wide > WIDE) {
+            x = LEFT;
+            rows++;
+        }
+        if (f) {
+            double mid = y + ROW * (rows - 1);
+
+            fprintf(f, "<g class=\"%s\">", chart_colour(s->colour));
+            if (!s->points)
+                fprintf(f, "<path class=\"line\" d=\"M%.1f %.1fh18\"/>", x, mid);
+            if (s->colour >= 0) {
+                draw_mark(f, s->colour, x + 9, mid);
+                end_mark(f, s->colour);
+            }
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">", x + 23, mid + 4);
+            chart_text(f, s->name);
+            fputs("</text></g>\n", f);
+        }
+        x += wide;
+    }
+    return rows;
+}
+
+/* ---- the whole ---- */
+
+static void range(const struct chart *c, struct axis *ax, struct axis *ay)
+{
+    for (int i = 0; i < c->nseries; i++)
+        for (int k = 0; k < c->series[i].n; k++) {
+            const struct chart_series *s = &c->series[i];
+            double err = s->err && isfinite(s->err[k]) ? s->err[k] : 0;
+
+            if (!isfinite(scaled(ax, s->x[k])) || !isfinite(scaled(ay, s->y[k])))
+                continue;
+            cover(ax, s->x[k]);
+            cover(ay, s->y[k] + err);
+            cover(ay, s->y[k] - err);
+        }
+    for (int i = 0; i < c->nlines; i++)
+        cover(ay, c->lines[i].y);
+    pad(ax, 0.03);
+    pad(ay, 0.05);
+    if (c->ymin != 0 || c->ymax != 0) {
+        ay->lo = scaled(ay, c->ymin);
+        ay->hi = scaled(ay, c->ymax);
+    }
+}
+
+static void draw_labels(FILE *f, const struct chart *c)
+{
+    fprintf(f, "<text class=\"label\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">",
+            (LEFT + WIDE - RIGHT) / 2, TOP + PLOT + 33);
+    chart_text(f, c->xlabel ? c->xlabel : "");
+    fprintf(
+        f,
+        "</text>\n<text class=\"label\" text-anchor=\"middle\" transform=\"translate(13 "
+        "%d) rotate(-90)\">",
+        TOP + PLOT / 2);
+    chart_text(f, c->ylabel ? c->ylabel : "");
+    fputs("</text>\n", f);
+}
+
+void chart_write(FILE *f, const struct chart *c, int standalone)
+{
+    struct axis ax = {.log = c->logx,
+                      .lo = INFINITY,
+                      .hi = -INFINITY,
+                      .from = LEFT,
+                      .length = WIDE - LEFT - RIGHT};
+    struct axis ay = {.log = c->logy,
+                      .lo = INFINITY,
+                      .hi = -INFINITY,
+                      .from = TOP + PLOT,
+                      .length = -PLOT};
+    int         height = TOP + PLOT + FOOT + ROW * legend(NULL, c) + 4;
+
+    range(c, &ax, &ay);
+    chart_open(f, WIDE, height, c->title, standalone);
+    draw_ticks(f, &ax, false, TOP + PLOT);
+    draw_ticks(f, &ay, true, LEFT);
+    draw_labels(f, c);
+    draw_yardsticks(f, c, &ay);
+    // a nested <svg> clips what lies outside the axes
+    fprintf(
+        f, "<svg x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" viewBox=\"%d %d %d %d\">\n",
+        LEFT, TOP, WIDE - LEFT - RIGHT, PLOT, LEFT, TOP, WIDE - LEFT - RIGHT, PLOT);
+    for (int thin = 1; thin >= 0; thin--)
+        for (int i = 0; i < c->nseries; i++)
+            if (!c->series[i].thin == !thin)
+                draw_series(f, &c->series[i], &ax, &ay);
+    fprintf(f, "</svg>\n<path class=\"frame\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP,
+            TOP + PLOT, WIDE - RIGHT);
+    legend(f, c);
+    fputs("</svg>\n", f);
+}

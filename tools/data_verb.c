@@ -1,0 +1,271 @@
+/* weft data build | stories: text into datasets, and text out of nothing. */
+#include "data/base/cli.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
+#include "data/base/format.h"
+#include "data/base/live.h"
+#include "data/dataset.h"
+#include "model/config.h"
+#include "tools/verbs.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char build_help[] =
+    "weft data build book.txt --out data/book\n"
+    "weft data build INPUT... --out DIR [flags]\n"
+    "\n"
+    "Tokenizes text once, for many runs: weft train DIR. INPUT is .txt (documents\n"
+    "parted by lines <|endoftext|>), .jsonl (a document per line), either with .zst,\n"
+    "a directory of such files, or - for stdin. The end of the text becomes the\n"
+    "validation split.\n"
+    "\n"
+    "  weft data build corpus/ more.jsonl.zst --out data/mix --vocab 4096\n"
+    "  cat *.txt | weft data build - --out data/all\n";
+
+/* ---- progress ---- */
+
+struct progress {
+    const char *phase;
+    double      began, shown;       // seconds
+    int         width;              // of the line on the terminal
+};
+
+static void clear_line(struct progress *p)
+{
+    if (p->width)
+        fprintf(stderr, "\r%*s\r", p->width, "");
+    p->width = 0;
+}
+
+/* "encoding  [=====>    ]  52 %  3s left", rewritten in place. */
+static void show_line(struct progress *p, double done)
+{
+    char   left[32] = "", bar[21];
+    double now = wall_seconds();
+    int    fill = (int)(done * 20);
+
+    for (int i = 0; i < 20; i++)
+        bar[i] = i < fill ? '=' : ' ';
+    bar[20] = 0;
+    if (done > 0.02 && now - p->began > 1)
+        format_time(left, sizeof left, (now - p->began) * (1 - done) / done);
+    clear_line(p);
+    if (done > 0)
+        p->width = fprintf(stderr, "%s  [%s] %3.0f %%%s%s%s", p->phase, bar, 100 * done,
+                           *left ? "  " : "", left, *left ? " left" : "");
+    else
+        p->width = fprintf(stderr, "%s ...", p->phase);
+    fflush(stderr);
+}
+
+static void show(void *user, const char *phase, double done)
+{
+    struct progress *p = user;
+    double           now = wall_seconds();
+    bool             fresh = !p->phase || strcmp(p->phase, phase);
+
+    if (fresh) {
+        p->phase = phase;
+        p->began = now;
+    }
+    if (fresh && !term_live())
+        fprintf(stderr, "%s\n", phase);
+    if (term_live() && (fresh || now - p->shown > 0.1)) {
+        p->shown = now;
+        show_line(p, done);
+    }
+}
+
+/* ---- weft data build ---- */
+
+/* The settings of a dataset, each with its flag's value. */
+struct setting {
+    const char *key, *value;
+};
+
+static void apply(const struct cli *c, struct config *config, const struct setting *s)
+{
+    struct why why;
+
+    if (s->value && config_set(config, s->key, s->value, &why))
+        cli_fail(c, FAIL_USAGE, &why);
+}
+
+/* key=value among the inputs gives that setting its value. */
+static void take_settings(struct cli *c, struct setting *s)
+{
+    int n = 0;
+
+    for (int i = 0; i < c->n_args; i++) {
+        const char     *word = c->args[i];
+        size_t          len = strcspn(word, "=");
+        struct setting *to = s;
+
+        while (to->key && (strncmp(to->key, word, len) || to->key[len] || !word[len]))
+            to++;
+        if (to->key)
+            to->value = word + len + 1;
+        else
+            c->args[n++] = word;
+    }
+    c->n_args = n;
+}
+
+/* 1234567 as 1,234,567. */
+static const char *grouped(char buf[32], uint64_t n)
+{
+    char digits[24];
+    int  len = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n), at = 0;
+
+    for (int i = 0; i < len; i++) {
+        if (i && (len - i) % 3 == 0)
+            buf[at++] = ',';
+        buf[at++] = digits[i];
+    }
+    buf[at] = 0;
+    return buf;
+}
+
+static void print_split(const char *name, const struct split *s, const char *after)
+{
+    char bytes[32], documents[32], tokens[32];
+
+    printf("  %-12s %s bytes in %s document%s, %s tokens%s\n", name,
+           grouped(bytes, s->bytes), grouped(documents, s->documents),
+           s->documents == 1 ? "" : "s", grouped(tokens, s->tokens), after);
+}
+
+static void print_summary(const struct dataset *d, double seconds)
+{
+    double bytes = (double)(d->train.bytes + d->val.bytes);
+    char   share[32], buf[32], word[PATH_MAX];
+
+    snprintf(share, sizeof share, " (%.1f %%)", 100 * (double)d->val.bytes / bytes);
+    format_time(buf, sizeof buf, seconds);
+    printf("%s: written in %s\n", d->dir, buf);
+    print_split("train", &d->train, "");
+    print_split("validation", &d->val, share);
+    printf("  vocabulary   %d (%s), %.2f bytes per token\n", d->vocab,
+           tokenizer_kind(d->tokenizer),
+           bytes / (double)(d->train.tokens + d->val.tokens));
+    printf("  yardsticks   zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
+           d->order2_bpb);
+    if (d->floor_bpb > 0)
+        printf(", exact floor %.3f", d->floor_bpb);
+    printf(" bits per byte\n");
+    if (d->invalid)
+        printf("  not UTF-8    %s bytes, kept as they are\n", grouped(buf, d->invalid));
+    printf("\nnext: %s train %s --for 3m\n", cli_program(),
+           path_quote(word, sizeof word, d->dir));
+}
+
+/* Build, open and describe. */
+static int build(const struct cli *c, const char *out, struct dataset_options *o)
+{
+    struct progress p = {0};
+    struct dataset  d;
+    struct why      why;
+    double          began = wall_seconds();
+    int             code;
+
+    o->progress = show;
+    o->user = &p;
+    o->stop = &interrupted;
+    catch_interrupts();
+    code = dataset_build(out, o, &why);
+    clear_line(&p);
+    if (code && interrupted)
+        cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
+    if (code || (code = dataset_open(&d, out, &why)))
+        cli_fail(c, code, &why);
+    print_summary(&d, wall_seconds() - began);
+    dataset_close(&d);
+    return 0;
+}
+
+static int build_main(int argc, char **argv)
+{
+    enum { VOCAB, TOKENIZER, SHARE, THREADS };
+
+    const char    *out = NULL, *field = NULL;
+    struct setting s[] = {{"vocab", NULL}, {"tokenizer", NULL}, {"val_fraction", NULL},
+                          {"threads", NULL}, {NULL, NULL}};
+
+    const struct flag flags[] = {
+        {"out", 'o', "DIR", "where to write the dataset; it must not exist yet",
+         .text = &out},
+        {"vocab", 0, "N", "number of tokens; 0 (default): what suits the text",
+         .text = &s[VOCAB].value},
+        {"tokenizer", 0, "KIND", "unigram (default), bpe or bytes",
+         .text = &s[TOKENIZER].value},
+        {"field", 0, "NAME", "of .jsonl lines, what holds the text (default: text)",
+         .text = &field},
+        {"val-fraction", 0, "X", "share of the text kept for validation (default: 0.05)",
+         .text = &s[SHARE].value},
+        {"threads", 0, "N", "default: all cores", .text = &s[THREADS].value},
+        {0},
+    };
+    struct cli    c = {.verb = "data build", .help = build_help, .flags = flags};
+    struct config config;
+
+    config_defaults(&config);
+    cli_parse(&c, argc, argv);
+    take_settings(&c, s);
+    for (int i = VOCAB; i <= THREADS; i++)
+        apply(&c, &config, &s[i]);
+    if (!c.n_args)
+        cli_die(&c, FAIL_USAGE, "no INPUT; for example: weft data build book.txt "
+                "--out data/book");
+    if (!out || !*out)
+        cli_die(&c, FAIL_USAGE,
+                "no --out DIR; for example: weft data build %s --out data/name",
+                c.args[0]);
+    return build(&c, out, &(struct dataset_options){
+        .inputs = c.args, .n_inputs = c.n_args, .field = field,
+        .tokenizer = config.tokenizer, .vocab = config.vocab,
+        .val_fraction = config.val_fraction, .lock_fd = -1,
+    });
+}
+
+/* ---- weft data ---- */
+
+static const struct sub {
+    const char *name, *about;
+    int       (*main)(int argc, char **argv);
+} subs[] = {
+    {"build", "tokenize text into a dataset directory", build_main},
+    {"stories", "write the built-in corpus, or check a text against its grammar",
+     stories_main},
+};
+enum { N_SUBS = sizeof subs / sizeof *subs };
+
+static int print_help(void)
+{
+    puts("weft data stories --bytes 5M > stories.txt\n"
+         "weft data build stories.txt --out data/stories\n"
+         "weft train data/stories --for 3m\n");
+    for (int i = 0; i < N_SUBS; i++)
+        printf("  %-9s %s\n", subs[i].name, subs[i].about);
+    puts("\nweft data build --help and weft data stories --help say more.");
+    return 0;
+}
+
+int data_main(int argc, char **argv)
+{
+    const struct cli c = {.verb = "data"};
+    const char      *names[N_SUBS], *near;
+
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+        return print_help();
+    for (int i = 0; i < N_SUBS; i++) {
+        names[i] = subs[i].name;
+        if (!strcmp(argv[1], names[i]))
+            return subs[i].main(argc - 1, argv + 1);
+    }
+    near = nearest_name(argv[1], names, N_SUBS);
+    if (near)
+        cli_die(&c, FAIL_USAGE, "no '%s'; did you mean 'weft data %s'?", argv[1], near);
+    cli_die(&c, FAIL_USAGE, "no '%s'; there is build and stories", argv[1]);
+}

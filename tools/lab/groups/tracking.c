@@ -1,0 +1,173 @@
+#include "tools/lab/groups/tracking.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const double track_times[TRACK_RANGES] = {0.25, 0.5, 1, 2, 4, 8};
+
+/* Shares of right answers in the ranges that end at track_times of `length`. */
+static void by_range(const struct task_places *p, int length, double *values)
+{
+    int at = 0;
+
+    for (int i = 0; i < TRACK_RANGES; i++) {
+        long asked = 0, right = 0;
+
+        for (; at < (int)(track_times[i] * length); at++)
+            asked += p->asked[at], right += p->right[at];
+        values[i] = (double)right / (double)asked;
+    }
+}
+
+static int test_words(const struct task *t, const struct model *m, int tests,
+                      double *values, struct why *why)
+{
+    int                T = TRACK_TIMES * t->length, code;
+    struct task_places p = {calloc(2 * (size_t)T, sizeof *p.asked), NULL};
+
+    if (!p.asked)
+        return fail(why, FAIL_INPUT, "out of memory for %d positions", T);
+    p.right = p.asked + T;
+    code = task_test(t, m, T, tests, task_places_each, &p, why);
+    if (!code)
+        by_range(&p, t->length, values);
+    free(p.asked);
+    return code;
+}
+
+int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
+                const char *key, double *values, struct why *why)
+{
+    struct model m;
+    int          code;
+
+    t->vocab = group_vocab(g);
+    t->fill = group_fill;
+    t->user = g;
+    code = task_train(t, &m, l, key, 0.9, why);
+    if (code)
+        return code;
+    code = test_words(t, &m, tests, values, why);
+    model_close(&m);
+    return code;
+}
+
+/* ---- by hand ---------------------------------------------------------------------- */
+
+enum { WIDTH = 4, START = 2 };  // channels: 0, 1 and the start token, then the answer
+
+static real *weight(struct model *m, const char *name)
+{
+    for (int i = 0; i < m->n_param; i++)
+        if (!strcmp(m->param[i].name, name))
+            return m->w + m->param[i].at;
+    abort();                            // a name of this file's own entry
+}
+
+static real *mixer_weight(struct model *m, const char *name)
+{
+    char full[64];
+
+    snprintf(full, sizeof full, "blocks.0.mixer.%s", name);
+    return weight(m, full);
+}
+
+/* w[row][from .. from + n) = value, of rows WIDTH wide. */
+static void set(real *w, int row, int from, int n, double value)
+{
+    for (int i = 0; i < n; i++)
+        w[row * WIDTH + from + i] = (real)value;
+}
+
+/* One head, dk 2: a single pair. All tokens ask with q = (1, 0), the start alone has a
+ * key and a value, which its cosine carries into the last channel. */
+static void set_by_hand(struct model *m)
+{
+    const double pi = 3.14159265358979323846;
+
+    memset(m->w, 0, m->n * sizeof *m->w);
+    for (int i = 0; i <= START; i++)
+        set(weight(m, "embed"), i, i, 1, 1);
+    set(weight(m, "head"), 0, WIDTH - 1, 1, 1);
+    set(weight(m, "head"), 1, WIDTH - 1, 1, -1);
+    for (int i = 0; i < WIDTH; i++)
+        weight(m, "norm")[i] = weight(m, "blocks.0.norm1")[i] =
+            mixer_weight(m, "norm")[i] = 1;
+    set(mixer_weight(m, "wq"), 0, 0, START + 1, 1);
+    set(mixer_weight(m, "wk"), 0, START, 1, 1);
+    set(mixer_weight(m, "wv"), 0, START, 1, 1);
+    set(mixer_weight(m, "wg"), 0, 0, START + 1, 1);
+    mixer_weight(m, "wo")[(WIDTH - 1) * WIDTH] = 1;
+    mixer_weight(m, "ba")[0] = 40;          // log sigmoid(40) is 0: nothing is forgotten
+    set(mixer_weight(m, "sr_w"), 0, 1, 1, 1);
+    mixer_weight(m, "sr_s")[0] = 1;
+    mixer_weight(m, "sr_conv")[3] = (real)pi;
+}
+
+/* A model of one gla layer with Selective RoPE whose weights are set by hand: each 1
+ * turns by half a turn, the start token alone is remembered, and the sign of the
+ * cosine is the answer. It is the caller's to close. */
+static int half_turn(struct model *m, struct why *why)
+{
+    struct config c;
+    int           code;
+
+    *m = (struct model){0};
+    config_defaults(&c);
+    c.layers = 1, c.width = WIDTH, c.heads = 1, c.vocab = START + 1, c.tied = 0;
+    code = config_set(&c, "mixers", "gla(dk=2)+srope(base=1,act=none,gate=0)", why);
+    if (!code)
+        code = config_resolve(&c, why);
+    c.mlp = 0;
+    if (!code)
+        code = model_open(m, &c, why);
+    if (!code)
+        set_by_hand(m);
+    return code;
+}
+
+/* The hand-set model on one word of T tokens: a cell. */
+static int exact_cell(struct lab *l, const struct model *m, int T, double *values,
+                      struct why *why)
+{
+    struct group g;
+    struct task  t = {.length = T / TRACK_TIMES, .fill = group_fill,
+                      .seed = lab_seed(l, 0)};
+    char         key[64];
+    int          code;
+
+    snprintf(key, sizeof key, "half turns set by hand, %d tokens", T);
+    if (lab_recall(l, key, values))
+        return FAIL_NONE;
+    group_make(&g, "parity");
+    t.user = &g;
+    code = test_words(&t, m, 1, values, why);
+    return code ? code : lab_record(l, key, values, why);
+}
+
+int track_exact(struct lab *l, struct why *why)
+{
+    static const int lengths[] = {64, 1024, 16384, 131072};
+    double           least = 1, values[LAB_VALUES];
+    struct model     m;
+    char             text[96];
+    int              code = half_turn(&m, why);
+
+    lab_plan(l, 4);
+    for (int i = 0; !code && i < 4; i++) {
+        code = exact_cell(l, &m, lengths[i], values, why);
+        for (int j = 0; !code && j < TRACK_RANGES; j++)
+            least = fmin(least, values[j]);
+    }
+    model_close(&m);
+    if (code)
+        return code;
+    snprintf(text, sizeof text, "%.6f of the prefixes right, up to %d elements", least,
+             lengths[3] - 1);
+    lab_verdict(l, least == 1,
+                "one gla layer with half turns set by hand computes parity at any length",
+                text, "1, exactly; 0.5 by guessing");
+    return FAIL_NONE;
+}

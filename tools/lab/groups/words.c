@@ -1,0 +1,161 @@
+/* Word problems of groups: which mixers track a state, and for how long.
+ *
+ * One layer, trained on words of 32 tokens and tested on words of 256. Gates between 0
+ * and 1 can only forget, and softmax only averages; a state that turns (Selective RoPE)
+ * or is reflected (eigenvalues down to -1) can follow parity and Z3. Turns in a plane
+ * commute, so of S3 they can follow no more than the sign, and of A5 nothing.
+ */
+#include "tools/lab/groups/tracking.h"
+#include "tools/lab/panel.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { GROUPS = 4 };
+
+static const char *const group_names[GROUPS] = {"parity", "z3", "s3", "a5"};
+
+static const char standard[] =
+    "softmax,gla,gla+srope(base=1,gate=0,act=none,rank=8),qlstm,deltanet,"
+    "deltanet(neg_eig=1)";
+
+struct words {
+    struct group group;
+    struct task  task;
+    int          tests;
+};
+
+static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                const char *key, double *values, struct why *why)
+{
+    const struct words *w = p->user;
+    struct task         t = w->task;
+
+    t.mixers = p->arm[arm];
+    t.seed = seed;
+    return track_words(&t, &w->group, w->tests, l, key, values, why);
+}
+
+static struct words settings(const struct lab *l, const char *group)
+{
+    bool         full = lab_form(l) == LAB_FULL;
+    struct words w = {.tests = full ? 512 : 128};
+
+    group_make(&w.group, group);
+    w.task = (struct task){.layers = 1, .width = full ? 64 : 32, .heads = 2,
+                           .batch = full ? 64 : 32, .length = 32,
+                           .steps = full ? 4000 : 800, .lr = 2e-2,
+                           .vocab = group_vocab(&w.group), .clip = 1};
+    return w;
+}
+
+/* Does its state turn or reflect, instead of only fading? */
+static bool turns(const char *arm)
+{
+    return strstr(arm, "srope") || strstr(arm, "neg_eig=1");
+}
+
+/* The best arm of those that turn, or of the others, at a range; -1: there is none. */
+static int best_of(const struct panel *p, bool turning, int range)
+{
+    int best = -1;
+
+    for (int a = 0; a < p->arms; a++)
+        if (turns(p->arm[a]) == turning &&
+            (best < 0 || panel_mean(p, a, range) > panel_mean(p, best, range)))
+            best = a;
+    return best;
+}
+
+/* Parity and Z3 commute: turns can follow them, fading cannot. S3 and A5 do not: no arm
+ * here should, beyond what of them commutes. The paper trains on 128 and tests on 512:
+ * four times. */
+static void judge(const struct panel *p, const struct words *w, struct lab *l)
+{
+    const bool   commutes = group_commutes(&w->group);
+    const double guess = group_guess(&w->group), unordered = group_unordered(&w->group);
+    int          turning = best_of(p, true, TRACK_FOURFOLD);
+    int          fading = best_of(p, false, TRACK_FOURFOLD);
+    char         claim[160], measured[512], yardstick[128], a[32], b[32];
+    double       can, cannot;
+
+    if (turning < 0 || fading < 0)
+        return;
+    can = panel_mean(p, turning, TRACK_FOURFOLD);
+    cannot = panel_mean(p, fading, TRACK_FOURFOLD);
+    snprintf(claim, sizeof claim, commutes
+             ? "%s up to four times the training length: one layer that turns or "
+               "reflects can, layers that only fade cannot"
+             : "control: %s, which does not commute, is beyond one layer of any arm",
+             w->group.name);
+    snprintf(measured, sizeof measured, "%s %s; %s %s, from %d to %d tokens",
+             p->arm[turning], panel_text(p, turning, TRACK_FOURFOLD, a), p->arm[fading],
+             panel_text(p, fading, TRACK_FOURFOLD, b), 2 * w->task.length,
+             4 * w->task.length);
+    snprintf(yardstick, sizeof yardstick, commutes
+             ? "0.9 counts as can, guessing (%.3f) + 0.1 as cannot"
+             : "fading ones guess (%.3f), others follow all that commutes (%.3f), + 0.1",
+             guess, unordered);
+    lab_verdict(l, cannot < guess + 0.1 &&
+                       (commutes ? can >= 0.9 : can < unordered + 0.1),
+                claim, measured, yardstick);
+}
+
+static int one_group(struct panel *p, const struct words *w, struct lab *l,
+                     struct why *why)
+{
+    struct chart_line chance = {"guessing", group_guess(&w->group)};
+    int               code = panel_run(p, l, why);
+
+    if (code)
+        return code;
+    panel_table(p, l, &chance, 1);
+    judge(p, w, l);
+    return panel_chart(p, l, &chance, 1, why);
+}
+
+static int run(struct lab *l, struct why *why)
+{
+    struct words      w[GROUPS];
+    struct panel      p[GROUPS];
+    struct panel_arms arms;
+    char              title[GROUPS][64], file[GROUPS][32];
+    int               code = track_exact(l, why);
+
+    if (code || lab_form(l) == LAB_BRIEF)
+        return code;
+    for (int i = 0; i < GROUPS; i++) {
+        w[i] = settings(l, group_names[i]);
+        snprintf(title[i], sizeof title[i], "%s: running products right, by position",
+                 group_names[i]);
+        snprintf(file[i], sizeof file[i], "words-%s", group_names[i]);
+        p[i] = (struct panel){.title = title[i], .name = file[i], .arm = arms.name,
+                              .n = TRACK_RANGES, .x = track_times, .logx = true,
+                              .xlabel = "up to ... times the training length",
+                              .ylabel = "accuracy", .cell = cell, .user = &w[i],
+                              .task = &w[i].task};
+    }
+    code = panel_list(&arms, l, standard, &w[0].task, why);
+    for (int i = 0; i < GROUPS; i++) {
+        p[i].arms = arms.n;
+        code = code ? code : panel_open(&p[i], l, why);
+    }
+    for (int i = 0; i < GROUPS; i++)
+        code = code ? code : one_group(&p[i], &w[i], l, why);
+    for (int i = 0; i < GROUPS; i++)
+        panel_close(&p[i]);
+    return code;
+}
+
+const struct experiment experiment_words = {
+    .name    = "words",
+    .claim   = "states that turn or reflect follow parity and Z3 past the "
+               "training length",
+    .paper   = "word problems of groups, arXiv:2404.08819; arXiv:2511.17388; "
+               "arXiv:2411.12537",
+    .columns = "quarter,half,once,twice,fourfold,eightfold",
+    .seeds   = 3,
+    .run     = run,
+    .exact   = true,
+    .arch    = true,
+};

@@ -1,0 +1,214 @@
+/* weft lab: the table of experiments, and the verb that runs them. */
+#include "data/base/cli.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
+#include "tools/lab/lab.h"
+#include "tools/verbs.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char help[] =
+    "weft lab mqar --quick\n"
+    "weft lab                              the experiments and what they show\n"
+    "weft lab NAME [flags]\n"
+    "weft lab all --quick                  every one, then one table\n"
+    "\n"
+    "Each experiment measures a claim of a paper beside exact or trivial\n"
+    "yardsticks and says whether it holds here. DIR/NAME.csv keeps every finished\n"
+    "cell, so that the same command continues after Ctrl-C (exit code 130) and\n"
+    "computes nothing twice; charts are written beside it, and by `all` its table\n"
+    "of verdicts, DIR/summary.md. Remove DIR to measure anew.\n";
+
+static void list(void)
+{
+    for (int i = 0; i < n_experiments; i++)
+        printf("%-10s %s\n%-10s %s\n", experiments[i]->name, experiments[i]->claim, "",
+               experiments[i]->paper);
+    printf("\nweft lab NAME --quick runs one, weft lab all --quick all of them.\n");
+}
+
+static const struct experiment *find(const struct cli *c, const char *name)
+{
+    enum { MAX = 64 };
+    const char *names[MAX] = {"all"}, *near;
+    int         n = 1;
+
+    for (int i = 0; i < n_experiments && n < MAX; i++) {
+        if (!strcmp(name, experiments[i]->name))
+            return experiments[i];
+        names[n++] = experiments[i]->name;
+    }
+    near = nearest_name(name, names, n);
+    if (near)
+        cli_die(c, FAIL_USAGE, "unknown experiment '%s'; did you mean '%s'?", name, near);
+    cli_die(c, FAIL_USAGE, "unknown experiment '%s'; weft lab lists them", name);
+}
+
+/* Run one into dir. Dies unless it ended well. */
+static void run(const struct cli *c, const struct experiment *e, struct lab_ask ask,
+                const char *dir, struct verdicts *v)
+{
+    struct why why;
+    int        code;
+
+    ask.out = dir;
+    if (!ask.json)
+        printf("%s: %s\n%s\n\n", e->name, e->claim, e->paper);
+    fflush(stdout);
+    code = lab_run(e, &ask, v, &why);
+    if (code == FAIL_INTERRUPTED)
+        cli_die(c, code,
+                "interrupted; what is finished is in %s, the same command continues",
+                dir);
+    if (code)
+        cli_fail(c, code, &why);
+    if (!ask.json)
+        printf("\nwritten to %s\n", dir);
+    fflush(stdout);
+}
+
+/* One cell of a Markdown table. */
+static void write_cell(FILE *f, const char *text)
+{
+    for (fputs("| ", f); *text; text++) {
+        if (*text == '|')
+            putc('\\', f);
+        putc(*text, f);
+    }
+    putc(' ', f);
+}
+
+static void write_table(FILE *f, const struct verdicts *v)
+{
+    fputs("| experiment | claim | measured | yardstick | verdict |\n"
+          "|---|---|---|---|---|\n", f);
+    for (int i = 0; i < v->n; i++) {
+        const struct verdict *row = &v->row[i];
+
+        write_cell(f, row->name);
+        write_cell(f, row->claim);
+        write_cell(f, row->measured);
+        write_cell(f, row->yardstick);
+        write_cell(f, row->holds ? "holds" : "does not show here");
+        fputs("|\n", f);
+    }
+}
+
+/* The command and the day of a run of all. */
+static void write_title(FILE *f, const struct lab_ask *ask)
+{
+    static const char *const flag[] = {" --brief", " --quick", ""};
+    time_t                   now = time(NULL);
+    char                     day[16];
+
+    strftime(day, sizeof day, "%Y-%m-%d", gmtime(&now));
+    fprintf(f, "`weft lab all%s", flag[ask->form]);
+    if (ask->seeds)
+        fprintf(f, " --seeds %d", ask->seeds);
+    fprintf(f, "`, %s\n\n", day);
+}
+
+/* DIR/summary.md, and the same on stdout. */
+static void summary(const struct cli *c, const struct lab_ask *ask, const char *out,
+                    const struct verdicts *v)
+{
+    char       path[PATH_MAX], *text = NULL;
+    size_t     len = 0;
+    struct why why;
+    FILE      *f = open_memstream(&text, &len);
+    int        code;
+
+    path_join(path, sizeof path, out, "summary.md");
+    if (!f)
+        cli_die(c, FAIL_WRITE, "%s: out of memory for the table", path);
+    write_title(f, ask);
+    write_table(f, v);
+    if (fclose(f))
+        cli_die(c, FAIL_WRITE, "%s: out of memory for the table", path);
+    code = file_write(path, text, len, &why);
+    if (code)
+        cli_fail(c, code, &why);
+    if (!ask->json)
+        printf("%s\nwritten to %s\n", text, path);
+    free(text);
+}
+
+static void run_all(const struct cli *c, const struct lab_ask *ask, const char *out)
+{
+    struct verdicts v = {0};
+    char            dir[PATH_MAX];
+
+    for (int i = 0; i < n_experiments; i++) {
+        path_join(dir, sizeof dir, out, experiments[i]->name);
+        run(c, experiments[i], *ask, dir, &v);
+        if (!ask->json)
+            putchar('\n');
+    }
+    summary(c, ask, out, &v);
+    verdicts_free(&v);
+}
+
+static void run_one(const struct cli *c, const struct lab_ask *ask, const char *name,
+                    const char *out)
+{
+    const struct experiment *e = find(c, name);
+    struct verdicts          v = {0};
+    char                     dir[PATH_MAX];
+
+    if (ask->arch && !e->arch)
+        cli_die(c, FAIL_USAGE, "%s takes no --arch", e->name);
+    path_join(dir, sizeof dir, "lab", e->name);
+    run(c, e, *ask, out ? out : dir, &v);
+    verdicts_free(&v);
+}
+
+int lab_main(int argc, char **argv)
+{
+    struct lab_ask    ask = {.form = LAB_FULL};
+    bool              quick = false, brief = false;
+    const char       *out = NULL;
+    const struct flag flags[] = {
+        {.name = "quick",
+         .about = "a smaller form, under three minutes on two cores",
+         .on = &quick},
+        {.name = "brief", .on = &brief},
+        {.name = "seeds",
+         .value = "K",
+         .about = "repetitions (quick: mostly 1; otherwise mostly 3)",
+         .number = &ask.seeds,
+         .min = 1,
+         .max = LAB_SEEDS},
+        {.name = "arch",
+         .value = "A,B",
+         .about = "mixers to compare, where the experiment takes them",
+         .text = &ask.arch},
+        {.name = "json",
+         .about = "one object per line: cells, then verdicts",
+         .on = &ask.json},
+        {.name = "out",
+         .value = "DIR",
+         .about = "where records and charts go (lab/NAME)",
+         .text = &out},
+        {0},
+    };
+    struct cli c = {.verb = "lab", .help = help, .flags = flags};
+
+    cli_parse(&c, argc, argv);
+    ask.form = brief ? LAB_BRIEF : quick ? LAB_QUICK : LAB_FULL;
+    if (c.n_args > 1)
+        cli_die(&c, FAIL_USAGE, "'%s': give one experiment, or all", c.args[1]);
+    catch_interrupts();
+    if (!c.n_args)
+        list();
+    else if (!strcmp(c.args[0], "all") && ask.arch)
+        cli_die(&c, FAIL_USAGE, "all takes no --arch; name one experiment");
+    else if (!strcmp(c.args[0], "all"))
+        run_all(&c, &ask, out ? out : "lab");
+    else
+        run_one(&c, &ask, c.args[0], out);
+    return 0;
+}

@@ -1,0 +1,296 @@
+/* Repeating strings: attention does it at any length, a state of fixed size cannot. */
+#include "tools/lab/recall/recall.h"
+#include "tools/lab/recall/strings.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { ARM = 128, LENGTHS = 4 };
+enum { TRAINED = 1 };                   // length[TRAINED] is the longest trained on
+
+static const char standard[] = "softmax+none,softmax,gla,mlstm,s6";
+static const char shift[] = RECALL_SHIFT;       // before every arm, as in mqar
+static const int  length[LENGTHS] = {8, 16, 32, 64};
+static const struct strings trained = {26, 4, 16};
+
+static const struct size {
+    int    width, heads, batch, tests;
+    long   steps;
+    double lr;
+} sizes[] = {
+    [LAB_BRIEF] = {32, 1, 8, 16, 8, 3e-3},
+    [LAB_QUICK] = {32, 1, 64, 128, 500, 5e-3},
+    [LAB_FULL]  = {64, 2, 64, 512, 3000, 3e-3},
+};
+
+struct result {
+    double letters[LENGTHS], whole[LENGTHS];    // share of letters, and of strings, right
+    double state;
+};
+
+struct table {
+    char          arm[LAB_ARMS][ARM];
+    struct result r[LAB_ARMS];
+    int           n;
+};
+
+/* ---- strings ---- */
+
+void strings_fill(const void *user, struct rng *r, int T, int32_t *tokens,
+                  int32_t *targets)
+{
+    const struct strings *o = user;
+    int t = 0;
+
+    for (int i = 0; i < T; i++) {
+        tokens[i] = STRING_PAD;
+        targets[i] = -1;
+    }
+    for (;;) {
+        int L = o->low + (int)rng_below(r, (uint64_t)(o->high - o->low + 1));
+
+        if (t + string_tokens(L) > T)
+            return;
+        tokens[t] = STRING_BEGIN;
+        tokens[t + L + 1] = STRING_TURN;
+        tokens[t + 2 * L + 2] = STRING_END;
+        for (int i = 0; i < L; i++) {
+            int32_t letter = STRING_LETTERS + (int32_t)rng_below(r, (uint64_t)o->letters);
+
+            tokens[t + 1 + i] = tokens[t + L + 2 + i] = targets[t + L + 1 + i] = letter;
+        }
+        t += string_tokens(L);
+    }
+}
+
+/* ---- one arm ---- */
+
+static struct task task_of(const struct size *s, const char *list, uint64_t seed)
+{
+    return (struct task){
+        .mixers = list,
+        .layers = 2,
+        .width = s->width,
+        .heads = s->heads,
+        .vocab = STRING_LETTERS + trained.letters,
+        .batch = s->batch,
+        .length = 2 * string_tokens(trained.high),
+        .steps = s->steps,
+        .lr = s->lr,
+        .weight_decay = 0.1,
+        .clip = 1,
+        .seed = seed,
+        .fill = strings_fill,
+        .user = &trained,
+    };
+}
+
+static int test(const struct size *s, const struct task *t, const struct model *m,
+                struct result *out, struct why *why)
+{
+    int code = FAIL_NONE;
+
+    for (int i = 0; !code && i < LENGTHS; i++) {
+        struct strings    one = {trained.letters, length[i], length[i]};
+        struct task       u = *t;
+        struct task_count c = {0};
+
+        u.user = &one;
+        code = task_test(&u, m, string_tokens(length[i]), s->tests, task_count_each, &c,
+                         why);
+        out->letters[i] = task_accuracy(&c);
+        out->whole[i] = (double)c.whole / (double)c.strings;
+    }
+    out->state = (double)model_state_bytes(m);
+    return code;
+}
+
+static int run_cell(struct lab *l, const struct size *s, const char *arm, uint64_t seed,
+                    struct result *out, struct why *why)
+{
+    char         list[ARM + 32], key[ARM + 96];
+    struct task  t = task_of(s, list, seed);
+    struct model m;
+    int          code;
+
+    snprintf(list, sizeof list, "%s/%s", shift, arm);
+    snprintf(key, sizeof key, "%s d%d h%d B%d steps %ld lr %g seed %llu", arm, s->width,
+             s->heads, s->batch, s->steps, s->lr, (unsigned long long)seed);
+    if (lab_recall(l, key, out->letters))
+        return FAIL_NONE;
+    code = task_train(&t, &m, l, key, 1, why);
+    if (code)
+        return code;
+    code = test(s, &t, &m, out, why);
+    model_close(&m);
+    return code ? code : lab_record(l, key, out->letters, why);
+}
+
+static int run_arm(struct lab *l, const struct size *s, const char *arm,
+                   struct result *out, struct why *why)
+{
+    int seeds = lab_seeds(l), code = FAIL_NONE;
+
+    *out = (struct result){0};
+    for (int k = 0; !code && k < seeds; k++) {
+        struct result one = {0};
+
+        code = run_cell(l, s, arm, lab_seed(l, k), &one, why);
+        for (int i = 0; i < LENGTHS; i++) {
+            out->letters[i] += one.letters[i] / seeds;
+            out->whole[i] += one.whole[i] / seeds;
+        }
+        out->state = one.state;
+    }
+    return code;
+}
+
+static int read_arms(struct lab *l, const struct size *s, struct table *t,
+                     struct why *why)
+{
+    char        list[ARM + 32];
+    struct task task = task_of(s, list, 1);
+    int         code = FAIL_NONE;
+
+    t->n = 0;
+    while (!code && t->n < LAB_ARMS &&
+           lab_arch(l, standard, t->n, t->arm[t->n], ARM)) {
+        snprintf(list, sizeof list, "%s/%s", shift, t->arm[t->n++]);
+        code = task_check(&task, why);
+    }
+    return code;
+}
+
+/* ---- what is shown ---- */
+
+static void say_row(struct lab *l, const char *name, const struct result *r)
+{
+    char row[128];
+    int  n = 0;
+
+    for (int i = 0; i < LENGTHS; i++)
+        n += snprintf(row + n, sizeof row - (size_t)n, "  %5.1f%% %5.1f%%",
+                      100 * r->letters[i], 100 * r->whole[i]);
+    lab_say(l, "%-16s%s", name, row);
+}
+
+static void say_head(struct lab *l, const struct size *s)
+{
+    lab_say(l,
+            "strings of %d to %d of %d letters, width %d, %ld steps of %d sequences; "
+            "every\narm follows a layer %s; letters right, strings right by length:\n",
+            trained.low, trained.high, trained.letters, s->width, s->steps, s->batch,
+            shift);
+    lab_say(l, "%-16s  %-14d  %-14d  %-14d  %-14d", "", length[0], length[1], length[2],
+            length[3]);
+}
+
+static void say_chance(struct lab *l)
+{
+    struct result r;
+
+    for (int i = 0; i < LENGTHS; i++) {
+        r.letters[i] = 1.0 / trained.letters;
+        r.whole[i] = pow(r.letters[i], length[i]);
+    }
+    say_row(l, "chance", &r);
+}
+
+static int draw(struct lab *l, const struct table *t, struct why *why)
+{
+    struct chart_series series[LAB_ARMS];
+    struct chart_line   line = {"chance", 1.0 / trained.letters};
+    double              x[LENGTHS];
+    struct chart        c = {.title = "Copying strings (trained up to 16 letters)",
+                             .xlabel = "length of the string", .ylabel = "letters right",
+                             .logx = 1, .series = series, .nseries = t->n, .lines = &line,
+                             .nlines = 1, .ymin = 0, .ymax = 1};
+
+    for (int i = 0; i < LENGTHS; i++)
+        x[i] = length[i];
+    for (int a = 0; a < t->n; a++)
+        series[a] = (struct chart_series){.name = t->arm[a], .x = x, .y = t->r[a].letters,
+                                          .n = LENGTHS, .colour = a};
+    return lab_chart(l, "copy", &c, why);
+}
+
+/* ---- verdicts ---- */
+
+/* The arm of this kind with the most letters right at length[at], or -1. */
+static int best_of(const struct table *t, bool attention, int at)
+{
+    int best = -1;
+
+    for (int a = 0; a < t->n; a++)
+        if (task_grows(t->arm[a]) == attention &&
+            (best < 0 || t->r[a].letters[at] > t->r[best].letters[at]))
+            best = a;
+    return best;
+}
+
+static void judge(struct lab *l, const struct table *t)
+{
+    int  a = best_of(t, true, TRAINED), f = best_of(t, false, TRAINED);
+    int  far_a = best_of(t, true, LENGTHS - 1), far_f = best_of(t, false, LENGTHS - 1);
+    char measured[256], line[96];
+    double far_by;
+
+    snprintf(line, sizeof line,
+             "90%% counts as copies, 5%% more as better; chance: %.1f%% of letters",
+             100.0 / trained.letters);
+    if (a >= 0) {
+        snprintf(measured, sizeof measured,
+                 "%s: %.1f%% of letters, %.1f%% of strings of %d", t->arm[a],
+                 100 * t->r[a].letters[TRAINED], 100 * t->r[a].whole[TRAINED],
+                 length[TRAINED]);
+        lab_verdict(l, t->r[a].letters[TRAINED] > 0.9,
+                    "attention copies strings of trained lengths",
+                    measured, line);
+    }
+    if (a < 0 || f < 0)
+        return;
+    snprintf(measured, sizeof measured, "length %d: %s %.1f%%, %s %.1f%% of letters",
+             length[TRAINED], t->arm[a], 100 * t->r[a].letters[TRAINED], t->arm[f],
+             100 * t->r[f].letters[TRAINED]);
+    lab_verdict(l, t->r[a].letters[TRAINED] > t->r[f].letters[TRAINED] + 0.05,
+                "attention copies better than any state of fixed size", measured, line);
+    far_by = t->r[far_a].letters[LENGTHS - 1] - t->r[far_f].letters[LENGTHS - 1];
+    snprintf(measured, sizeof measured, "length %d: %s %.1f%%, %s %.1f%% of letters",
+             length[LENGTHS - 1], t->arm[far_a], 100 * t->r[far_a].letters[LENGTHS - 1],
+             t->arm[far_f], 100 * t->r[far_f].letters[LENGTHS - 1]);
+    lab_verdict(l, far_by > 0.05,
+                "attention copies better at four times the trained length, too", measured,
+                line);
+}
+
+static int run(struct lab *l, struct why *why)
+{
+    const struct size *s = &sizes[lab_form(l)];
+    struct table       t;
+    int                code = read_arms(l, s, &t, why);
+
+    if (code)
+        return code;
+    lab_plan(l, t.n * lab_seeds(l));
+    say_head(l, s);
+    for (int a = 0; a < t.n; a++) {
+        if ((code = run_arm(l, s, t.arm[a], &t.r[a], why)))
+            return code;
+        say_row(l, t.arm[a], &t.r[a]);
+    }
+    say_chance(l);
+    judge(l, &t);
+    return draw(l, &t, why);
+}
+
+const struct experiment experiment_copy = {
+    .name = "copy",
+    .claim = "attention copies strings, also longer than any trained on; a fixed state "
+             "does not",
+    .paper = "Repeat After Me, arXiv:2402.01032",
+    .columns = "letters8,letters16,letters32,letters64,strings8,strings16,strings32,"
+               "strings64,state",
+    .seeds = 3,
+    .run = run,
+    .arch = true,
+};

@@ -1,0 +1,189 @@
+/* Multi-query associative recall by number of pairs, for any list of mixers. */
+#include "tools/lab/recall/recall.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const char standard[] =
+    "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm,rglru";
+
+static const struct recall_size sizes[] = {
+    [LAB_BRIEF] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 16, 32, 10, 0},
+    [LAB_QUICK] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 128, 512, 500, 0},
+    [LAB_FULL]  = {{128, {4, 8, 16, 32}, 4}, 128, 64, 1, 64, 512, 2000, 0},
+};
+static const double rates[] = {3e-3, 1e-2};
+
+/* The arms and what they did. */
+struct table {
+    char                 arm[LAB_ARMS][RECALL_ARM];
+    struct recall_result r[LAB_ARMS];
+    int                  n;
+};
+
+static int read_arms(struct lab *l, const struct recall_size *s, struct table *t,
+                     struct why *why)
+{
+    int code = FAIL_NONE;
+
+    t->n = 0;
+    while (!code && t->n < LAB_ARMS &&
+           lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM))
+        code = recall_check(s, t->arm[t->n++], why);
+    return code;
+}
+
+static void say_head(struct lab *l, const struct recall_size *s)
+{
+    char head[128] = "";
+    int  n = 0;
+
+    lab_say(l,
+            "%d tokens, vocabulary %d, width %d, %ld steps of %d sequences; every arm\n"
+            "follows a layer %s; accuracy at the queries:\n",
+            s->length, s->recall.vocab, s->width, s->steps, s->batch, RECALL_SHIFT);
+    for (int i = 0; i < s->recall.n; i++)
+        n += snprintf(head + n, sizeof head - (size_t)n, "  K=%-4d", s->recall.pairs[i]);
+    lab_say(l, "%-36s %9s %s", "", "state", head);
+}
+
+static void say_row(struct lab *l, const char *name, const struct recall_size *s,
+                    const struct recall_result *r)
+{
+    char row[128] = "", state[16] = "";
+    int  n = 0;
+
+    for (int i = 0; i < s->recall.n; i++)
+        n += snprintf(row + n, sizeof row - (size_t)n, "  %5.1f%%", 100 * r->right[i]);
+    if (r->state > 0)
+        snprintf(state, sizeof state, "%.1f KiB", r->state / 1024);
+    lab_say(l, "%-36s %9s %s", name, state, row);
+}
+
+/* Answering at random among the values, and naming any of the K that were shown. */
+static void say_yardsticks(struct lab *l, const struct recall_size *s)
+{
+    struct recall_result chance = {{0}}, bag = {{0}};
+
+    for (int i = 0; i < s->recall.n; i++) {
+        chance.right[i] = 2.0 / s->recall.vocab;
+        bag.right[i] = 1.0 / s->recall.pairs[i];
+    }
+    say_row(l, "one of the values shown, 1/K", s, &bag);
+    say_row(l, "one of all values, 2/V", s, &chance);
+}
+
+/* ---- charts ---- */
+
+static int chart_pairs(struct lab *l, const struct recall_size *s, const struct table *t,
+                       struct why *why)
+{
+    struct chart_series series[LAB_ARMS + 1];
+    double              x[RECALL_KS], bag[RECALL_KS];
+    struct chart        c = {.title = "Recall by number of pairs", .xlabel = "pairs K",
+                             .ylabel = "accuracy", .logx = 1, .series = series,
+                             .nseries = t->n + 1, .ymin = 0, .ymax = 1};
+
+    for (int i = 0; i < s->recall.n; i++) {
+        x[i] = s->recall.pairs[i];
+        bag[i] = 1 / x[i];
+    }
+    for (int a = 0; a < t->n; a++)
+        series[a] = (struct chart_series){.name = t->arm[a], .x = x, .y = t->r[a].right,
+                                          .n = s->recall.n, .colour = a};
+    series[t->n] = (struct chart_series){.name = "1/K: any value shown", .x = x, .y = bag,
+                                         .n = s->recall.n, .colour = t->n};
+    return lab_chart(l, "mqar", &c, why);
+}
+
+/* ---- verdicts ---- */
+
+static double lowest(const struct recall_size *s, const struct recall_result *r)
+{
+    double low = 1;
+
+    for (int i = 0; i < s->recall.n; i++)
+        low = fmin(low, r->right[i]);
+    return low;
+}
+
+/* Full attention recalls every pair, however many. */
+static void judge_attention(struct lab *l, const struct recall_size *s,
+                            const struct table *t)
+{
+    char measured[160], line[64];
+
+    snprintf(line, sizeof line, "at least 99%%; 1/K is %.1f%%",
+             100.0 / s->recall.pairs[s->recall.n - 1]);
+    for (int a = 0; a < t->n; a++)
+        if (task_grows(t->arm[a])) {
+            double low = lowest(s, &t->r[a]);
+
+            snprintf(measured, sizeof measured, "%s: %.1f%% at its worst K", t->arm[a],
+                     100 * low);
+            lab_verdict(l, low >= 0.99, "attention recalls any number of pairs", measured,
+                        line);
+        }
+}
+
+/* With a state of fixed size, more pairs are recalled worse. */
+static void judge_fixed(struct lab *l, const struct recall_size *s, const struct table *t)
+{
+    int  last = s->recall.n - 1, n = 0, best = -1, seeds = lab_seeds(l);
+    char measured[256], line[128];
+    bool all = true;
+
+    for (int a = 0; a < t->n; a++) {
+        if (task_grows(t->arm[a]))
+            continue;
+        n++;
+        all = all && t->r[a].right[0] - t->r[a].right[last] >
+                     3 * hypot(recall_error(s, &t->r[a], 0, seeds),
+                               recall_error(s, &t->r[a], last, seeds));
+        if (best < 0 || t->r[a].right[last] > t->r[best].right[last])
+            best = a;
+    }
+    if (!n)
+        return;
+    snprintf(measured, sizeof measured,
+             "best of %d: %s, %.1f%% at K=%d and %.1f%% at K=%d", n, t->arm[best],
+             100 * t->r[best].right[0], s->recall.pairs[0], 100 * t->r[best].right[last],
+             s->recall.pairs[last]);
+    snprintf(line, sizeof line, "each less at the most pairs than at the fewest by 3 %s",
+             recall_error_name(seeds));
+    lab_verdict(l, all,
+                "every mixer with a state of fixed size recalls less as pairs grow",
+                measured, line);
+}
+
+static int run(struct lab *l, struct why *why)
+{
+    const struct recall_size *s = &sizes[lab_form(l)];
+    int           n_rates = lab_form(l) == LAB_BRIEF ? 1 : 2, code;
+    struct table  t;
+
+    if ((code = read_arms(l, s, &t, why)))
+        return code;
+    lab_plan(l, t.n * n_rates * lab_seeds(l));
+    say_head(l, s);
+    for (int a = 0; a < t.n; a++) {
+        if ((code = recall_arm(l, s, rates, n_rates, t.arm[a], &t.r[a], why)))
+            return code;
+        say_row(l, t.arm[a], s, &t.r[a]);
+    }
+    say_yardsticks(l, s);
+    judge_attention(l, s, &t);
+    judge_fixed(l, s, &t);
+    code = chart_pairs(l, s, &t, why);
+    return code ? code : recall_chart(l, "mqar-state", s, t.arm, t.r, t.n, why);
+}
+
+const struct experiment experiment_mqar = {
+    .name = "mqar",
+    .claim = "attention recalls any number of pairs; a state of fixed size does not",
+    .paper = "Zoology, arXiv:2312.04927",
+    .columns = RECALL_COLUMNS,
+    .seeds = 3,
+    .run = run,
+    .arch = true,
+};

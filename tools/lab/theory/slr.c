@@ -1,0 +1,318 @@
+/* Single-location regression (arXiv:2509.21936): softmax attention reaches the Bayes
+ * risk, linear and element-wise attention only their own bounds, all of them known
+ * exactly (oracle.h).
+ *
+ * Every predictor starts from small random k and v and sees the same fresh samples.
+ * Its risk is that of its order parameters; a panel of finite samples follows
+ * (slr_samples.c). */
+#include "tools/lab/lab.h"
+#include "tools/lab/theory/slr_cells.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 1024, CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048, KEY = 192 };
+
+static const double rate = 0.02, start = 0.1;
+
+/* ---- what is run ------------------------------------------------------------------- */
+
+struct plan {
+    int  D, steps;
+    long draws;                     // for a risk
+    int  n;
+    struct slr setting[MAX_SETTINGS];
+};
+
+static void add(struct plan *p, enum slr_kind kind, double nu, int lo, int hi)
+{
+    p->setting[p->n++] = (struct slr){kind, nu, lo, hi};
+}
+
+static void plan_for(enum form form, struct plan *p)
+{
+    static const double nus[] = {1, 2, 5, 10};
+
+    *p = (struct plan){.D = 64, .steps = 6000, .draws = 1 << 17};
+    if (form == LAB_BRIEF) {
+        p->D = 16, p->steps = 3000, p->draws = 1 << 15;
+        add(p, SLR_SPIKED, 2, 2, 2), add(p, SLR_SPIKED, 5, 1, 3),
+            add(p, SLR_MAX, 3, 2, 2);
+        return;
+    }
+    if (form == LAB_FULL)
+        p->steps = 12000, p->draws = 1 << 19;
+    for (int L = 2; L <= 8; L += L == 2 ? 1 : 5)
+        for (int i = 0; i < 4 && (form == LAB_FULL || L == 3); i++)
+            add(p, SLR_SPIKED, nus[i], L, L);
+    if (form == LAB_QUICK)
+        add(p, SLR_SPIKED, 5, 2, 2), add(p, SLR_SPIKED, 5, 8, 8);
+    add(p, SLR_SPIKED, 5, 1, 3);
+    add(p, SLR_MAX, 3, 3, 3);
+    add(p, SLR_MAX, INFINITY, 3, 3);
+    if (form == LAB_FULL)
+        add(p, SLR_MAX, 3, 1, 3), add(p, SLR_MAX, INFINITY, 8, 8);
+}
+
+/* The setting whose order parameters are followed. */
+static bool followed(const struct slr *s)
+{
+    return s->kind == SLR_SPIKED && s->nu == 5 && s->lo == 3;
+}
+
+/* At the end, or at `step` on the way. */
+static void key_of(char key[KEY], const struct plan *p, const struct slr *s,
+                   enum slr_arm arm, uint64_t seed, int step)
+{
+    char name[64], after[24] = "";
+
+    slr_name(name, sizeof name, s);
+    if (step)
+        snprintf(after, sizeof after, " step=%d", step);
+    snprintf(key, KEY, "%s %s D=%d B=%d steps=%d lr=%g draws=%ld seed=%llu%s", name,
+             slr_arm_name[arm], p->D, BATCH, p->steps, rate, p->draws,
+             (unsigned long long)seed, after);
+}
+
+/* ---- training ---------------------------------------------------------------------- */
+
+struct learner {
+    const struct slr *s;
+    enum slr_arm      arm;
+    struct slr_batch  batch;
+    real             *w, *g, *moments;      // (2 D + 1), (2 D + 1), (2, 2 D + 1)
+    real             *k, *v;                // the teacher
+    double            oracle, bayes;
+    void             *memory;
+};
+
+static bool learner_open(struct learner *a, const struct slr *s, enum slr_arm arm, int D,
+                         uint64_t seed)
+{
+    int        n = 2 * D + 1, L = s->hi;
+    size_t     reals = (size_t)BATCH * L * D + BATCH + 4 * n + 2 * D;
+    struct rng r = rng_open(seed, RNG_LAB, 0);
+    char      *p = calloc(1, reals * sizeof(real) + 2 * BATCH * sizeof(int));
+
+    *a = (struct learner){.s = s, .arm = arm, .memory = p, .oracle = slr_oracle(s, arm),
+                          .bayes = slr_bayes(s)};
+    if (!p)
+        return false;
+    a->w = (real *)p, a->g = a->w + n, a->moments = a->g + n;
+    a->k = a->moments + 2 * n, a->v = a->k + D;
+    a->batch = (struct slr_batch){.n = BATCH, .L = L, .D = D, .x = a->v + D};
+    a->batch.y = a->batch.x + (size_t)BATCH * L * D;
+    a->batch.length = (int *)(a->batch.y + BATCH);
+    a->batch.at = a->batch.length + BATCH;
+    slr_teacher(a->k, a->v, D, &r);
+    normals(&r, a->w, 2 * D);
+    for (int i = 0; i < 2 * D; i++)
+        a->w[i] *= (real)start;
+    a->w[2 * D] = arm == SLR_RELU;              // so that it begins linear, not dead
+    return true;
+}
+
+static void learn(struct learner *a, int from, int to, int steps, uint64_t seed)
+{
+    int n = 2 * a->batch.D + 1;
+
+    for (int t = from; t < to; t++) {
+        struct rng r = rng_open(seed, RNG_LAB, t + 1);
+
+        slr_draw(a->s, &a->batch, a->k, a->v, &r);
+        memset(a->g, 0, n * sizeof *a->g);
+        slr_loss(a->arm, &a->batch, a->w, a->g);
+        adam(a->w, a->g, a->moments, n, cooled(rate, t, steps), t + 1);
+    }
+}
+
+static void measure(const struct learner *a, long draws, uint64_t seed, double *value)
+{
+    struct slr_order o = slr_order(a->w, a->k, a->v, a->batch.D);
+    struct estimate  e = slr_risk(a->s, a->arm, &o, draws, seed);
+
+    slr_values(value, e, &o, a->oracle, a->bayes);
+}
+
+/* Steps at which a followed setting is looked at: every CHUNK at first,
+ * then ever rarer. */
+static bool milestone(int step)
+{
+    return step <= 10 * CHUNK || step % (5 * CHUNK) == 0;
+}
+
+/* Cells of one seed. */
+static int cells(const struct plan *p)
+{
+    int n = 0;
+
+    for (int i = 0; i < p->n; i++) {
+        n += SLR_ARMS;
+        for (int t = CHUNK; followed(&p->setting[i]) && t <= p->steps; t += CHUNK)
+            n += SLR_ARMS * milestone(t);
+    }
+    return n;
+}
+
+/* Train the learners in step and record them; each runs on one thread. */
+static int run_learners(struct lab *l, const struct plan *p, struct learner *a, int n,
+                        uint64_t seed, struct why *why)
+{
+    double value[SLR_ARMS][SLR_VALUES];
+    char   key[KEY];
+    int    code = 0;
+
+    for (int t = 0; t < p->steps && !code; t += CHUNK) {
+        bool last = t + CHUNK >= p->steps, look = followed(a->s) && milestone(t + CHUNK);
+
+        #pragma omp parallel for schedule(dynamic, 1)
+        for (int i = 0; i < n; i++) {
+            learn(&a[i], t, t + CHUNK, p->steps, seed);
+            if (last || look)
+                measure(&a[i], p->draws, seed, value[i]);
+        }
+        key_of(key, p, a->s, a->arm, seed, 0);
+        if (!lab_progress(l, key, (double)(t + CHUNK) / p->steps))
+            return FAIL_INTERRUPTED;
+        for (int i = 0; i < n && look && !code; i++) {
+            double known[SLR_VALUES];
+
+            key_of(key, p, a->s, a[i].arm, seed, t + CHUNK);
+            code = lab_recall(l, key, known) ? 0 : lab_record(l, key, value[i], why);
+        }
+    }
+    for (int i = 0; i < n && !code; i++) {
+        key_of(key, p, a->s, a[i].arm, seed, 0);
+        code = lab_record(l, key, value[i], why);
+    }
+    return code;
+}
+
+/* The arms of one setting and seed that are not known yet. */
+static int run_setting(struct lab *l, const struct plan *p, const struct slr *s,
+                       uint64_t seed, struct why *why)
+{
+    struct learner a[SLR_ARMS];
+    double         known[SLR_VALUES];
+    char           key[KEY];
+    int            n = 0, code = 0;
+
+    for (int arm = 0; arm < SLR_ARMS && !code; arm++) {
+        key_of(key, p, s, arm, seed, 0);
+        if (!lab_recall(l, key, known) && !learner_open(&a[n++], s, arm, p->D, seed))
+            code = fail(why, FAIL_INPUT, "%s: not enough memory for its samples", key);
+    }
+    if (!code && n > 0)
+        code = run_learners(l, p, a, n, seed, why);
+    while (n > 0)
+        free(a[--n].memory);
+    return code;
+}
+
+/* ---- results ----------------------------------------------------------------------- */
+
+static int gather(struct lab *l, const struct plan *p, struct slr_result *r)
+{
+    char key[KEY];
+    int  n = 0;
+
+    for (int k = 0; k < lab_seeds(l); k++)
+        for (int i = 0; i < p->n; i++)
+            for (int arm = 0; arm < SLR_ARMS && n < MAX_RESULTS; arm++) {
+                key_of(key, p, &p->setting[i], arm, lab_seed(l, k), 0);
+                r[n] = (struct slr_result){.s = &p->setting[i], .arm = arm};
+                n += lab_recall(l, key, r[n].value);
+            }
+    return n;
+}
+
+static void say_table(struct lab *l, const struct slr_result *r, int n)
+{
+    lab_say(l, "%-20s %-9s %9s %8s %9s %9s %7s %7s", "data", "predictor", "risk", "+-",
+            "its best", "Bayes", "|k|", "k.k*");
+    for (int i = 0; i < n; i++) {
+        const double *v = r[i].value;
+        char          name[64], best[16] = "-";
+
+        slr_name(name, sizeof name, r[i].s);
+        if (isfinite(v[SLR_ORACLE]))
+            snprintf(best, sizeof best, "%.5f", v[SLR_ORACLE]);
+        lab_say(l, "%-20s %-9s %9.5f %8.5f %9s %9.5f %7.3f %7.3f", name,
+                slr_arm_name[r[i].arm], v[SLR_RISK], v[SLR_SE], best, v[SLR_BAYES],
+                sqrt(v[SLR_QKK]), v[SLR_MKK]);
+    }
+}
+
+/* Order parameters of softmax and linear attention during training. */
+static int chart_orders(struct lab *l, const struct plan *p, struct why *why)
+{
+    enum { POINTS = 64, LINES = 5 };
+    static const struct { const char *name; enum slr_arm arm; int value; } line[LINES] = {
+        {"softmax k.k*", SLR_SOFTMAX, SLR_MKK}, {"softmax v.v*", SLR_SOFTMAX, SLR_MVV},
+        {"softmax risk", SLR_SOFTMAX, SLR_RISK}, {"linear k.k*", SLR_LINEAR, SLR_MKK},
+        {"linear risk", SLR_LINEAR, SLR_RISK},
+    };
+    struct chart_series series[LINES];
+    double x[LINES][POINTS], y[LINES][POINTS], value[SLR_VALUES];
+    const struct slr *s = NULL;
+    char   key[KEY];
+
+    for (int i = 0; i < p->n; i++)
+        s = followed(&p->setting[i]) ? &p->setting[i] : s;
+    for (int i = 0; s && i < LINES; i++) {
+        int n = 0;
+
+        for (int t = CHUNK; t <= p->steps && n < POINTS; t += CHUNK) {
+            key_of(key, p, s, line[i].arm, lab_seed(l, 0), t);
+            if (milestone(t) && lab_recall(l, key, value))
+                x[i][n] = t, y[i][n++] = value[line[i].value];
+        }
+        series[i] = (struct chart_series){.name = line[i].name, .x = x[i],
+                                          .y = y[i], .n = n, .colour = i};
+    }
+    struct chart_line root = {"sqrt(nu)", sqrt(5)};
+
+    return !s ? 0 : lab_chart(l, "slr-order", &(struct chart){
+        .title = "Order parameters during training, spiked, L = 3, nu = 5",
+        .xlabel = "step", .ylabel = "overlap, risk", .series = series, .nseries = LINES,
+        .lines = &root, .nlines = 1}, why);
+}
+
+static int run(struct lab *l, struct why *why)
+{
+    struct plan        p;
+    struct slr_result *r;
+    int                code = 0, n;
+
+    plan_for(lab_form(l), &p);
+    lab_plan(l, cells(&p) * lab_seeds(l) + slr_samples_cells(l));
+    for (int k = 0; k < lab_seeds(l) && !code; k++)
+        for (int i = 0; i < p.n && !code; i++)
+            code = run_setting(l, &p, &p.setting[i], lab_seed(l, k), why);
+    if (code)
+        return code;
+    r = calloc(MAX_RESULTS, sizeof *r);
+    if (!r)
+        return fail(why, FAIL_INPUT, "slr: not enough memory for its results");
+    n = gather(l, &p, r);
+    say_table(l, r, n);
+    slr_verdicts(l, r, n);
+    code = slr_chart_risks(l, r, n, why);
+    free(r);
+    if (!code)
+        code = chart_orders(l, &p, why);
+    return code ? code : slr_samples(l, why);
+}
+
+const struct experiment experiment_slr = {
+    .name = "slr",
+    .claim = "softmax attention reads one location as well as Bayes; "
+             "linear and element-wise attention cannot",
+    .paper = "arXiv:2509.21936",
+    .columns = SLR_COLUMNS,
+    .seeds = 3,
+    .run = run,
+    .exact = true,
+};

@@ -1,0 +1,174 @@
+/* Finite samples: softmax and linear attention fitted to N = alpha D of them by
+ * full-batch Adam on the mean loss + decay / (2 N) |w|^2, spiked, L = 3, nu = 5.
+ * Both start informed, k near 0.3 k* and v near 0.3 v*, as in the paper; of the decays
+ * the one with the least risk counts. */
+#include "tools/lab/theory/slr_cells.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct slr setting = {SLR_SPIKED, 5, 3, 3};
+static const double     decays[] = {0.03, 0.3, 3}, rate = 0.05;
+static const int        alphas[] = {2, 5, 10, 20};
+
+enum { DECAYS = 3, ALPHAS = 4, ARMS = 2, DRAWS = 1 << 16 };
+
+static const enum slr_arm arms[ARMS] = {SLR_SOFTMAX, SLR_LINEAR};
+
+static int width(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 32 : 100; }
+static int first_alpha(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 2 : 0; }
+static int steps(const struct lab *l) { return lab_form(l) == LAB_FULL ? 1000 : 300; }
+
+int slr_samples_cells(const struct lab *l)
+{
+    return (ALPHAS - first_alpha(l)) * ARMS * lab_seeds(l);
+}
+
+struct fit {
+    struct slr_batch batch;
+    real *k, *v, *w, *g, *moments;
+    void *memory;
+};
+
+static bool fit_open(struct fit *f, int D, int N, uint64_t seed)
+{
+    int        n = 2 * D + 1;
+    size_t     reals = (size_t)N * setting.hi * D + N + 2 * D + 4 * (size_t)n;
+    struct rng r = rng_open(seed, RNG_LAB, (1ull << 41) + N);
+    char      *p = calloc(1, reals * sizeof(real) + 2 * (size_t)N * sizeof(int));
+
+    *f = (struct fit){.memory = p};
+    if (!p)
+        return false;
+    f->k = (real *)p, f->v = f->k + D, f->w = f->v + D, f->g = f->w + n,
+        f->moments = f->g + n;
+    f->batch = (struct slr_batch){.n = N, .L = setting.hi, .D = D,
+                                  .x = f->moments + 2 * n};
+    f->batch.y = f->batch.x + (size_t)N * setting.hi * D;
+    f->batch.length = (int *)(f->batch.y + N);
+    f->batch.at = f->batch.length + N;
+    slr_teacher(f->k, f->v, D, &r);
+    slr_draw(&setting, &f->batch, f->k, f->v, &r);
+    return true;
+}
+
+static void fit(struct fit *f, enum slr_arm arm, double decay, int count, uint64_t seed)
+{
+    int        D = f->batch.D, n = 2 * D + 1;
+    struct rng r = rng_open(seed, RNG_LAB, 1ull << 42);
+
+    memset(f->moments, 0, 2 * (size_t)n * sizeof *f->moments);
+    normals(&r, f->w, 2 * D);
+    for (int i = 0; i < 2 * D; i++)
+        f->w[i] = (real)0.1 * f->w[i] + (real)0.3 * (i < D ? f->k[i] : f->v[i - D]);
+    f->w[2 * D] = 0;
+    for (int t = 0; t < count; t++) {
+        for (int i = 0; i < n; i++)
+            f->g[i] = (real)(decay / f->batch.n) * f->w[i];
+        slr_loss(arm, &f->batch, f->w, f->g);
+        adam(f->w, f->g, f->moments, n, cooled(rate, t, count), t + 1);
+    }
+}
+
+/* Fit with every decay at once, each on a thread of its own; values of the best. */
+static bool best_fit(const struct lab *l, enum slr_arm arm, int alpha, uint64_t seed,
+                     double *value)
+{
+    double found[DECAYS][SLR_VALUES];
+    bool   ok = true;
+
+    #pragma omp parallel for schedule(dynamic, 1) reduction(&& : ok)
+    for (int i = 0; i < DECAYS; i++) {
+        struct fit f;
+
+        ok = ok && fit_open(&f, width(l), alpha * width(l), seed);
+        if (ok) {
+            fit(&f, arm, decays[i], steps(l), seed);
+            struct slr_order o = slr_order(f.w, f.k, f.v, width(l));
+
+            slr_values(found[i], slr_risk(&setting, arm, &o, DRAWS, seed), &o,
+                       slr_oracle(&setting, arm), slr_bayes(&setting));
+        }
+        free(f.memory);
+    }
+    memcpy(value, found[0], sizeof found[0]);
+    for (int i = 1; ok && i < DECAYS; i++)
+        if (found[i][SLR_RISK] < value[SLR_RISK])
+            memcpy(value, found[i], sizeof found[i]);
+    return ok;
+}
+
+static int cell(struct lab *l, enum slr_arm arm, int alpha, uint64_t seed, double *value,
+                struct why *why)
+{
+    char key[128];
+
+    snprintf(key, sizeof key,
+             "samples alpha=%d %s D=%d steps=%d lr=%g decay=%g-%g draws=%d seed=%llu",
+             alpha, slr_arm_name[arm], width(l), steps(l), rate, decays[0],
+             decays[DECAYS - 1], DRAWS, (unsigned long long)seed);
+    if (lab_recall(l, key, value))
+        return 0;
+    if (!best_fit(l, arm, alpha, seed, value))
+        return fail(why, FAIL_INPUT, "%s: not enough memory for its samples", key);
+    if (!lab_progress(l, key, 1))
+        return FAIL_INTERRUPTED;
+    return lab_record(l, key, value, why);
+}
+
+static int chart(struct lab *l, double (*risk)[ALPHAS], struct why *why)
+{
+    double              x[ALPHAS];
+    int                 first = first_alpha(l), n = ALPHAS - first;
+    struct chart_series series[ARMS];
+    struct chart_line   lines[] = {{"Bayes", slr_bayes(&setting)},
+                                   {"best linear", slr_linear(&setting)}};
+
+    for (int i = 0; i < n; i++)
+        x[i] = alphas[first + i];
+    for (int a = 0; a < ARMS; a++)
+        series[a] = (struct chart_series){.name = slr_arm_name[arms[a]], .x = x,
+                                          .y = risk[a] + first, .n = n, .colour = a};
+    return lab_chart(l, "slr-samples", &(struct chart){
+        .title = "Risk against samples, spiked, L = 3, nu = 5", .xlabel = "samples / D",
+        .ylabel = "risk", .logx = 1, .series = series, .nseries = ARMS, .lines = lines,
+        .nlines = 2}, why);
+}
+
+static void judge(struct lab *l, double (*risk)[ALPHAS])
+{
+    char measured[200] = "", yardstick[80];
+    bool below = true;
+    int  at = 0;
+
+    for (int i = first_alpha(l); i < ALPHAS; i++) {
+        below = below && risk[0][i] < risk[1][i];
+        at += snprintf(measured + at, sizeof measured - at, "%salpha %d: %.4f / %.4f",
+                       at ? ", " : "softmax / linear at ", alphas[i], risk[0][i],
+                       risk[1][i]);
+    }
+    snprintf(yardstick, sizeof yardstick, "without end of samples %.4f / %.4f (exact)",
+             slr_bayes(&setting), slr_linear(&setting));
+    lab_verdict(l, below,
+                "from finite samples softmax is below linear attention at each alpha",
+                measured, yardstick);
+}
+
+int slr_samples(struct lab *l, struct why *why)
+{
+    double risk[ARMS][ALPHAS] = {{0}}, value[SLR_VALUES];
+
+    for (int k = 0; k < lab_seeds(l); k++)
+        for (int i = first_alpha(l); i < ALPHAS; i++)
+            for (int a = 0; a < ARMS; a++) {
+                int code = cell(l, arms[a], alphas[i], lab_seed(l, k), value, why);
+
+                if (code)
+                    return code;
+                risk[a][i] += value[SLR_RISK] / lab_seeds(l);
+            }
+    judge(l, risk);
+    return chart(l, risk, why);
+}

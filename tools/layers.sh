@@ -1,0 +1,43 @@
+#!/bin/sh
+# Fail when an include goes the wrong way. Each row: a room, and the rooms it may include.
+set -eu
+bad=0
+
+# allow ROOM 'PATTERN' FILES: every project include of FILES must match PATTERN.
+allow() {
+    room=$1 pattern=$2
+    shift 2
+    wrong=$(grep -nE '#include "' "$@" /dev/null | grep -vE "#include \"($pattern)" || true)
+    [ -z "$wrong" ] || { echo "$room may not include:"; echo "$wrong"; bad=1; }
+}
+
+base='data/base/'
+kernels="$base|model/kernels/"
+layers="$kernels|model/layers/"
+cores="$layers|model/cores/"
+mixer="$cores|model/mixer"
+model="$mixer|model/(config|block|model|pass)"
+data="$base|tokenizer/|data/"
+files="$data|model/"
+infer="$files|infer/"
+train="$infer|train/"
+
+allow data/base "$base" data/base/*.[ch]
+allow tokenizer "$base|tokenizer/" tokenizer/*
+allow data "$data" data/*.[ch] data/stories/*.[ch]
+allow model/kernels "$kernels" model/kernels/*.[ch]
+allow model/layers "$layers" model/layers/*.[ch]
+allow model/cores "$cores" model/cores/*.[ch]
+allow model/mixer "$mixer" model/mixer*.[ch]
+allow model/mixers "$mixer" model/mixers/*.c
+allow model/positions "$mixer" model/positions/*.[ch]
+allow model "$model" model/config*.[ch] model/block.[ch] model/model.[ch] model/pass*.[ch]
+allow model/files "$files" model/files/*.[ch]
+allow infer "$infer" infer/*.[ch]
+allow train "$train" train/*.[ch]
+allow tools "$train|tools/" $(find tools -name '*.[ch]')
+
+wrong=$(grep -rl cblas tokenizer data infer train tools model | grep -v -e model/kernels/product.c \
+  -e tools/layers.sh || true)
+[ -z "$wrong" ] || { echo "only model/kernels/product.c may call cblas:"; echo "$wrong"; bad=1; }
+exit $bad

@@ -1,0 +1,285 @@
+#include "train/report.h"
+
+#include "data/base/cli.h"
+#include "data/base/file.h"
+#include "data/base/format.h"
+#include "model/files/checkpoint.h"
+#include "train/presets.h"
+#include "train/size.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* So many parameters for a token of text, or passes over it, learn it by heart; nats that
+ * make no difference; bytes of validation text that a verdict takes. */
+static const double memorised = 50, often = 40, noise = 0.02, telling = 10000;
+
+/* ---- before ---- */
+
+void tell_data(struct setup *s)
+{
+    const struct dataset *d = &s->data;
+    char   bytes[32], tokens[32], line[256];
+    size_t n = 0;
+
+    format_bytes(bytes, sizeof bytes, (double)(d->train.bytes + d->val.bytes));
+    format_count(tokens, sizeof tokens, (double)(d->train.tokens + d->val.tokens));
+    progress_say(&s->progress, "text: %s, %s tokens of a vocabulary of %d (%s)", bytes,
+                 tokens, d->vocab, tokenizer_kind(d->tokenizer));
+    if (d->invalid)
+        progress_say(&s->progress,
+                     "text: %llu bytes are not UTF-8; they are kept as they are",
+                     (unsigned long long)d->invalid);
+    if (d->zstd_bpb > 0)
+        n += (size_t)snprintf(line + n, sizeof line - n, " zstd -19 %.3f,", d->zstd_bpb);
+    if (d->order2_bpb > 0)
+        n += (size_t)snprintf(line + n, sizeof line - n, " order-2 model %.3f,",
+                              d->order2_bpb);
+    if (d->floor_bpb > 0)
+        n += (size_t)snprintf(line + n, sizeof line - n, " no model below %.3f,",
+                              d->floor_bpb);
+    if (n)
+        progress_say(&s->progress, "to beat, bits/byte:%.*s", (int)n - 1, line);
+    if (s->validation.n == 0)
+        progress_say(&s->progress, "there is no text to validate on");
+}
+
+/* The largest size that the text can feed, whatever the time; NULL when this model is no
+ * larger. */
+static const char *smaller_size(const struct setup *s)
+{
+    const struct dataset *d = &s->data;
+    const struct config  *c = &s->run.cfg;
+    const char *size = choose_size((double)(d->train.bytes + d->val.bytes), HUGE_VAL);
+    struct config fits;
+    struct why    unread;
+
+    presets_apply(&fits, &(struct sources){.size = size}, &unread);
+    return fits.layers * fits.width < c->layers * c->width ? size : NULL;
+}
+
+/* Why this model, or that it is too large for the text. */
+static void tell_choice(struct setup *s)
+{
+    const struct config *c = &s->run.cfg;
+    double params = (double)model_count(&s->trainer.model);
+    char   count[32], bytes[32], time[48] = "";
+    const char *size;
+
+    format_bytes(bytes, sizeof bytes, (double)(s->data.train.bytes + s->data.val.bytes));
+    if (s->run.budget == BUDGET_FOR) {
+        memcpy(time, " and ", 6);
+        format_time(time + 5, sizeof time - 5, s->run.amount);
+    }
+    if (s->chosen)
+        progress_say(&s->progress, "settings for %s%s: --size %s vocab=%d lr=%g batch=%d",
+                     bytes, time, s->chosen, c->vocab, c->lr, c->batch);
+    if (params < memorised * (double)s->data.train.tokens)
+        return;
+    size = smaller_size(s);
+    format_count(count, sizeof count, params);
+    progress_say(&s->progress,
+                 "%s of text are little for %s parameters, which learn it by heart: "
+                 "give more%s%s",
+                 bytes, count, size ? ", or --size " : "", size ? size : "");
+}
+
+/* A parameter's name without its block. */
+static const char *short_name(const struct model_param *p)
+{
+    const char *name = p->name;
+
+    return strncmp(name, "blocks.", 7) ? name : strchr(name + 7, '.') + 1;
+}
+
+/* The parameters that were taken, or the others: each name once, "mixer.wq (2 of 6)"
+ * where only some blocks' were. */
+static void list_names(const struct trainer *t, bool taken, char *line, size_t cap)
+{
+    const struct model_param *p = t->model.param;
+    size_t                    len = 0;
+
+    *line = 0;
+    for (int i = 0; i < t->model.n_param && len < cap; i++) {
+        int before = 0, all = 0, some = 0;
+
+        for (int k = 0; k < t->model.n_param; k++)
+            if (!strcmp(short_name(p + k), short_name(p + i)))
+                before += k < i, all++, some += t->taken[k] == taken;
+        if (before || !some)
+            continue;
+        len += snprintf(line + len, cap - len, " %s", short_name(p + i));
+        if (some < all && len < cap)
+            len += snprintf(line + len, cap - len, " (%d of %d)", some, all);
+    }
+}
+
+/* What it began with. */
+static void tell_start(struct setup *s)
+{
+    const struct trainer *t = &s->trainer;
+    double kept = 0;
+    int    n = 0;
+    char   names[1024], some[32], all[32];
+
+    for (int i = 0; i < t->model.n_param; i++) {
+        n += t->taken[i];
+        kept += t->taken[i] ? (double)param_size(&t->model.param[i].is) : 0;
+    }
+    format_count(some, sizeof some, kept);
+    format_count(all, sizeof all, (double)t->model.n);
+    list_names(t, true, names, sizeof names);
+    progress_say(&s->progress, "from %s: kept %d of %d tensors (%s of %s parameters):%s",
+                 s->run.from, n, t->model.n_param, some, all, names);
+    list_names(t, false, names, sizeof names);
+    if (n < t->model.n_param)
+        progress_say(&s->progress, "initialised anew:%s", names);
+}
+
+void tell_model(struct setup *s)
+{
+    const struct config *c = &s->run.cfg;
+    const struct model  *m = &s->trainer.model;
+    char count[32], memory[32], flops[32];
+
+    format_count(count, sizeof count, (double)model_count(m));
+    format_bytes(memory, sizeof memory, plan_memory(m, c));
+    format_count(flops, sizeof flops, 3 * model_flops(m, c->context, 0) / c->context);
+    progress_say(&s->progress,
+                 "model: %s, %d layer%s of width %d, context %d: %s parameters",
+                 c->mixers, c->layers, c->layers == 1 ? "" : "s", c->width,
+                 c->context, count);
+    progress_say(&s->progress,
+                 "memory %s; %s FLOPs a token; products at %.0f GFLOP/s, %d thread%s",
+                 memory, flops, s->peak / 1e9, c->threads, c->threads == 1 ? "" : "s");
+    if (s->trainer.start)
+        tell_start(s);
+    if (s->trainer.tally.step == 0)
+        tell_choice(s);
+}
+
+void tell_plan(struct setup *s)
+{
+    const struct config *c = &s->run.cfg;
+    long   left = c->steps - s->trainer.tally.step;
+    double tokens = (double)trainer_step_tokens(c), all = tokens * (double)c->steps;
+    double share = (double)left / (double)c->steps;
+    double passes = all * share / (double)s->data.train.tokens;
+    char   time[32], each[32];
+
+    format_time(time, sizeof time, share * plan_seconds(c, &s->cost));
+    format_count(each, sizeof each, tokens);
+    if (s->trainer.tally.step > 0)
+        progress_say(&s->progress, "continuing %s at step %ld", s->run.dir,
+                     s->trainer.tally.step);
+    progress_say(&s->progress, "%ld step%s of %s tokens (%.3g times the text), about %s",
+                 left, left == 1 ? "" : "s", each, passes, time);
+    if (passes > often)
+        progress_say(&s->progress, "so often read, a text is learned by heart: more text "
+                     "or less time is better");
+}
+
+/* ---- after ---- */
+
+static void tell_next(const struct setup *s)
+{
+    char word[1200];
+
+    path_quote(word, sizeof word, s->run.dir);
+    fprintf(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n"
+            "train it more:  %s train --resume %s --steps %ld\n", cli_program(), word,
+            cli_program(), word, 2 * s->run.cfg.steps);
+}
+
+void tell_finished(const struct setup *s)
+{
+    fprintf(stderr, "%s is finished: %ld step%s done\n", s->run.dir,
+            s->trainer.tally.step, s->trainer.tally.step == 1 ? "" : "s");
+    tell_next(s);
+}
+
+void tell_verdict(const struct dataset *d, double bits, char *line, size_t cap)
+{
+    double zstd = d->zstd_bpb, order2 = d->order2_bpb;
+
+    if (zstd <= 0 || order2 <= 0)
+        snprintf(line, cap, "there is nothing to compare it with");
+    else if (bits < fmin(zstd, order2))
+        snprintf(line, cap,
+                 "good: %.0f %% below zstd -19, it has learned how this text goes",
+                 100 * (1 - bits / zstd));
+    else if (bits < fmax(zstd, order2))
+        snprintf(line, cap, "fair: it beats %s; train longer to beat %s",
+                 bits < order2 ? "an order-2 model" : "zstd -19",
+                 bits < order2 ? "zstd -19" : "an order-2 model");
+    else
+        snprintf(line, cap,
+                 "poor: it has learned little yet; train longer or give more text");
+}
+
+static void tell_validation(const struct dataset *d, double nats, double bits)
+{
+    char verdict[128];
+
+    fprintf(stderr, "validation %.3f bits/byte (%.4f nats/token, perplexity %.2f)\n",
+            bits, nats, exp(nats));
+    if (d->zstd_bpb > 0)
+        fprintf(stderr, "beside it: zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
+                d->order2_bpb);
+    if (d->floor_bpb > 0)
+        fprintf(stderr, ", no model below %.3f", d->floor_bpb);
+    if (d->zstd_bpb > 0)
+        fputc('\n', stderr);
+    tell_verdict(d, bits, verdict, sizeof verdict);
+    if ((double)d->val.bytes >= telling)
+        fprintf(stderr, "%s\n", verdict);
+    else
+        fprintf(stderr,
+                "the validation text is too small to tell (%llu bytes): give more text\n",
+                (unsigned long long)d->val.bytes);
+}
+
+/* It was better once. */
+static void tell_best(const struct setup *s)
+{
+    const struct tally *y = &s->trainer.tally;
+    char best[PATH_MAX], word[PATH_MAX];
+
+    checkpoint_path(best, sizeof best, s->run.dir, y->best_step);
+    path_quote(word, sizeof word, best);
+    fprintf(stderr, "it was best at step %ld (%.4f nats/token), then learned by heart\n",
+            y->best_step, y->best_loss);
+    if (path_is_dir(best))
+        fprintf(stderr, "that is in:     %s\n", word);
+}
+
+void tell_result(const struct setup *s, double nats, double bits)
+{
+    const struct tally *y = &s->trainer.tally;
+    char time[32], tokens[32];
+
+    format_time(time, sizeof time, y->seconds);
+    format_count(tokens, sizeof tokens, (double)y->tokens);
+    fprintf(stderr, "%s: %ld step%s, %s tokens in %s", s->run.dir, y->step,
+            y->step == 1 ? "" : "s", tokens, time);
+    if (y->skipped)
+        fprintf(stderr, ", %ld step%s skipped", y->skipped, y->skipped == 1 ? "" : "s");
+    fputc('\n', stderr);
+    if (isfinite(nats))
+        tell_validation(&s->data, nats, bits);
+    if (y->best_step && y->best_loss < nats - noise)
+        tell_best(s);
+    tell_next(s);
+}
+
+void tell_interrupted(const struct setup *s)
+{
+    char word[1200];
+
+    path_quote(word, sizeof word, s->run.dir);
+    if (s->saved > 0)
+        fprintf(stderr, "saved at step %ld of %ld\n", s->saved, s->run.cfg.steps);
+    fprintf(stderr, "continue with:  %s train --resume %s\n", cli_program(), word);
+}

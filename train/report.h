@@ -1,0 +1,21 @@
+/* What a person is told before and after training, on stderr. */
+#ifndef WEFT_REPORT_H
+#define WEFT_REPORT_H
+
+#include "train/setup.h"
+
+/* Before: the text and its yardsticks, the model and what was chosen, the plan. */
+void tell_data(struct setup *s);
+void tell_model(struct setup *s);
+void tell_plan(struct setup *s);
+
+/* After: how it went and what to do next. nats, bits: the last validation; NAN: none. */
+void tell_result(const struct setup *s, double nats, double bits);
+void tell_finished(const struct setup *s);          // there was nothing left to train
+void tell_interrupted(const struct setup *s);
+
+/* Whether a model's bits per byte are good for this text, in a line: good below both
+ * yardsticks, fair between them, poor above. */
+void tell_verdict(const struct dataset *d, double bits, char *line, size_t cap);
+
+#endif

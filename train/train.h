@@ -1,7 +1,0 @@
-/* The training verb. argv[0] is its name. */
-#ifndef WEFT_TRAIN_H
-#define WEFT_TRAIN_H
-
-int train_main(int argc, char **argv);      // weft train INPUT... | --resume RUN
-
-#endif

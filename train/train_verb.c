@@ -1,0 +1,358 @@
+#include "train/train_verb.h"
+
+#include "data/base/cli.h"
+#include "data/base/clock.h"
+#include "data/base/file.h"
+#include "data/base/format.h"
+#include "train/presets.h"
+#include "train/report.h"
+#include "train/size.h"
+#include "train/warmstart.h"
+
+#include <limits.h>
+#include <math.h>
+#include <omp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char help[] =
+    "weft train book.txt --for 3m\n"
+    "weft train INPUT... [flags] [key=value...]\n"
+    "weft train --resume RUN [--steps N]\n"
+    "\n"
+    "Trains a language model on text files, directories or a dataset, and keeps it\n"
+    "in a run directory. Ctrl-C saves and prints the line that continues.\n";
+
+static const double default_seconds = 180;
+
+/* What the command line asks for. */
+static struct {
+    const char *out, *arch, *size, *file, *time, *resume, *field, *from;
+    double      tokens, flops;
+} ask;
+
+static bool is_set(const struct cli *c, const char *key)
+{
+    for (int i = 0; i < c->n_set; i++)
+        if (!strcmp(c->set[2 * i], key))
+            return true;
+    return false;
+}
+
+/* --steps as a count: 1k is 1000. What is no whole number is left for config_set. */
+static void take_steps(struct cli *c)
+{
+    static char steps[32];
+    double      n;
+
+    for (int i = 0; i < c->n_set; i++) {
+        if (strcmp(c->set[2 * i], "steps") || !parse_count(c->set[2 * i + 1], &n) ||
+            n != rint(n) || fabs(n) > 1e15)
+            continue;
+        if (n == 0)
+            cli_die(c, FAIL_USAGE,
+                    "steps=0 is out of range; give at least 1, or leave it out");
+        snprintf(steps, sizeof steps, "%.0f", n);
+        c->set[2 * i + 1] = steps;
+    }
+}
+
+/* path into dir (cap bytes). */
+static int copy_path(char *dir, size_t cap, const char *path, struct why *why)
+{
+    if ((size_t)snprintf(dir, cap, "%s", path) >= cap || !*path)
+        return fail(why, FAIL_USAGE, "'%.80s': not the path of a run", path);
+    return 0;
+}
+
+/* ---- a new run ---- */
+
+static void take_budget(const struct cli *c, struct run *r)
+{
+    bool steps = is_set(c, "steps");
+
+    if (steps + !!ask.time + (ask.tokens > 0) + (ask.flops > 0) > 1)
+        cli_die(c, FAIL_USAGE, "give one of --for, --steps, --tokens and --flops");
+    r->amount = default_seconds;
+    r->budget = ask.tokens > 0 ? BUDGET_TOKENS : ask.flops > 0 ? BUDGET_FLOPS
+              : ask.time || r->cfg.steps == 0 ? BUDGET_FOR : BUDGET_STEPS;
+    if (ask.time && !parse_time(ask.time, &r->amount))
+        cli_die(c, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m", ask.time);
+    if (ask.tokens > 0)
+        r->amount = ask.tokens;
+    if (ask.flops > 0)
+        r->amount = ask.flops;
+    if (r->budget != BUDGET_STEPS)
+        r->cfg.steps = 0;
+}
+
+/* The number of threads is kept with the run: other counts may round differently. */
+static void take_threads(struct config *c)
+{
+    if (c->threads == 0)
+        c->threads = omp_get_max_threads();
+    omp_set_num_threads(c->threads);
+}
+
+static int refuse_tokenizer(const struct cli *c, const struct run *r, struct why *why)
+{
+    if (r->n_input == 1 && dataset_is(r->input[0]) &&
+        (is_set(c, "tokenizer") || is_set(c, "val_fraction")))
+        return fail(why, FAIL_USAGE,
+                    "%s is tokenized and split already; leave tokenizer and "
+                    "val_fraction out",
+                    r->input[0]);
+    return 0;
+}
+
+/* The size for this text and time, when neither size nor shape is given; else NULL. */
+static const char *chosen_size(const struct cli *c)
+{
+    bool   budget = is_set(c, "steps") || ask.tokens > 0 || ask.flops > 0;
+    double seconds = budget ? 0 : default_seconds;
+
+    if (ask.size || ask.file || ask.from || is_set(c, "layers") || is_set(c, "width"))
+        return NULL;
+    if (ask.time)
+        parse_time(ask.time, &seconds);
+    return choose_size(choose_text(c->args, c->n_args), seconds);
+}
+
+static void check_from(const struct cli *c)
+{
+    if (ask.size || is_set(c, "vocab") || is_set(c, "tokenizer"))
+        cli_die(c, FAIL_USAGE,
+                "--from takes %s from %s; leave %s out",
+                ask.size ? "its size" : "its tokenizer", ask.from,
+                ask.size ? "--size" : is_set(c, "vocab") ? "vocab" : "tokenizer");
+}
+
+static int settle(const struct cli *c, struct setup *s, struct why *why)
+{
+    struct run    *r = &s->run;
+    struct config  other;
+    struct sources from = {.size = s->chosen ? s->chosen : ask.size, .arch = ask.arch,
+                           .file = ask.file, .set = c->set, .n_set = c->n_set};
+    int            code = 0;
+
+    if (ask.from) {
+        check_from(c);
+        code = start_open(s, ask.from, &other, why);
+        if (ask.arch)
+            other.window_p = 0;             // of other mixers
+        from.from = &other;
+    }
+    if (!code)
+        code = presets_apply(&r->cfg, &from, why);
+    if (!code)
+        code = config_resolve(&r->cfg, why);
+    if (code)
+        return code;
+    take_budget(c, r);
+    take_threads(&r->cfg);
+    return 0;
+}
+
+static int create(const struct cli *c, struct setup *s, struct why *why)
+{
+    struct run *r = &s->run;
+    int         code;
+
+    if (c->n_args == 0)
+        cli_die(c, FAIL_USAGE,
+                "no input; give text, as in: weft train book.txt --for 3m");
+    s->chosen = chosen_size(c);
+    code = settle(c, s, why);
+    for (int i = 0; !code && i < c->n_args; i++)
+        code = run_add_input(r, c->args[i], why);
+    if (!code)
+        code = refuse_tokenizer(c, r, why);
+    if (ask.field)
+        snprintf(r->field, sizeof r->field, "%s", ask.field);
+    if (!code && ask.out)
+        code = copy_path(r->dir, sizeof r->dir, ask.out, why);
+    else if (!code && ask.from)
+        start_name(r->dir, sizeof r->dir, c->args[0], ask.arch);
+    else if (!code)
+        run_name(r->dir, sizeof r->dir, c->args[0]);
+    return code ? code : run_create(r, why);
+}
+
+/* ---- an existing run ---- */
+
+/* Settings that do not change what the remaining steps compute, but for steps itself. */
+static bool may_change(const char *key)
+{
+    static const char *const keys[] = {"steps", "eval_every", "checkpoint_every",
+                                       "sample_every", "keep", "threads"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (!strcmp(key, keys[i]))
+            return true;
+    return false;
+}
+
+static void check_resume(const struct cli *c)
+{
+    char word[PATH_MAX];
+
+    if (c->n_args)
+        cli_die(c, FAIL_USAGE, "--resume takes its input from the run; leave '%s' out",
+                c->args[0]);
+    if (ask.out || ask.arch || ask.size || ask.file || ask.field || ask.from)
+        cli_die(c, FAIL_USAGE,
+                "--resume takes its settings from the run; only --steps and "
+                "settings such as keep=5 go with it");
+    if (ask.time || ask.tokens > 0 || ask.flops > 0)
+        cli_die(c, FAIL_USAGE,
+                "extend a run by its number of steps: --resume %s --steps N",
+                path_quote(word, sizeof word, ask.resume));
+    for (int i = 0; i < c->n_set; i++)
+        if (!may_change(c->set[2 * i]))
+            cli_die(c, FAIL_USAGE,
+                    "%s cannot change when a run is resumed; steps, eval_every, "
+                    "checkpoint_every, sample_every, keep and threads can",
+                    c->set[2 * i]);
+}
+
+/* The run that path means: itself, or the one whose newest checkpoint it is. */
+static int find_run(const char *path, char *dir, size_t cap, struct why *why)
+{
+    char link[PATH_MAX], given[PATH_MAX], newest[PATH_MAX];
+
+    path_join(link, sizeof link, path, "trainer.json");
+    if (!path_exists(link) || !realpath(path, given))
+        return copy_path(dir, cap, path, why);
+    if (copy_path(dir, cap, given, why))
+        return FAIL_USAGE;
+    *strrchr(dir, '/') = 0;
+    path_join(link, sizeof link, dir, "latest");
+    if (realpath(link, newest) && strcmp(newest, given))
+        return fail(why, FAIL_USAGE,
+                    "%s is not the newest checkpoint of its run; --resume %s goes "
+                    "on from %s",
+                    path, path_quote(link, sizeof link, dir), newest);
+    return 0;
+}
+
+/* *steps: how many the run had. */
+static int reopen(const struct cli *c, struct run *r, long *steps, struct why *why)
+{
+    char dir[sizeof r->dir];
+    int  code;
+
+    check_resume(c);
+    code = find_run(ask.resume, dir, sizeof dir, why);
+    if (!code)
+        code = run_open(r, dir, why);
+    if (code)
+        return code;
+    if (run_lacks_stdin(r))
+        return fail(why, FAIL_INPUT,
+                    "%s: its text came from stdin and did not arrive whole; remove it "
+                    "and repeat the command that began it",
+                    dir);
+    *steps = r->cfg.steps;
+    if (config_resolve(&r->cfg, why))
+        return FAIL_INPUT;
+    for (int i = 0; !code && i < c->n_set; i++)
+        code = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
+    if (r->cfg.steps > 0)
+        r->budget = BUDGET_STEPS;
+    take_threads(&r->cfg);
+    return code;
+}
+
+/* A run that has begun gets another number of steps: say what that means. */
+static int check_stretch(const struct cli *c, struct setup *s, long before,
+                         struct why *why)
+{
+    long now = s->run.cfg.steps, step = s->trainer.tally.step;
+
+    if (!is_set(c, "steps") || before == now || step == 0)
+        return 0;
+    if (now < step)
+        return fail(why, FAIL_USAGE,
+                    "%s has done %ld steps already, more than --steps %ld", s->run.dir,
+                    step, now);
+    progress_say(&s->progress,
+                 "%ld steps instead of %ld: from here the learning rate follows the "
+                 "schedule stretched over them",
+                 now, before);
+    return 0;
+}
+
+/* ---- the verb ---- */
+
+static int train(struct setup *s, struct why *why)
+{
+    double nats, bits;
+    int    code = setup_train(s, &nats, &bits, why);
+
+    if (!code)
+        tell_result(s, nats, bits);
+    return code;
+}
+
+static const struct flag flags[] = {
+    {.name = "for", .value = "TIME", .text = &ask.time,
+     .about = "train for 90s, 3m or 1h30m (3m when no budget is given)"},
+    {.name = "tokens", .value = "N", .real = &ask.tokens, .min = 1, .max = 1e18,
+     .about = "train on so many tokens; 12k and 3M are numbers too"},
+    {.name = "flops", .value = "X", .real = &ask.flops, .min = 1, .max = 1e30,
+     .about = "train with so many floating-point operations"},
+    {.name = "out", .value = "RUN", .text = &ask.out,
+     .about = "the run's directory (runs/NAME of the first input)"},
+    {.name = "size", .value = "S", .text = &ask.size,
+     .about = "nano, mini, small or base; else chosen from text and time"},
+    {.name = "arch", .value = "NAME", .text = &ask.arch,
+     .about = "a preset, or mixers joined by /"},
+    {.name = "config", .value = "FILE", .text = &ask.file,
+     .about = "settings, one key = value a line"},
+    {.name = "field", .value = "NAME", .text = &ask.field,
+     .about = "what holds the text in .jsonl lines (text)"},
+    {.name = "from", .value = "RUN", .text = &ask.from,
+     .about = "begin with its weights; --arch replaces its mixers"},
+    {.name = "resume", .value = "RUN", .text = &ask.resume,
+     .about = "continue an interrupted run, bit for bit"},
+    {.name = NULL},
+};
+
+int train_main(int argc, char **argv)
+{
+    struct cli   c = {.verb = "train", .help = help, .flags = flags, .settings = config_names(),
+                      .listed = true};
+    struct setup s = {.run.lock = -1, .saved = -1};
+    struct why   why;
+    long         steps = 0;
+    bool         lost;
+    int          code;
+
+    cli_parse(&c, argc, argv);
+    take_steps(&c);
+    signal(SIGPIPE, SIG_IGN);           // a closed stderr must not stop training
+    code = ask.resume ? reopen(&c, &s.run, &steps, &why) : create(&c, &s, &why);
+    if (code)
+        cli_fail(&c, code, &why);
+    catch_interrupts();
+    code = setup_open(&s, &why);
+    lost = code == FAIL_INTERRUPTED && run_lacks_stdin(&s.run);
+    if (code && (code != FAIL_INTERRUPTED || lost) && !ask.resume)
+        run_discard(&s.run);
+    if (!code)
+        code = check_stretch(&c, &s, steps, &why);
+    if (!code && setup_finished(&s))
+        tell_finished(&s);
+    else if (!code)
+        code = train(&s, &why);
+    if (lost)
+        fprintf(stderr, "nothing is kept of what came from stdin; repeat the command\n");
+    else if (code == FAIL_INTERRUPTED)
+        tell_interrupted(&s);
+    else if (code)
+        cli_fail(&c, code, &why);
+    setup_close(&s);
+    return code;
+}
