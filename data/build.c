@@ -54,29 +54,29 @@ static void tell(const struct build *b, const char *phase, double done)
         b->o->progress(b->o->user, phase, done < 1 ? done : 1);
 }
 
-static int stopped(const struct build *b, struct why *why)
+static enum fail stopped(const struct build *b, struct why *why)
 {
     if (b->o->stop && *b->o->stop)
-        return fail(why, FAIL_INPUT, "interrupted; nothing was written");
+        return fail(why, FAIL_INTERRUPTED, "interrupted; nothing was written");
     return 0;
 }
 
-static int too_short(const struct build *b, const char *what, struct why *why)
+static enum fail too_short(const struct build *b, const char *what, struct why *why)
 {
     return fail(why, FAIL_INPUT, "%s: %s; a dataset needs text for training and for "
                 "validation, some thousand bytes at least", b->o->inputs[0], what);
 }
 
-static int no_memory(struct why *why)
+static enum fail no_memory(struct why *why)
 {
-    return fail(why, FAIL_INPUT, "out of memory for building a dataset");
+    return fail(why, FAIL_MEMORY, "out of memory for building a dataset");
 }
 
 /* ---- reading ---- */
 
-static int take_inputs(struct build *b, struct why *why)
+static enum fail take_inputs(struct build *b, struct why *why)
 {
-    int code;
+    enum fail err;
 
     b->inputs = calloc((size_t)b->o->n_inputs + 1, sizeof *b->inputs);
     if (!b->inputs)
@@ -88,8 +88,8 @@ static int take_inputs(struct build *b, struct why *why)
         if (!b->spool[0]) {
             tell(b, "reading", 0);
             path_join(b->spool, sizeof b->spool, b->dir, "-");
-            if ((code = spool_stdin(b->spool, b->o->stop, why)))
-                return code;
+            if ((err = spool_stdin(b->spool, b->o->stop, why)))
+                return err;
         }
         b->inputs[i] = b->spool;
     }
@@ -97,22 +97,22 @@ static int take_inputs(struct build *b, struct why *why)
 }
 
 /* Run every piece of the text through `take`. */
-static int each_piece(struct build *b, const char *phase,
-                      int (*take)(struct build *b, const struct text_piece *p,
-                                  struct why *why),
-                      struct why *why)
+static enum fail each_piece(struct build *b, const char *phase,
+                            enum fail (*take)(struct build *b, const struct text_piece *p,
+                                              struct why *why),
+                            struct why *why)
 {
     struct text      *t;
     struct text_piece p;
     uint64_t          told = 0;
-    int               code = text_open(&t, b->inputs, b->o->n_inputs, b->o->field, why);
+    enum fail         err = text_open(&t, b->inputs, b->o->n_inputs, b->o->field, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     b->pos = 0;
     tell(b, phase, 0);
-    while (!(code = text_next(t, &p, why)) && p.bytes && !(code = take(b, &p, why))
-           && !(code = stopped(b, why))) {
+    while (!(err = text_next(t, &p, why)) && p.bytes && !(err = take(b, &p, why)) &&
+           !(err = stopped(b, why))) {
         b->pos += p.len;
         if (b->pos - told >= TEXT_PIECE) {
             uint64_t all = text_total(t);
@@ -122,10 +122,10 @@ static int each_piece(struct build *b, const char *phase,
         }
     }
     text_close(t);
-    return code;
+    return err;
 }
 
-static int count_piece(struct build *b, const struct text_piece *p, struct why *why)
+static enum fail count_piece(struct build *b, const struct text_piece *p, struct why *why)
 {
     b->d.invalid += text_invalid(p->bytes, p->len);
     for (size_t i = 0; i < p->len; i++)
@@ -139,7 +139,7 @@ static int count_piece(struct build *b, const struct text_piece *p, struct why *
 }
 
 /* FAIL_INPUT when this is no text, unless it is to be read as bytes. */
-static int check_text(const struct build *b, struct why *why)
+static enum fail check_text(const struct build *b, struct why *why)
 {
     const char *name = strcmp(b->o->inputs[0], "-") ? b->o->inputs[0] : "stdin";
     double      percent = 100 * (double)(b->d.invalid + b->nuls) / (double)b->total;
@@ -152,17 +152,17 @@ static int check_text(const struct build *b, struct why *why)
                 b->o->n_inputs > 1 ? " and the other inputs" : "", percent);
 }
 
-static int read_text(struct build *b, struct why *why)
+static enum fail read_text(struct build *b, struct why *why)
 {
-    int code;
+    enum fail err;
 
-    if ((code = each_piece(b, "reading", count_piece, why)))
-        return code;
+    if ((err = each_piece(b, "reading", count_piece, why)))
+        return err;
     b->total = b->pos;
     if (b->total < 2)
         return too_short(b, b->total ? "one byte of text" : "no text", why);
-    if ((code = check_text(b, why)))
-        return code;
+    if ((err = check_text(b, why)))
+        return err;
 
     uint64_t val = (uint64_t)((double)b->total * b->o->val_fraction);
 
@@ -194,7 +194,7 @@ static int vocab_for(uint64_t bytes)
 }
 
 /* FAIL_USAGE unless it is 0 or a vocabulary that the kind of tokenizer can have. */
-static int check_vocab(const struct dataset_options *o, struct why *why)
+static enum fail check_vocab(const struct dataset_options *o, struct why *why)
 {
     bool bytes = !strcmp(o->tokenizer, "bytes");
     int  least = bytes ? 257 : TOKENIZER_VOCAB_MIN,
@@ -213,7 +213,7 @@ static int check_vocab(const struct dataset_options *o, struct why *why)
 
 /* Train; when the vocabulary was chosen here and is too large for the text,
  * take what fits. */
-static int train_model(struct build *b, void **model, size_t *len, struct why *why)
+static enum fail train_model(struct build *b, void **model, size_t *len, struct why *why)
 {
     const char        *kind = b->o->tokenizer;
     int                vocab = b->o->vocab ? b->o->vocab : vocab_for(b->target);
@@ -243,7 +243,7 @@ static int train_model(struct build *b, void **model, size_t *len, struct why *w
 }
 
 /* The model that was given, or a trained one; malloc'ed. */
-static int take_model(struct build *b, void **model, size_t *len, struct why *why)
+static enum fail take_model(struct build *b, void **model, size_t *len, struct why *why)
 {
     const void *given = b->o->given ? tokenizer_model(b->o->given, len) : NULL;
 
@@ -260,28 +260,28 @@ static int take_model(struct build *b, void **model, size_t *len, struct why *wh
     return train_model(b, model, len, why);
 }
 
-static int make_tokenizer(struct build *b, struct why *why)
+static enum fail make_tokenizer(struct build *b, struct why *why)
 {
     char   path[PATH_MAX];
     void  *model;
     size_t len;
-    int    code;
+    enum fail err;
 
-    if ((code = take_model(b, &model, &len, why)))
-        return code;
+    if ((err = take_model(b, &model, &len, why)))
+        return err;
     sample_free(&b->sample);
     path_join(path, sizeof path, b->dir, "tokenizer.model");
-    code = file_write(path, model, len, why);
-    if (!code) {
-        enum tokenizer_err err = tokenizer_load(&b->d.tokenizer, model, len);
+    err = file_write(path, model, len, why);
+    if (!err) {
+        enum tokenizer_err bad = tokenizer_load(&b->d.tokenizer, model, len);
 
-        if (err)
-            code = fail(why, FAIL_INPUT, "tokenizer: %s", tokenizer_strerror(err));
+        if (bad)
+            err = fail(why, FAIL_INPUT, "tokenizer: %s", tokenizer_strerror(bad));
         else
             b->d.vocab = tokenizer_vocab(b->d.tokenizer);
     }
     free(model);
-    return code;
+    return err;
 }
 
 /* ---- encoding ---- */
@@ -319,7 +319,7 @@ static void measure_text(struct build *b, const char *bytes, size_t len,
     }
 }
 
-static int put_text(struct build *b, const char *bytes, size_t len, struct why *why)
+static enum fail put_text(struct build *b, const char *bytes, size_t len, struct why *why)
 {
     split_of(b)->bytes += len;
     b->open |= len > 0;
@@ -327,7 +327,7 @@ static int put_text(struct build *b, const char *bytes, size_t len, struct why *
     return encoder_text(b->encoder, b->split, bytes, len, why);
 }
 
-static int put_end(struct build *b, struct why *why)
+static enum fail put_end(struct build *b, struct why *why)
 {
     split_of(b)->documents++;
     b->open = false;
@@ -335,54 +335,56 @@ static int put_end(struct build *b, struct why *why)
     return encoder_eos(b->encoder, b->split, why);
 }
 
-static int encode_piece(struct build *b, const struct text_piece *p, struct why *why)
+static enum fail encode_piece(struct build *b, const struct text_piece *p,
+                              struct why *why)
 {
     size_t head = 0;
-    int    code;
+    enum fail err;
 
     if (b->target >= b->pos && b->target - b->pos < p->len)
         b->cut = choose_cut(b, p);
     if (b->split == TRAIN && b->pos + p->len > b->cut) {
         head = (size_t)(b->cut - b->pos);
-        if ((code = put_text(b, p->bytes, head, why)) ||
-            (b->open && (code = put_end(b, why))))
-            return code;
+        if ((err = put_text(b, p->bytes, head, why)) ||
+            (b->open && (err = put_end(b, why))))
+            return err;
         b->split = VAL;
     }
-    if ((code = put_text(b, p->bytes + head, p->len - head, why)))
-        return code;
+    if ((err = put_text(b, p->bytes + head, p->len - head, why)))
+        return err;
     return p->last ? put_end(b, why) : 0;
 }
 
-static int finish_shard(struct shard_writer **w, uint64_t *n, struct why *why)
+static enum fail finish_shard(struct shard_writer **w, uint64_t *n, struct why *why)
 {
-    int code = *w ? shard_finish(*w, n, why) : 0;
+    enum fail err = *w ? shard_finish(*w, n, why) : 0;
 
     *w = NULL;
-    return code;
+    return err;
 }
 
-static int encode_text(struct build *b, struct why *why)
+static enum fail encode_text(struct build *b, struct why *why)
 {
     static const char *const names[] = {"train.tok.zst", "val.tok.zst"};
 
     char path[PATH_MAX];
-    int  code, width = b->d.vocab > 1 << 16 ? 4 : 2;
+    int       width = b->d.vocab > 1 << 16 ? 4 : 2;
+    enum fail err;
 
     b->cut = UINT64_MAX;
     for (int i = TRAIN; i <= VAL; i++) {
         path_join(path, sizeof path, b->dir, names[i]);
-        if ((code = shard_create(&b->to[i], path, width, why)))
-            return code;
+        if ((err = shard_create(&b->to[i], path, width, why)))
+            return err;
     }
     if (!yardstick_open(&b->val) || !order2_open(&b->order2))
         return no_memory(why);
-    if ((code = encoder_open(&b->encoder, b->d.tokenizer, b->to, why))
-        || (code = each_piece(b, "encoding", encode_piece, why))
-        || (code = encoder_flush(b->encoder, why))
-        || (code = finish_shard(&b->to[TRAIN], &b->d.train.tokens, why))
-        || (code = finish_shard(&b->to[VAL], &b->d.val.tokens, why)))
-        return code;
+    if ((err = encoder_open(&b->encoder, b->d.tokenizer, b->to, why)) ||
+        (err = each_piece(b, "encoding", encode_piece, why)) ||
+        (err = encoder_flush(b->encoder, why)) ||
+        (err = finish_shard(&b->to[TRAIN], &b->d.train.tokens, why)) ||
+        (err = finish_shard(&b->to[VAL], &b->d.val.tokens, why)))
+        return err;
     if (b->pos != b->total)
         return fail(why, FAIL_INPUT, "%s: the text changed while it was read; try again",
                     b->o->inputs[0]);
@@ -398,7 +400,7 @@ static void tell_measuring(void *user, double done)
     tell(user, "measuring", done);
 }
 
-static int measure(struct build *b, struct why *why)
+static enum fail measure(struct build *b, struct why *why)
 {
     b->d.order2_bpb = order2_bits(&b->order2);
     b->d.floor_bpb = yardstick_floor(&b->val);
@@ -406,14 +408,14 @@ static int measure(struct build *b, struct why *why)
     return b->d.zstd_bpb < 0 ? no_memory(why) : stopped(b, why);
 }
 
-static int run(struct build *b, struct why *why)
+static enum fail run(struct build *b, struct why *why)
 {
-    int code;
+    enum fail err;
 
-    if ((code = take_inputs(b, why)) || (code = read_text(b, why))
-        || (code = make_tokenizer(b, why)) || (code = encode_text(b, why))
-        || (code = measure(b, why)))
-        return code;
+    if ((err = take_inputs(b, why)) || (err = read_text(b, why)) ||
+        (err = make_tokenizer(b, why)) || (err = encode_text(b, why)) ||
+        (err = measure(b, why)))
+        return err;
     if (b->spool[0])
         unlink(b->spool);
     return dataset_describe(&b->d, b->dir, why);
@@ -424,8 +426,8 @@ static void release(struct build *b)
     uint64_t   n;
     struct why unread;
 
-    finish_shard(&b->to[TRAIN], &n, &unread);
-    finish_shard(&b->to[VAL], &n, &unread);
+    (void)finish_shard(&b->to[TRAIN], &n, &unread);
+    (void)finish_shard(&b->to[VAL], &n, &unread);
     encoder_close(b->encoder);
     yardstick_close(&b->val);
     order2_close(&b->order2);
@@ -435,26 +437,26 @@ static void release(struct build *b)
     free(b);
 }
 
-int dataset_build(const char *dir, const struct dataset_options *o, struct why *why)
+enum fail dataset_build(const char *dir, const struct dataset_options *o, struct why *why)
 {
     struct build *b = calloc(1, sizeof *b);
-    int           code;
+    enum fail     err;
 
     if (!b)
         return no_memory(why);
     b->o = o;
-    if ((code = check_vocab(o, why)))
+    if ((err = check_vocab(o, why)))
         ;
     else if (path_exists(dir))
-        code = fail(why, FAIL_USAGE,
-                    "%s: exists already; remove it or choose another name", dir);
-    else if (!(code = dir_begin(dir, b->dir, sizeof b->dir, why))) {
-        code = run(b, why);
-        if (!code)
-            code = dir_commit(b->dir, dir, why);
-        if (code)
+        err = fail(why, FAIL_USAGE,
+                   "%s: exists already; remove it or choose another name", dir);
+    else if (!(err = dir_begin(dir, b->dir, sizeof b->dir, why))) {
+        err = run(b, why);
+        if (!err)
+            err = dir_commit(b->dir, dir, why);
+        if (err)
             dir_remove(b->dir);
     }
     release(b);
-    return code;
+    return err;
 }

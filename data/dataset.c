@@ -25,18 +25,18 @@ static void to_hex(char text[17], uint64_t hash)
     snprintf(text, 17, "%016llx", (unsigned long long)hash);
 }
 
-int dataset_describe(const struct dataset *d, const char *dir, struct why *why)
+enum fail dataset_describe(const struct dataset *d, const char *dir, struct why *why)
 {
     char     path[PATH_MAX], print[17], hash[FILES][17];
     uint64_t h, size;
 
     to_hex(print, tokenizer_fingerprint(d->tokenizer));
     for (int i = 0; i < FILES; i++) {
-        int code = file_hash(path_join(path, sizeof path, dir, file_names[i]), &h,
-                             &size, why);
+        enum fail err = file_hash(path_join(path, sizeof path, dir, file_names[i]), &h,
+                                  &size, why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         to_hex(hash[i], h);
     }
     json_t *j = json_pack(
@@ -56,20 +56,20 @@ int dataset_describe(const struct dataset *d, const char *dir, struct why *why)
         "floor_bpb", d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(),
         "files", file_names[0], hash[0], file_names[1], hash[1], file_names[2], hash[2]);
     char *text = j ? json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
-    int   code;
+    enum fail err;
 
     path_join(path, sizeof path, dir, "dataset.json");
     if (!text)
-        code = fail(why, FAIL_WRITE, "%s: out of memory", path);
+        err = fail(why, FAIL_MEMORY, "%s: out of memory", path);
     else {
         size_t len = strlen(text);
 
         text[len] = '\n';
-        code = file_write(path, text, len + 1, why);
+        err = file_write(path, text, len + 1, why);
     }
     free(text);
     json_decref(j);
-    return code;
+    return err;
 }
 
 /* What dataset.json says beside what goes into struct dataset. */
@@ -135,40 +135,41 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
     return NULL;
 }
 
-static int read_json(struct dataset *d, struct claims *c, struct why *why)
+static enum fail read_json(struct dataset *d, struct claims *c, struct why *why)
 {
     char         path[PATH_MAX], *text;
     size_t       len;
-    json_error_t err;
-    int          code;
+    json_error_t bad;
+    enum fail    err;
 
     path_join(path, sizeof path, d->dir, "dataset.json");
-    if ((code = file_read(path, JSON_MAX, &text, &len, why)))
-        return code;
-    json_t     *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &err);
-    const char *wrong = j ? take_values(d, c, j, &err) : err.text;
+    if ((err = file_read(path, JSON_MAX, &text, &len, why)))
+        return err;
+    json_t     *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &bad);
+    const char *wrong = j ? take_values(d, c, j, &bad) : bad.text;
 
     if (wrong)
-        code = fail(why, FAIL_INPUT, "%s: %s; %s", path, wrong, advice);
+        err = fail(why, FAIL_INPUT, "%s: %s; %s", path, wrong, advice);
     json_decref(j);
     free(text);
-    return code;
+    return err;
 }
 
-static int load_tokenizer(struct dataset *d, const struct claims *c, struct why *why)
+static enum fail load_tokenizer(struct dataset *d, const struct claims *c,
+                                struct why *why)
 {
     char               path[PATH_MAX], *model;
     size_t             len;
-    enum tokenizer_err err;
-    int                code;
+    enum tokenizer_err bad;
+    enum fail          err;
 
     path_join(path, sizeof path, d->dir, "tokenizer.model");
-    if ((code = file_read(path, MODEL_MAX, &model, &len, why)))
-        return code;
-    err = tokenizer_load(&d->tokenizer, model, len);
+    if ((err = file_read(path, MODEL_MAX, &model, &len, why)))
+        return err;
+    bad = tokenizer_load(&d->tokenizer, model, len);
     free(model);
-    if (err)
-        return fail(why, FAIL_INPUT, "%s: %s; %s", path, tokenizer_strerror(err), advice);
+    if (bad)
+        return fail(why, FAIL_INPUT, "%s: %s; %s", path, tokenizer_strerror(bad), advice);
     if (tokenizer_fingerprint(d->tokenizer) != c->fingerprint
         || tokenizer_vocab(d->tokenizer) != d->vocab
         || strcmp(tokenizer_kind(d->tokenizer), c->kind))
@@ -177,14 +178,15 @@ static int load_tokenizer(struct dataset *d, const struct claims *c, struct why 
     return 0;
 }
 
-static int open_shard(struct dataset *d, int i, uint64_t tokens, struct why *why)
+static enum fail open_shard(struct dataset *d, int i, uint64_t tokens, struct why *why)
 {
     char path[PATH_MAX];
-    int  code, width = d->vocab > 1 << 16 ? 4 : 2;
+    int       width = d->vocab > 1 << 16 ? 4 : 2;
+    enum fail err;
 
     path_join(path, sizeof path, d->dir, file_names[1 + i]);
-    if ((code = shard_open(&d->shard[i], path, width, why)))
-        return code;
+    if ((err = shard_open(&d->shard[i], path, width, why)))
+        return err;
     if (d->shard[i].n != tokens)
         return fail(why, FAIL_INPUT, "%s: %llu tokens, but dataset.json says %llu; %s",
                     path, (unsigned long long)d->shard[i].n,
@@ -193,24 +195,24 @@ static int open_shard(struct dataset *d, int i, uint64_t tokens, struct why *why
     return 0;
 }
 
-static int open_claims(struct dataset *d, struct claims *c, const char *dir,
-                       struct why *why)
+static enum fail open_claims(struct dataset *d, struct claims *c, const char *dir,
+                             struct why *why)
 {
-    int code;
+    enum fail err;
 
     *d = (struct dataset){.shard = {{.fd = -1}, {.fd = -1}}};
     if (strlen(dir) >= sizeof d->dir)
         return fail(why, FAIL_INPUT, "%s: too long a path", dir);
     strcpy(d->dir, dir);
-    if (!(code = read_json(d, c, why)) && !(code = load_tokenizer(d, c, why))
-        && !(code = open_shard(d, 0, d->train.tokens, why)))
-        code = open_shard(d, 1, d->val.tokens, why);
-    if (code)
+    if (!(err = read_json(d, c, why)) && !(err = load_tokenizer(d, c, why)) &&
+        !(err = open_shard(d, 0, d->train.tokens, why)))
+        err = open_shard(d, 1, d->val.tokens, why);
+    if (err)
         dataset_close(d);
-    return code;
+    return err;
 }
 
-int dataset_open(struct dataset *d, const char *dir, struct why *why)
+enum fail dataset_open(struct dataset *d, const char *dir, struct why *why)
 {
     struct claims c;
 
@@ -225,37 +227,37 @@ void dataset_close(struct dataset *d)
     *d = (struct dataset){.shard = {{.fd = -1}, {.fd = -1}}};
 }
 
-static int check_frames(const struct shard *s, struct why *why)
+static enum fail check_frames(const struct shard *s, struct why *why)
 {
     uint32_t *ids = malloc(SHARD_FRAME * sizeof *ids), n;
-    int       code = ids ? 0 : fail(why, FAIL_INPUT, "%s: out of memory", s->path);
+    enum fail err = ids ? 0 : fail(why, FAIL_MEMORY, "%s: out of memory", s->path);
 
-    for (uint64_t i = 0; i < s->frames && !code; i++)
-        code = shard_frame(s, i, ids, &n, why);
+    for (uint64_t i = 0; i < s->frames && !err; i++)
+        err = shard_frame(s, i, ids, &n, why);
     free(ids);
-    return code;
+    return err;
 }
 
-int dataset_verify(const char *dir, struct why *why)
+enum fail dataset_verify(const char *dir, struct why *why)
 {
     struct dataset d;
     struct claims  c;
-    int            code = open_claims(&d, &c, dir, why);
+    enum fail      err = open_claims(&d, &c, dir, why);
 
-    for (int i = 0; i < FILES && !code; i++) {
+    for (int i = 0; i < FILES && !err; i++) {
         char     path[PATH_MAX];
         uint64_t hash, size;
 
-        code = file_hash(path_join(path, sizeof path, dir, file_names[i]), &hash,
-                         &size, why);
-        if (!code && hash != c.hash[i])
-            code = fail(why, FAIL_INPUT,
-                        "%s: its hash is not the one in dataset.json; %s", path, advice);
+        err = file_hash(path_join(path, sizeof path, dir, file_names[i]), &hash, &size,
+                        why);
+        if (!err && hash != c.hash[i])
+            err = fail(why, FAIL_INPUT, "%s: its hash is not the one in dataset.json; %s",
+                       path, advice);
     }
-    for (int i = 0; i < 2 && !code; i++)
-        code = check_frames(&d.shard[i], why);
+    for (int i = 0; i < 2 && !err; i++)
+        err = check_frames(&d.shard[i], why);
     dataset_close(&d);
-    return code;
+    return err;
 }
 
 bool dataset_is(const char *dir)

@@ -55,19 +55,20 @@ struct dataset_options {
  * an unknown tokenizer. FAIL_INPUT: unreadable, too little text for two splits, or
  * binary (more than a tenth of it is NUL or not UTF-8) and the tokenizer is not bytes.
  * FAIL_WRITE. */
-int  dataset_build(const char *dir, const struct dataset_options *o, struct why *why);
+enum fail dataset_build(const char *dir, const struct dataset_options *o,
+                        struct why *why);
 
 /* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. Reading
  * a frame checks its ids against the vocabulary. dataset_verify also checks every hash
  * and every frame. FAIL_INPUT. */
-int  dataset_open(struct dataset *d, const char *dir, struct why *why);
+enum fail dataset_open(struct dataset *d, const char *dir, struct why *why);
 void dataset_close(struct dataset *d);
-int  dataset_verify(const char *dir, struct why *why);
+enum fail dataset_verify(const char *dir, struct why *why);
 
 bool dataset_is(const char *dir);       // there is a dataset.json
 
 /* Write the dataset.json of the other files in dir, for d's numbers and tokenizer.
  * FAIL_WRITE. */
-int  dataset_describe(const struct dataset *d, const char *dir, struct why *why);
+enum fail dataset_describe(const struct dataset *d, const char *dir, struct why *why);
 
 #endif

@@ -31,14 +31,14 @@ struct encoder {
     struct batch            batch[2];
 };
 
-int encoder_open(struct encoder **out, const struct tokenizer *t,
-                 struct shard_writer *const to[2], struct why *why)
+enum fail encoder_open(struct encoder **out, const struct tokenizer *t,
+                       struct shard_writer *const to[2], struct why *why)
 {
     struct encoder *e = malloc(sizeof *e);
 
     *out = e;
     if (!e)
-        return fail(why, FAIL_INPUT, "out of memory for encoding");
+        return fail(why, FAIL_MEMORY, "out of memory for encoding");
     e->tokenizer = t;
     e->to[0] = to[0];
     e->to[1] = to[1];
@@ -54,36 +54,36 @@ void encoder_close(struct encoder *e)
     free(e);
 }
 
-static int append(struct encoder *e, const struct batch *b, struct why *why)
+static enum fail append(struct encoder *e, const struct batch *b, struct why *why)
 {
     uint32_t eos = (uint32_t)tokenizer_eos(e->tokenizer);
-    int      code = 0;
+    enum fail err = 0;
 
-    for (int i = 0; i < b->n && !code; i++) {
+    for (int i = 0; i < b->n && !err; i++) {
         const struct slice *s = &b->slice[i];
 
         if (s->n < 0 || (size_t)s->n > s->len)
-            code = fail(why, FAIL_INPUT, "out of memory while encoding");
+            err = fail(why, FAIL_MEMORY, "out of memory while encoding");
         else
-            code = shard_append(e->to[s->split], b->ids + s->at, (uint64_t)s->n, why);
-        if (!code && s->eos)
-            code = shard_append(e->to[s->split], &eos, 1, why);
+            err = shard_append(e->to[s->split], b->ids + s->at, (uint64_t)s->n, why);
+        if (!err && s->eos)
+            err = shard_append(e->to[s->split], &eos, 1, why);
     }
-    return code;
+    return err;
 }
 
 /* Encode the batch at hand while one thread appends (and compresses) the one before. */
-static int turn(struct encoder *e, struct why *why)
+static enum fail turn(struct encoder *e, struct why *why)
 {
     struct batch *b = e->now;
-    int           code = 0;
+    enum fail     err = 0;
 
-    #pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic)
     for (int i = -1; i < b->n; i++) {
         struct slice *s = &b->slice[i < 0 ? 0 : i];
 
         if (i < 0)
-            code = append(e, e->before, why);
+            err = append(e, e->before, why);
         else
             s->n = tokenizer_encode(e->tokenizer, b->text + s->at, s->len, b->ids + s->at,
                                     s->len);
@@ -92,25 +92,25 @@ static int turn(struct encoder *e, struct why *why)
     e->before = b;
     e->now->n = 0;
     e->now->used = 0;
-    return code;
+    return err;
 }
 
-int encoder_flush(struct encoder *e, struct why *why)
+enum fail encoder_flush(struct encoder *e, struct why *why)
 {
-    int code = turn(e, why);
+    enum fail err = turn(e, why);
 
-    return code ? code : turn(e, why);
+    return err ? err : turn(e, why);
 }
 
-static int add(struct encoder *e, const struct slice *s, const char *bytes,
-               struct why *why)
+static enum fail add(struct encoder *e, const struct slice *s, const char *bytes,
+                     struct why *why)
 {
     struct batch *b = e->now;
-    int           code;
+    enum fail     err;
 
     if (b->n == SLICES || b->used + s->len > BATCH) {
-        if ((code = turn(e, why)))
-            return code;
+        if ((err = turn(e, why)))
+            return err;
         b = e->now;
     }
     memcpy(b->text + b->used, bytes, s->len);
@@ -120,21 +120,22 @@ static int add(struct encoder *e, const struct slice *s, const char *bytes,
     return 0;
 }
 
-int encoder_text(struct encoder *e, int split, const char *bytes, size_t len,
-                 struct why *why)
+enum fail encoder_text(struct encoder *e, int split, const char *bytes, size_t len,
+                       struct why *why)
 {
     for (size_t at = 0, n; at < len; at += n) {
         n = text_slice(bytes + at, len - at, SLICE);
 
-        int code = add(e, &(struct slice){.split = split, .len = n}, bytes + at, why);
+        enum fail err = add(e, &(struct slice){.split = split, .len = n}, bytes + at,
+                            why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
     }
     return 0;
 }
 
-int encoder_eos(struct encoder *e, int split, struct why *why)
+enum fail encoder_eos(struct encoder *e, int split, struct why *why)
 {
     return add(e, &(struct slice){.split = split, .eos = true}, "", why);
 }

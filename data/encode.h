@@ -14,16 +14,16 @@
 struct encoder;
 
 /* Neither is owned. FAIL_INPUT: out of memory. */
-int  encoder_open(struct encoder **e, const struct tokenizer *t,
-                  struct shard_writer *const to[2], struct why *why);
+enum fail encoder_open(struct encoder **e, const struct tokenizer *t,
+                       struct shard_writer *const to[2], struct why *why);
 
 /* More text of the document that goes to shard `split`, or its end. */
-int  encoder_text(struct encoder *e, int split, const char *bytes, size_t len,
-                  struct why *why);
-int  encoder_eos(struct encoder *e, int split, struct why *why);
+enum fail encoder_text(struct encoder *e, int split, const char *bytes, size_t len,
+                       struct why *why);
+enum fail encoder_eos(struct encoder *e, int split, struct why *why);
 
 /* Encode and append all that was given so far. */
-int  encoder_flush(struct encoder *e, struct why *why);
+enum fail encoder_flush(struct encoder *e, struct why *why);
 void encoder_close(struct encoder *e);      // NULL is fine; does not flush
 
 #endif

@@ -33,12 +33,12 @@ static bool classify(struct input *f, const char *name)
     return f->jsonl || strip(name, &n, ".txt");
 }
 
-static int no_memory(struct why *why)
+static enum fail no_memory(struct why *why)
 {
     return fail(why, FAIL_INPUT, "no memory for the list of input files; give fewer");
 }
 
-static int push(struct inputs *in, struct input f, struct why *why)
+static enum fail push(struct inputs *in, struct input f, struct why *why)
 {
     if (in->n == in->cap) {
         size_t        cap = in->cap ? 2 * in->cap : 16;
@@ -57,13 +57,14 @@ static int push(struct inputs *in, struct input f, struct why *why)
 }
 
 /* Set f->size if the file can be read. */
-static int probe(struct input *f, struct why *why)
+static enum fail probe(struct input *f, struct why *why)
 {
-    int fd, rc = file_open(f->path, &fd, &f->size, why);
+    int       fd;
+    enum fail err = file_open(f->path, &fd, &f->size, why);
 
-    if (!rc)
+    if (!err)
         close(fd);
-    return rc;
+    return err;
 }
 
 /* ---- a directory ------------------------------------------------------------------- */
@@ -119,7 +120,7 @@ static int visit(struct walk *w, const char *dir, const char *name)
     char         path[PATH_MAX];
     struct input f = {.path = path};
     struct stat  st;
-    int          rc;
+    enum fail    err;
 
     if (strlen(dir) + strlen(name) + 2 > sizeof path)
         return fail(w->why, FAIL_INPUT, "%s: the path of '%s' in it is too long", dir,
@@ -129,86 +130,87 @@ static int visit(struct walk *w, const char *dir, const char *name)
         return enter(w, path, &st);
     if (!classify(&f, name))
         return 0;
-    rc = probe(&f, w->why);
-    return rc || f.size == 0 ? rc : push(w->in, f, w->why);
+    err = probe(&f, w->why);
+    return err || f.size == 0 ? err : push(w->in, f, w->why);
 }
 
 static int read_dir(struct walk *w, const char *dir)
 {
     DIR           *d = opendir(dir);
     struct dirent *e;
-    int            rc = 0;
+    enum fail      err = 0;
 
     if (!d)
         return fail(w->why, FAIL_INPUT, "%s: cannot open: %s", dir, strerror(errno));
-    while (!rc && (errno = 0, e = readdir(d)))
+    while (!err && (errno = 0, e = readdir(d)))
         if (e->d_name[0] != '.')
-            rc = visit(w, dir, e->d_name);
-    if (!rc && errno)
-        rc = fail(w->why, FAIL_INPUT, "%s: cannot read: %s", dir, strerror(errno));
+            err = visit(w, dir, e->d_name);
+    if (!err && errno)
+        err = fail(w->why, FAIL_INPUT, "%s: cannot read: %s", dir, strerror(errno));
     closedir(d);
-    return rc;
+    return err;
 }
 
 /* Append the text files below path, sorted. No recursion and one open directory at a
  * time, so depth costs nothing. */
-static int list_dir(struct inputs *in, char *path, const struct stat *st, struct why *why)
+static enum fail list_dir(struct inputs *in, char *path, const struct stat *st,
+                          struct why *why)
 {
     struct walk w = {.in = in, .why = why};
     size_t      first = in->n;
-    int         rc = enter(&w, path, st);
+    enum fail   err = enter(&w, path, st);
 
-    while (!rc && w.dirs.n) {
+    while (!err && w.dirs.n) {
         char *dir = w.dirs.file[--w.dirs.n].path;
 
-        rc = read_dir(&w, dir);
+        err = read_dir(&w, dir);
         free(dir);
     }
     tdestroy(w.seen, free);
     inputs_free(&w.dirs);
-    if (!rc && in->n == first)
+    if (!err && in->n == first)
         return fail(why, FAIL_INPUT,
                     "%s: no .txt or .jsonl file (or .zst of them) with text in this "
                     "directory; name the files themselves", path);
-    if (!rc)
+    if (!err)
         qsort(in->file + first, in->n - first, sizeof *in->file, by_path);
-    return rc;
+    return err;
 }
 
 /* ---- all of them ------------------------------------------------------------------- */
 
-static int list_path(struct inputs *in, const char *path, struct why *why)
+static enum fail list_path(struct inputs *in, const char *path, struct why *why)
 {
     struct input f = {.path = (char *)path};
     struct stat  st;
-    int          rc;
+    enum fail    err;
 
     if (!strcmp(path, "-"))
         return push(in, f, why);
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return list_dir(in, f.path, &st, why);
     classify(&f, path);
-    rc = probe(&f, why);
-    if (rc)
-        return rc;
+    err = probe(&f, why);
+    if (err)
+        return err;
     if (f.size == 0)
         return fail(why, FAIL_INPUT, "%s: empty; give a file with text in it", path);
     return push(in, f, why);
 }
 
-int inputs_list(struct inputs *in, const char *const *paths, int n, struct why *why)
+enum fail inputs_list(struct inputs *in, const char *const *paths, int n, struct why *why)
 {
-    int rc = 0;
+    enum fail err = 0;
 
     *in = (struct inputs){0};
     if (n < 1)
         return fail(why, FAIL_INPUT,
                     "no input; give a text file, a directory, or - for stdin");
-    for (int i = 0; i < n && !rc; i++)
-        rc = list_path(in, paths[i], why);
-    if (rc)
+    for (int i = 0; i < n && !err; i++)
+        err = list_path(in, paths[i], why);
+    if (err)
         inputs_free(in);
-    return rc;
+    return err;
 }
 
 bool inputs_stdin(const char *path)

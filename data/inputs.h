@@ -20,7 +20,8 @@ struct inputs {
 };
 
 /* Every file is there, readable and regular, or FAIL_INPUT. On failure *in is zero. */
-int  inputs_list(struct inputs *in, const char *const *paths, int n, struct why *why);
+enum fail inputs_list(struct inputs *in, const char *const *paths, int n,
+                      struct why *why);
 /* Stdin: "-", or a file of that name, where it is kept to be read again
  * (data/spool.h). */
 bool inputs_stdin(const char *path);

@@ -29,7 +29,7 @@ struct loader {
     pthread_cond_t  changed;            // the state
     enum state      state;
     uint64_t        k;                  // the batch in the back buffer
-    int             code;               // how preparing it ended
+    enum fail       err;                // how preparing it ended
     struct why      why;
 };
 
@@ -38,14 +38,14 @@ static int frame_ids(struct loader *l, uint64_t frame, const uint32_t **ids)
 {
     uint64_t  slot = frame % l->slots;
     uint32_t *room = l->cache + slot * SHARD_FRAME, n;
-    int       code;
+    enum fail err;
 
     *ids = room;
     if (l->held[slot] == frame + 1)
         return 0;
     l->held[slot] = 0;
-    if ((code = shard_frame(l->shard, frame, room, &n, &l->why)))
-        return code;
+    if ((err = shard_frame(l->shard, frame, room, &n, &l->why)))
+        return err;
     l->held[slot] = frame + 1;
     return 0;
 }
@@ -55,15 +55,15 @@ static int copy_window(struct loader *l, uint64_t start, int32_t *tokens,
                        int32_t *targets)
 {
     uint64_t need = (uint64_t)l->T + 1, done = 0;
-    int      code;
+    enum fail err;
 
     while (done < need) {
         uint64_t        at = (start + done) % SHARD_FRAME, left = need - done;
         uint64_t        n = SHARD_FRAME - at < left ? SHARD_FRAME - at : left;
         const uint32_t *ids;
 
-        if ((code = frame_ids(l, (start + done) / SHARD_FRAME, &ids)))
-            return code;
+        if ((err = frame_ids(l, (start + done) / SHARD_FRAME, &ids)))
+            return err;
         for (uint64_t i = 0; i < n; i++, done++) {
             if (done + 1 < need)
                 tokens[done] = (int32_t)ids[at + i];
@@ -92,10 +92,10 @@ static int prepare(struct loader *l, uint64_t k)
 
     for (size_t b = 0; b < (size_t)l->B; b++) {
         uint64_t start = window_start(l, k * (uint64_t)l->B + b);
-        int      code = copy_window(l, start, tokens + b * T, targets + b * T);
+        enum fail err = copy_window(l, start, tokens + b * T, targets + b * T);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
     }
     return 0;
 }
@@ -111,7 +111,7 @@ static void *work(void *user)
         if (l->state == QUIT)
             break;
         pthread_mutex_unlock(&l->mutex);
-        l->code = prepare(l, l->k);
+        l->err = prepare(l, l->k);
         pthread_mutex_lock(&l->mutex);
         l->state = READY;
         pthread_cond_broadcast(&l->changed);
@@ -132,10 +132,10 @@ static void await(struct loader *l)
         pthread_cond_wait(&l->changed, &l->mutex);
 }
 
-int loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
-                 const int32_t **targets, struct why *why)
+enum fail loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
+                       const int32_t **targets, struct why *why)
 {
-    int code;
+    enum fail err;
 
     pthread_mutex_lock(&l->mutex);
     await(l);
@@ -144,7 +144,7 @@ int loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
         set_state(l, WANTED);
         await(l);
     }
-    if ((code = l->code)) {
+    if ((err = l->err)) {
         *why = l->why;
         set_state(l, EMPTY);
     } else {
@@ -155,14 +155,14 @@ int loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
         set_state(l, WANTED);
     }
     pthread_mutex_unlock(&l->mutex);
-    return code;
+    return err;
 }
 
 /* The thread takes no signals: they are the main thread's. */
 static int start_thread(struct loader *l)
 {
     sigset_t all, old;
-    int      err;
+    enum fail err;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
@@ -195,8 +195,8 @@ static int allocate(struct loader *l)
     return l->held && l->cache && l->batch[0] && l->batch[1];
 }
 
-int loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B, int T,
-                struct why *why)
+enum fail loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B,
+                      int T, struct why *why)
 {
     uint64_t t = (uint64_t)T;
 
@@ -210,7 +210,7 @@ int loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B
     struct loader *l = calloc(1, sizeof *l);
 
     if (!l)
-        return fail(why, FAIL_INPUT, "out of memory for batches");
+        return fail(why, FAIL_MEMORY, "out of memory for batches");
     l->shard = s;
     l->seed = seed;
     l->B = B;
@@ -223,7 +223,8 @@ int loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B
     pthread_cond_init(&l->changed, NULL);
     if (!allocate(l) || start_thread(l)) {
         release(l);
-        return fail(why, FAIL_INPUT, "out of memory for batches of %d x %d tokens", B, T);
+        return fail(why, FAIL_MEMORY, "out of memory for batches of %d x %d tokens", B,
+                    T);
     }
     *out = l;
     return 0;

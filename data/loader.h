@@ -17,14 +17,14 @@ struct loader;
 
 /* FAIL_INPUT when the shard is shorter than one window. The shard must outlive
  * the loader. */
-int  loader_open(struct loader **l, const struct shard *s, uint64_t seed, int B, int T,
-                 struct why *why);
+enum fail loader_open(struct loader **l, const struct shard *s, uint64_t seed, int B,
+                      int T, struct why *why);
 
 /* Batch k: tokens (B, T) and targets (B, T), targets[b][t] = the token after
  * tokens[b][t]. The pointers are valid until the next call. Starts preparing
  * batch k + 1. */
-int  loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
-                  const int32_t **targets, struct why *why);
+enum fail loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
+                       const int32_t **targets, struct why *why);
 
 uint64_t loader_windows(const struct loader *l);        // windows per epoch
 void     loader_close(struct loader *l);                // NULL is fine

@@ -58,8 +58,8 @@ static void writer_free(struct shard_writer *w)
     free(w);
 }
 
-int shard_create(struct shard_writer **out, const char *path, int token_bytes,
-                 struct why *why)
+enum fail shard_create(struct shard_writer **out, const char *path, int token_bytes,
+                       struct why *why)
 {
     struct shard_writer *w = calloc(1, sizeof *w);
 
@@ -67,7 +67,7 @@ int shard_create(struct shard_writer **out, const char *path, int token_bytes,
     if (!w || !(w->path = strdup(path)) || !(w->zstd = ZSTD_createCCtx())) {
         if (w)
             writer_free(w);
-        return fail(why, FAIL_WRITE, "%s: out of memory", path);
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     }
     w->token_bytes = token_bytes;
     ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, LEVEL);
@@ -81,7 +81,7 @@ int shard_create(struct shard_writer **out, const char *path, int token_bytes,
     return 0;
 }
 
-static int table_room(struct shard_writer *w, struct why *why)
+static enum fail table_room(struct shard_writer *w, struct why *why)
 {
     if (w->frames < w->room)
         return 0;
@@ -98,24 +98,24 @@ static int table_room(struct shard_writer *w, struct why *why)
     return 0;
 }
 
-static int put_bytes(struct shard_writer *w, const void *bytes, size_t len,
-                     struct why *why)
+static enum fail put_bytes(struct shard_writer *w, const void *bytes, size_t len,
+                           struct why *why)
 {
     if (len && fwrite(bytes, 1, len, w->file) != len)
         return fail_write(why, w->path);
     return 0;
 }
 
-static int put_frame(struct shard_writer *w, struct why *why)
+static enum fail put_frame(struct shard_writer *w, struct why *why)
 {
     uint32_t raw = w->fill * (uint32_t)w->token_bytes;
     size_t   len = ZSTD_compress2(w->zstd, w->packed, sizeof w->packed, w->raw, raw);
-    int      code;
+    enum fail err;
 
     if (ZSTD_isError(len))
         return fail(why, FAIL_WRITE, "%s: %s", w->path, ZSTD_getErrorName(len));
-    if ((code = table_room(w, why)) || (code = put_bytes(w, w->packed, len, why)))
-        return code;
+    if ((err = table_room(w, why)) || (err = put_bytes(w, w->packed, len, why)))
+        return err;
     put32(w->table + (size_t)w->frames * ENTRY, (uint32_t)len);
     put32(w->table + (size_t)w->frames * ENTRY + 4, raw);
     w->frames++;
@@ -123,10 +123,11 @@ static int put_frame(struct shard_writer *w, struct why *why)
     return 0;
 }
 
-static int append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
-                  struct why *why)
+static enum fail append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
+                        struct why *why)
 {
-    int width = w->token_bytes, code;
+    int       width = w->token_bytes;
+    enum fail err;
 
     for (uint64_t i = 0; i < n; i++) {
         unsigned char *p = w->raw + w->fill * (size_t)width;
@@ -137,53 +138,53 @@ static int append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
         for (int k = 0; k < width; k++)
             p[k] = (unsigned char)(ids[i] >> 8 * k);
         w->n++;
-        if (++w->fill == SHARD_FRAME && (code = put_frame(w, why)))
-            return code;
+        if (++w->fill == SHARD_FRAME && (err = put_frame(w, why)))
+            return err;
     }
     return 0;
 }
 
-int shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n, struct why *why)
+enum fail shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
+                       struct why *why)
 {
     if (!w->failed)
         w->failed = append(w, ids, n, why);
     return w->failed;
 }
 
-static int put_table(struct shard_writer *w, struct why *why)
+static enum fail put_table(struct shard_writer *w, struct why *why)
 {
     size_t        len = (size_t)w->frames * ENTRY;
     unsigned char head[HEAD], foot[FOOT] = {0};
-    int           code;
+    enum fail     err;
 
     put32(head, skippable);
     put32(head + 4, (uint32_t)len + FOOT);
     put32(foot, w->frames);
     put32(foot + 5, seekable);
-    if ((code = put_bytes(w, head, HEAD, why)) ||
-        (code = put_bytes(w, w->table, len, why)))
-        return code;
+    if ((err = put_bytes(w, head, HEAD, why)) || (err = put_bytes(w, w->table, len, why)))
+        return err;
     return put_bytes(w, foot, FOOT, why);
 }
 
-int shard_finish(struct shard_writer *w, uint64_t *n, struct why *why)
+enum fail shard_finish(struct shard_writer *w, uint64_t *n, struct why *why)
 {
-    int code = w->failed;
+    enum fail err = w->failed;
 
     *n = w->n;
-    if (!code && w->fill)
-        code = put_frame(w, why);
-    if (!code)
-        code = put_table(w, why);
-    if (!code && (fflush(w->file) || fsync(fileno(w->file))))
-        code = fail_write(why, w->path);
+    if (!err && w->fill)
+        err = put_frame(w, why);
+    if (!err)
+        err = put_table(w, why);
+    if (!err && (fflush(w->file) || fsync(fileno(w->file))))
+        err = fail_write(why, w->path);
     writer_free(w);
-    return code;
+    return err;
 }
 
 /* ---- reading ---- */
 
-static int broken(const struct shard *s, struct why *why, const char *what)
+static enum fail broken(const struct shard *s, struct why *why, const char *what)
 {
     return fail(why, FAIL_INPUT, "%s: %s; rebuild it with: weft data build",
                 s->path, what);
@@ -211,8 +212,8 @@ static uint32_t frame_tokens(const struct shard *s, uint64_t i)
 
 /* Turn the table's sizes into offsets. Frames must be full but the last, and end where
  * the table starts: at `end`. */
-static int take_entries(struct shard *s, const unsigned char *table, uint64_t end,
-                        struct why *why)
+static enum fail take_entries(struct shard *s, const unsigned char *table, uint64_t end,
+                              struct why *why)
 {
     uint32_t full = SHARD_FRAME * (uint32_t)s->token_bytes;
 
@@ -232,7 +233,7 @@ static int take_entries(struct shard *s, const unsigned char *table, uint64_t en
     return 0;
 }
 
-static int read_table(struct shard *s, uint64_t size, struct why *why)
+static enum fail read_table(struct shard *s, uint64_t size, struct why *why)
 {
     unsigned char head[HEAD], foot[FOOT];
 
@@ -251,32 +252,32 @@ static int read_table(struct shard *s, uint64_t size, struct why *why)
         return broken(s, why, "the seek table is damaged");
 
     unsigned char *table = malloc(len + 1);
-    int            code;
+    enum fail      err;
 
     s->offset = calloc(s->frames + 1, sizeof *s->offset);
     if (!table || !s->offset)
-        code = fail(why, FAIL_INPUT, "%s: out of memory for its seek table", s->path);
+        err = fail(why, FAIL_MEMORY, "%s: out of memory for its seek table", s->path);
     else if (!read_at(s, table, len, size - whole + HEAD))
-        code = broken(s, why, "the seek table cannot be read");
+        err = broken(s, why, "the seek table cannot be read");
     else
-        code = take_entries(s, table, size - whole, why);
+        err = take_entries(s, table, size - whole, why);
     free(table);
-    return code;
+    return err;
 }
 
-int shard_open(struct shard *s, const char *path, int token_bytes, struct why *why)
+enum fail shard_open(struct shard *s, const char *path, int token_bytes, struct why *why)
 {
     uint64_t size;
-    int      code;
+    enum fail err;
 
     *s = (struct shard){.path = strdup(path), .fd = -1, .token_bytes = token_bytes};
     if (!s->path)
-        return fail(why, FAIL_INPUT, "%s: out of memory", path);
-    if (!(code = file_open(path, &s->fd, &size, why)))
-        code = read_table(s, size, why);
-    if (code)
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    if (!(err = file_open(path, &s->fd, &size, why)))
+        err = read_table(s, size, why);
+    if (err)
         shard_close(s);
-    return code;
+    return err;
 }
 
 void shard_close(struct shard *s)
@@ -356,8 +357,8 @@ static const char *unpack(struct unpacker *u, size_t packed, size_t raw)
     return NULL;
 }
 
-int shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n,
-                struct why *why)
+enum fail shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n,
+                      struct why *why)
 {
     struct unpacker *u = unpacker_get();
     size_t           packed = s->offset[i + 1] - s->offset[i];
@@ -365,7 +366,7 @@ int shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n,
 
     *n = frame_tokens(s, i);
     if (!u)
-        return fail(why, FAIL_INPUT, "%s: out of memory", s->path);
+        return fail(why, FAIL_MEMORY, "%s: out of memory", s->path);
     if (!read_at(s, u->packed, packed, s->offset[i]))
         wrong = "cannot be read";
     else

@@ -21,12 +21,12 @@ struct shard_writer;
 
 /* Ids that do not fit token_bytes (2 or 4) are FAIL_INPUT; the rest is FAIL_WRITE.
  * After a failure only shard_finish may be called. */
-int  shard_create(struct shard_writer **w, const char *path, int token_bytes,
-                  struct why *why);
-int  shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
-                  struct why *why);
+enum fail shard_create(struct shard_writer **w, const char *path, int token_bytes,
+                       struct why *why);
+enum fail shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
+                       struct why *why);
 /* Finish, fsync and close; *n is the number of tokens written. Frees w in any case. */
-int  shard_finish(struct shard_writer *w, uint64_t *n, struct why *why);
+enum fail shard_finish(struct shard_writer *w, uint64_t *n, struct why *why);
 
 struct shard {
     char     *path;
@@ -39,12 +39,12 @@ struct shard {
 };
 
 /* Open for random access. Checks the seek table against the file's size. FAIL_INPUT. */
-int  shard_open(struct shard *s, const char *path, int token_bytes, struct why *why);
+enum fail shard_open(struct shard *s, const char *path, int token_bytes, struct why *why);
 void shard_close(struct shard *s);
 
 /* Decompress frame i into ids (SHARD_FRAME of them); returns through *n how many it
  * holds. Thread-safe; allocates only at a thread's first frame. FAIL_INPUT. */
-int  shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n,
-                 struct why *why);
+enum fail shard_frame(const struct shard *s, uint64_t i, uint32_t *ids, uint32_t *n,
+                      struct why *why);
 
 #endif

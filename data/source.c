@@ -11,12 +11,12 @@
 
 enum { WINDOW_LOG = 27 };       // 128 MiB: what zstd itself accepts without --long
 
-static int no_memory(const struct source *s, struct why *why)
+static enum fail no_memory(const struct source *s, struct why *why)
 {
     return fail(why, FAIL_INPUT, "%s: no memory to read it", s->path);
 }
 
-static int open_zstd(struct source *s, struct why *why)
+static enum fail open_zstd(struct source *s, struct why *why)
 {
     s->zstd = ZSTD_createDCtx();
     if (!s->zstd)
@@ -25,8 +25,8 @@ static int open_zstd(struct source *s, struct why *why)
     return 0;
 }
 
-static int read_plain(struct source *s, char *buf, size_t cap, size_t *got,
-                      struct why *why)
+static enum fail read_plain(struct source *s, char *buf, size_t cap, size_t *got,
+                            struct why *why)
 {
     ssize_t n;
 
@@ -41,16 +41,16 @@ static int read_plain(struct source *s, char *buf, size_t cap, size_t *got,
 }
 
 /* The beginning of stdin into `in`, and whether zstd made it. */
-static int open_stdin(struct source *s, struct why *why)
+static enum fail open_stdin(struct source *s, struct why *why)
 {
     size_t got = 1;
 
     while (s->in.size < 4 && got) {
-        int rc = read_plain(s, s->packed + s->in.size,
-                            ZSTD_DStreamInSize() - s->in.size, &got, why);
+        enum fail err = read_plain(s, s->packed + s->in.size,
+                                   ZSTD_DStreamInSize() - s->in.size, &got, why);
 
-        if (rc)
-            return rc;
+        if (err)
+            return err;
         s->in.size += got;
     }
     return s->in.size < 4 || memcmp(s->packed, "\x28\xb5\x2f\xfd", 4)
@@ -58,26 +58,26 @@ static int open_stdin(struct source *s, struct why *why)
                : open_zstd(s, why);
 }
 
-int source_open(struct source *s, const char *path, bool zst, struct why *why)
+enum fail source_open(struct source *s, const char *path, bool zst, struct why *why)
 {
-    int rc = 0;
+    enum fail err = 0;
 
     *s = (struct source){.path = inputs_stdin(path) ? "stdin" : path, .fd = STDIN_FILENO};
     if (strcmp(path, "-"))
-        rc = file_open(path, &s->fd, NULL, why);
-    if (rc)
-        return rc;
+        err = file_open(path, &s->fd, NULL, why);
+    if (err)
+        return err;
     s->packed = malloc(ZSTD_DStreamInSize());
     s->in.src = s->packed;
     if (!s->packed)
-        rc = no_memory(s, why);
+        err = no_memory(s, why);
     else if (inputs_stdin(path))
-        rc = open_stdin(s, why);
+        err = open_stdin(s, why);
     else if (zst)
-        rc = open_zstd(s, why);
-    if (rc)
+        err = open_zstd(s, why);
+    if (err)
         source_close(s);
-    return rc;
+    return err;
 }
 
 void source_close(struct source *s)
@@ -91,30 +91,31 @@ void source_close(struct source *s)
     s->fd = -1;
 }
 
-static int fail_zstd(const struct source *s, size_t code, struct why *why)
+static enum fail fail_zstd(const struct source *s, size_t err, struct why *why)
 {
-    if (ZSTD_getErrorCode(code) == ZSTD_error_frameParameter_windowTooLarge)
+    if (ZSTD_getErrorCode(err) == ZSTD_error_frameParameter_windowTooLarge)
         return fail(why, FAIL_INPUT,
                     "%s: needs more than 128 MiB to decompress; compress it again "
                     "without --long", s->path);
     return fail(why, FAIL_INPUT,
                 "%s: corrupt, or not a zstd file (%s); check it with: zstd -t", s->path,
-                ZSTD_getErrorName(code));
+                ZSTD_getErrorName(err));
 }
 
 /* The file ends between two frames, or it is truncated. Output that did not fit before is
  * still handed out after the file's last byte was read. */
-static int read_zstd(struct source *s, char *buf, size_t cap, size_t *got,
-                     struct why *why)
+static enum fail read_zstd(struct source *s, char *buf, size_t cap, size_t *got,
+                           struct why *why)
 {
     ZSTD_outBuffer out = {buf, cap, 0};
 
     while (out.pos == 0) {
         if (s->in.pos == s->in.size) {
-            int rc = read_plain(s, s->packed, ZSTD_DStreamInSize(), &s->in.size, why);
+            enum fail err = read_plain(s, s->packed, ZSTD_DStreamInSize(), &s->in.size,
+                                       why);
 
-            if (rc)
-                return rc;
+            if (err)
+                return err;
             s->in.pos = 0;
             if (s->in.size == 0 && s->pending == 0)
                 break;
@@ -131,7 +132,8 @@ static int read_zstd(struct source *s, char *buf, size_t cap, size_t *got,
     return 0;
 }
 
-int source_read(struct source *s, char *buf, size_t cap, size_t *got, struct why *why)
+enum fail source_read(struct source *s, char *buf, size_t cap, size_t *got,
+                      struct why *why)
 {
     size_t left = s->in.size - s->in.pos;
 

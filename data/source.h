@@ -22,10 +22,11 @@ struct source {
 
 /* zst is not asked of stdin (inputs_stdin). FAIL_INPUT. On failure nothing
  * needs closing. */
-int  source_open(struct source *s, const char *path, bool zst, struct why *why);
+enum fail source_open(struct source *s, const char *path, bool zst, struct why *why);
 
 /* Up to cap more bytes into buf; *got is 0 at the end only. FAIL_INPUT. */
-int  source_read(struct source *s, char *buf, size_t cap, size_t *got, struct why *why);
+enum fail source_read(struct source *s, char *buf, size_t cap, size_t *got,
+                      struct why *why);
 
 void source_close(struct source *s);
 

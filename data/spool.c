@@ -18,7 +18,8 @@ static ssize_t next_bytes(char *buf, size_t cap)
     return poll(&in, 1, -1) < 0 ? -1 : read(STDIN_FILENO, buf, cap);
 }
 
-static int copy(FILE *f, const char *path, const volatile int *stop, struct why *why)
+static enum fail copy(FILE *f, const char *path, const volatile int *stop,
+                      struct why *why)
 {
     char     buf[1 << 16];
     uint64_t all = 0;
@@ -26,7 +27,7 @@ static int copy(FILE *f, const char *path, const volatile int *stop, struct why 
 
     while ((n = next_bytes(buf, sizeof buf))) {
         if (stop && *stop)
-            return fail(why, FAIL_INPUT, "interrupted; nothing was written");
+            return fail(why, FAIL_INTERRUPTED, "interrupted; nothing was written");
         if (n < 0 && errno != EINTR)
             return fail(why, FAIL_INPUT, "stdin: %s", strerror(errno));
         if (n > 0 && fwrite(buf, 1, (size_t)n, f) != (size_t)n)
@@ -36,15 +37,15 @@ static int copy(FILE *f, const char *path, const volatile int *stop, struct why 
     return all ? 0 : fail(why, FAIL_INPUT, "stdin: no text in it");
 }
 
-int spool_stdin(const char *path, const volatile int *stop, struct why *why)
+enum fail spool_stdin(const char *path, const volatile int *stop, struct why *why)
 {
     FILE *f = fopen(path, "wbe");
-    int   code;
+    enum fail err;
 
     if (!f)
         return fail_write(why, path);
-    code = copy(f, path, stop, why);
-    if (fclose(f) && !code)
-        code = fail_write(why, path);
-    return code;
+    err = copy(f, path, stop, why);
+    if (fclose(f) && !err)
+        err = fail_write(why, path);
+    return err;
 }

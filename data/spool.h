@@ -6,6 +6,6 @@
 
 /* Copy all of stdin to path. stop (may be NULL): give up when it is not 0. FAIL_INPUT:
  * stdin cannot be read, is empty, or was given up. FAIL_WRITE. */
-int spool_stdin(const char *path, const volatile int *stop, struct why *why);
+enum fail spool_stdin(const char *path, const volatile int *stop, struct why *why);
 
 #endif

@@ -86,24 +86,24 @@ static size_t cut(const char *s, size_t n)
 /* ---- reading ----------------------------------------------------------------------- */
 
 /* Move what is left to the front and read until the buffer is full or the input ends. */
-static int fill(struct text *t, struct why *why)
+static enum fail fill(struct text *t, struct why *why)
 {
     memmove(t->buf, t->buf + t->start, t->end - t->start);
     t->end -= t->start;
     t->start = 0;
     while (!t->eof && t->end < t->cap) {
         size_t got;
-        int    rc = source_read(&t->src, t->buf + t->end, t->cap - t->end, &got, why);
+        enum fail err = source_read(&t->src, t->buf + t->end, t->cap - t->end, &got, why);
 
-        if (rc)
-            return rc;
+        if (err)
+            return err;
         t->eof = got == 0;
         t->end += got;
     }
     return 0;
 }
 
-static int grow(struct text *t, struct why *why)
+static enum fail grow(struct text *t, struct why *why)
 {
     const char *path = t->src.path;
     char       *buf;
@@ -123,40 +123,40 @@ static int grow(struct text *t, struct why *why)
 
 /* The end of the line that buf[start + from] is in, from start: its newline, or the end
  * of the input. As much is read. */
-static int line_end(struct text *t, size_t from, size_t *end, struct why *why)
+static enum fail line_end(struct text *t, size_t from, size_t *end, struct why *why)
 {
     for (;;) {
         char  *s = t->buf + t->start;
         size_t n = t->end - t->start;
         char  *newline = memchr(s + from, '\n', n - from);
-        int    rc;
+        enum fail err;
 
         *end = newline ? (size_t)(newline - s) : n;
         if (newline || t->eof)
             return 0;
         from = n;
-        if (n == t->cap && (rc = grow(t, why)))
-            return rc;
-        if ((rc = fill(t, why)))
-            return rc;
+        if (n == t->cap && (err = grow(t, why)))
+            return err;
+        if ((err = fill(t, why)))
+            return err;
     }
 }
 
 /* Set jsonl: whether the first line that is not blank is an object with the field. */
-static int sniff(struct text *t, struct why *why)
+static enum fail sniff(struct text *t, struct why *why)
 {
     char       *s = t->buf + t->start, *line, problem[256];
     size_t      at = 0, n = t->end - t->start, end;
     const char *text;
-    int         rc;
+    enum fail   err;
 
     t->jsonl = t->named;
     while (at < n && memchr(" \t\r\n", s[at], 4))
         at++;
     if (t->named || at == n || s[at] != '{')
         return 0;
-    if ((rc = line_end(t, at, &end, why)))
-        return rc;
+    if ((err = line_end(t, at, &end, why)))
+        return err;
     line = malloc(end - at);
     if (!line)
         return fail(why, FAIL_INPUT, "%s: no memory for its first line", t->src.path);
@@ -166,25 +166,25 @@ static int sniff(struct text *t, struct why *why)
     return 0;
 }
 
-static int open_input(struct text *t, struct why *why)
+static enum fail open_input(struct text *t, struct why *why)
 {
     const struct input *f = &t->in.file[t->at];
-    int                 rc = source_open(&t->src, f->path, f->zst, why);
+    enum fail           err = source_open(&t->src, f->path, f->zst, why);
 
-    if (rc)
-        return rc;
+    if (err)
+        return err;
     t->open = true;
     t->start = t->end = 0;
     t->eof = false;
     t->line_start = true;
     t->line = 0;
-    rc = fill(t, why);
-    if (!rc && t->end >= 3 && !memcmp(t->buf, "\xef\xbb\xbf", 3))
+    err = fill(t, why);
+    if (!err && t->end >= 3 && !memcmp(t->buf, "\xef\xbb\xbf", 3))
         t->start = 3;
     t->jsonl = f->jsonl;
-    if (!rc && inputs_stdin(f->path))
-        rc = sniff(t, why);
-    return rc;
+    if (!err && inputs_stdin(f->path))
+        err = sniff(t, why);
+    return err;
 }
 
 static void close_input(struct text *t)
@@ -223,15 +223,15 @@ static size_t find_mark(const struct text *t, size_t *mark)
 
 /* Bytes of text up to the document's end, or as many as the buffer holds; *mark as in
  * find_mark. 0 at the end of the input. */
-static int look_ahead(struct text *t, size_t *n, size_t *mark, struct why *why)
+static enum fail look_ahead(struct text *t, size_t *n, size_t *mark, struct why *why)
 {
     for (;;) {
         *n = find_mark(t, mark);
         if (!*mark && !t->eof) {
-            int rc = fill(t, why);
+            enum fail err = fill(t, why);
 
-            if (rc)
-                return rc;
+            if (err)
+                return err;
             *n = find_mark(t, mark);
         }
         if (*n || !*mark)
@@ -242,13 +242,13 @@ static int look_ahead(struct text *t, size_t *n, size_t *mark, struct why *why)
 }
 
 /* piece->bytes is NULL at the end of the input. */
-static int next_plain(struct text *t, struct text_piece *piece, struct why *why)
+static enum fail next_plain(struct text *t, struct text_piece *piece, struct why *why)
 {
     size_t n, mark;
-    int    rc = look_ahead(t, &n, &mark, why);
+    enum fail err = look_ahead(t, &n, &mark, why);
 
-    if (rc || !n)
-        return rc;
+    if (err || !n)
+        return err;
     piece->bytes = t->buf + t->start;
     piece->len = cut(piece->bytes, n);
     piece->last = piece->len == n;
@@ -260,13 +260,13 @@ static int next_plain(struct text *t, struct text_piece *piece, struct why *why)
 /* ---- .jsonl ------------------------------------------------------------------------ */
 
 /* The next line without its newline; *line is NULL at the end of the input. */
-static int next_line(struct text *t, char **line, size_t *len, struct why *why)
+static enum fail next_line(struct text *t, char **line, size_t *len, struct why *why)
 {
-    int    rc = line_end(t, 0, len, why);
+    enum fail err = line_end(t, 0, len, why);
     size_t n = t->end - t->start;
 
-    if (rc)
-        return rc;
+    if (err)
+        return err;
     *line = n ? t->buf + t->start : NULL;
     t->start += *len + (*len < n);
     t->line++;
@@ -282,17 +282,17 @@ static bool is_blank(const char *s, size_t n)
 }
 
 /* The next document that is not empty into t->doc; NULL at the end of the input. */
-static int next_document(struct text *t, struct why *why)
+static enum fail next_document(struct text *t, struct why *why)
 {
     char   problem[256], *line;
     size_t len;
 
     for (t->doc_len = 0; !t->doc_len;) {
-        int rc = next_line(t, &line, &len, why);
+        enum fail err = next_line(t, &line, &len, why);
 
         t->doc = NULL;
-        if (rc || !line)
-            return rc;
+        if (err || !line)
+            return err;
         if (is_blank(line, len))
             continue;
         if (!jsonl_field(line, len, t->field, &t->doc, &t->doc_len, problem,
@@ -303,13 +303,13 @@ static int next_document(struct text *t, struct why *why)
 }
 
 /* As next_plain. */
-static int next_json(struct text *t, struct text_piece *piece, struct why *why)
+static enum fail next_json(struct text *t, struct text_piece *piece, struct why *why)
 {
     if (!t->doc_len) {
-        int rc = next_document(t, why);
+        enum fail err = next_document(t, why);
 
-        if (rc || !t->doc)
-            return rc;
+        if (err || !t->doc)
+            return err;
     }
     piece->bytes = t->doc;
     piece->len = cut(t->doc, t->doc_len);
@@ -321,15 +321,15 @@ static int next_json(struct text *t, struct text_piece *piece, struct why *why)
 
 /* ---- the stream -------------------------------------------------------------------- */
 
-int text_open(struct text **t, const char *const *paths, int n, const char *field,
-              struct why *why)
+enum fail text_open(struct text **t, const char *const *paths, int n, const char *field,
+                    struct why *why)
 {
     struct inputs in;
-    int           rc = inputs_list(&in, paths, n, why);
+    enum fail     err = inputs_list(&in, paths, n, why);
 
     *t = NULL;
-    if (rc)
-        return rc;
+    if (err)
+        return err;
     struct text *x = calloc(1, sizeof *x);
 
     if (x) {
@@ -348,19 +348,19 @@ int text_open(struct text **t, const char *const *paths, int n, const char *fiel
     return 0;
 }
 
-int text_next(struct text *t, struct text_piece *piece, struct why *why)
+enum fail text_next(struct text *t, struct text_piece *piece, struct why *why)
 {
     const char *first = t->in.file[0].path;
 
     *piece = (struct text_piece){0};
     while (t->at < t->in.n) {
-        int rc = t->open ? 0 : open_input(t, why);
+        enum fail err = t->open ? 0 : open_input(t, why);
 
-        if (!rc)
-            rc = t->jsonl ? next_json(t, piece, why) : next_plain(t, piece, why);
-        if (rc || piece->bytes) {
-            t->any |= !rc;
-            return rc;
+        if (!err)
+            err = t->jsonl ? next_json(t, piece, why) : next_plain(t, piece, why);
+        if (err || piece->bytes) {
+            t->any |= !err;
+            return err;
         }
         close_input(t);
     }

@@ -41,13 +41,13 @@ struct text;                // an open stream
 /* paths: n files or directories. field: the .jsonl field, NULL for "text". FAIL_INPUT: a
  * path is missing, unreadable, empty, a pipe, device or socket; a directory holds no text
  * file, or a link leads back into it. On failure *t is NULL. */
-int  text_open(struct text **t, const char *const *paths, int n, const char *field,
-               struct why *why);
+enum fail text_open(struct text **t, const char *const *paths, int n, const char *field,
+                    struct why *why);
 
 /* The next piece. At the end piece->bytes is NULL. FAIL_INPUT: truncated or corrupt .zst,
  * bad JSON, with file and line; or the end, when there was no document at all. After a
  * failure only text_close may be called. */
-int  text_next(struct text *t, struct text_piece *piece, struct why *why);
+enum fail text_next(struct text *t, struct text_piece *piece, struct why *why);
 
 void text_close(struct text *t);                        // NULL is fine
 

@@ -138,7 +138,8 @@ static void set_context(struct infer *f)
 static void load(struct infer *f)
 {
     struct why why;
-    int err = checkpoint_load(f->cli.args[0], &f->model, &f->tokenizer, NULL, 0, &why);
+    enum fail  err = checkpoint_load(f->cli.args[0], &f->model, &f->tokenizer, NULL, 0,
+                                     &why);
 
     f->o.stop = f->stop.word;
     f->o.n_stop = f->stop.n;
@@ -219,7 +220,7 @@ static void say_dropped(struct infer *f)
 static void answer(struct infer *f, const char *text, size_t len)
 {
     struct why why;
-    int err = writer_feed(&f->writer, text, len, &why);
+    enum fail  err = writer_feed(&f->writer, text, len, &why);
 
     if (err)
         cli_fail(&f->cli, err, &why);

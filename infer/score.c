@@ -11,7 +11,7 @@ struct batch {
     int32_t  *tokens, *targets; // (B, T)
 };
 
-static int batch_open(struct batch *b, size_t n, struct why *why)
+static enum fail batch_open(struct batch *b, size_t n, struct why *why)
 {
     b->nats = malloc(n * (sizeof *b->nats + sizeof *b->ids + sizeof *b->tokens
                           + sizeof *b->targets));
@@ -41,7 +41,8 @@ static long fill(const struct batch *b, long want, score_next next, void *user,
 }
 
 /* Inputs and targets of n tokens that follow `last`. */
-static int shift(const struct batch *b, long n, uint32_t last, int vocab, struct why *why)
+static enum fail shift(const struct batch *b, long n, uint32_t last, int vocab,
+                       struct why *why)
 {
     for (long i = 0; i < n; i++) {
         if (b->ids[i] >= (uint32_t)vocab)
@@ -80,14 +81,14 @@ static void score_batch(const struct model *m, struct pass *p,
         model_score(m, p, 1, rest, b->tokens + at, b->targets + at, 0, b->nats + at);
 }
 
-int score_run(const struct model *m, struct pass *p, int B, int eos, score_next next,
-              void *user, uint64_t max_tokens, score_each each, void *each_user,
-              struct score *out, struct why *why)
+enum fail score_run(const struct model *m, struct pass *p, int B, int eos,
+                    score_next next, void *user, uint64_t max_tokens, score_each each,
+                    void *each_user, struct score *out, struct why *why)
 {
     struct batch b = {0};
     long     T = m->cfg.context, most = B * T, n;
     uint32_t last = (uint32_t)eos;
-    int      err = batch_open(&b, (size_t)most, why);
+    enum fail    err = batch_open(&b, (size_t)most, why);
 
     *out = (struct score){0};
     while (!err) {
@@ -130,9 +131,10 @@ long shard_cursor_next(void *user, uint32_t *ids, long n, struct why *why)
         c->frame = frame;
     }
     if (at >= c->n) {
-        fail(why, FAIL_INPUT,
-             "%s: frame %llu is shorter than it should be; rebuild it with: "
-             "weft data build", c->shard->path, (unsigned long long)frame);
+        (void)fail(why, FAIL_INPUT,
+                   "%s: frame %llu is shorter than it should be; rebuild it with: "
+                   "weft data build",
+                   c->shard->path, (unsigned long long)frame);
         return -1;
     }
     if (n > (long)(c->n - at))

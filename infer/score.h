@@ -28,9 +28,9 @@ typedef void (*score_each)(void *user, const uint32_t *ids, const real *nats, lo
 /* Score a stream of tokens with B windows at a time. p was opened for at least (B,
  * context). At most max_tokens (0: all). FAIL_INPUT: next failed, an id is not below the
  * model's vocabulary, or memory is short. */
-int score_run(const struct model *m, struct pass *p, int B, int eos, score_next next,
-              void *user, uint64_t max_tokens, score_each each, void *each_user,
-              struct score *out, struct why *why);
+enum fail score_run(const struct model *m, struct pass *p, int B, int eos,
+                    score_next next, void *user, uint64_t max_tokens, score_each each,
+                    void *each_user, struct score *out, struct why *why);
 
 /* score_next over a shard: user is a struct shard_cursor with shard set and
  * the rest zero. */

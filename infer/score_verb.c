@@ -60,7 +60,7 @@ struct scorer {
 /* ---- tokens ---- */
 
 /* Encode the next piece of text; returns 0 at the end, -1 on failure. */
-static int encode_piece(struct scorer *s, struct why *why)
+static enum fail encode_piece(struct scorer *s, struct why *why)
 {
     struct text_piece piece;
 
@@ -71,7 +71,7 @@ static int encode_piece(struct scorer *s, struct why *why)
         return 0;
     s->n = tokenizer_encode(s->tokenizer, piece.bytes, piece.len, s->ids, TEXT_PIECE);
     if (s->n < 0 || s->n > TEXT_PIECE) {
-        fail(why, FAIL_INPUT, "no memory to tokenize %zu bytes", piece.len);
+        (void)fail(why, FAIL_MEMORY, "no memory to tokenize %zu bytes", piece.len);
         return -1;
     }
     if (piece.last)
@@ -101,7 +101,7 @@ static long text_tokens(void *user, uint32_t *ids, long n, struct why *why)
 
 static void open_dataset(struct scorer *s, const char *path, struct why *why)
 {
-    int err = dataset_open(&s->dataset, path, why);
+    enum fail err = dataset_open(&s->dataset, path, why);
 
     if (err)
         cli_fail(&s->cli, err, why);
@@ -123,7 +123,7 @@ static void open_input(struct scorer *s, const char *path)
         open_dataset(s, path, &why);
         return;
     }
-    int err = text_open(&s->text, &path, 1, s->field, &why);
+    enum fail err = text_open(&s->text, &path, 1, s->field, &why);
 
     if (err)
         cli_fail(&s->cli, err, &why);
@@ -329,7 +329,8 @@ static void parse(struct scorer *s, int argc, char **argv)
 static void load(struct scorer *s)
 {
     struct why why;
-    int err = checkpoint_load(s->cli.args[0], &s->model, &s->tokenizer, NULL, 0, &why);
+    enum fail  err = checkpoint_load(s->cli.args[0], &s->model, &s->tokenizer, NULL, 0,
+                                     &why);
 
     if (err)
         cli_fail(&s->cli, err, &why);
@@ -360,10 +361,9 @@ static void run(struct scorer *s, struct score *result)
 
     s->start = wall_seconds();
     s->shown = term_live() ? 0 : s->start;
-    int err = score_run(&s->model, &s->pass, s->B, eos,
-                        s->is_dataset ? shard_cursor_next : text_tokens,
-                        s->is_dataset ? (void *)&s->cursor : s, 0, window, s,
-                        result, &why);
+    enum fail err = score_run(
+        &s->model, &s->pass, s->B, eos, s->is_dataset ? shard_cursor_next : text_tokens,
+        s->is_dataset ? (void *)&s->cursor : s, 0, window, s, result, &why);
 
     if (s->shown > 0 && term_live())
         fputs("\r\033[K", stderr);

@@ -24,7 +24,7 @@ static size_t carve(struct session *s, void *base)
     return a.used;
 }
 
-int session_open(struct session *s, const struct model *m, int S, struct why *why)
+enum fail session_open(struct session *s, const struct model *m, int S, struct why *why)
 {
     *s = (struct session){.model = m, .S = S};
     s->bytes = carve(s, NULL);

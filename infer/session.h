@@ -18,7 +18,7 @@ struct session {
     size_t  bytes;
 };
 
-int  session_open(struct session *s, const struct model *m, int S, struct why *why);
+enum fail session_open(struct session *s, const struct model *m, int S, struct why *why);
 void session_close(struct session *s);              // a zeroed one is fine
 void session_reset(struct session *s);              // all sequences empty again
 

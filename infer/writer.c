@@ -32,13 +32,13 @@ static bool text_out_open(struct writer *w, int k)
     return t->stream != NULL;
 }
 
-int writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
-                const struct writer_options *o, struct why *why)
+enum fail writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
+                      const struct writer_options *o, struct why *why)
 {
     *w = (struct writer){.o = *o, .model = m, .tokenizer = t};
     w->text = calloc((size_t)o->K, sizeof *w->text);
     w->next = calloc((size_t)o->K, sizeof *w->next);
-    int err = session_open(&w->session, m, o->K, why);
+    enum fail err = session_open(&w->session, m, o->K, why);
 
     for (int k = 0; k < o->K && !err; k++)
         if (!w->text || !w->next || !text_out_open(w, k))
@@ -78,7 +78,7 @@ void writer_echo(struct writer *w, const char *bytes, size_t len)
     check_output(w);
 }
 
-int writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why)
+enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why)
 {
     uint32_t *ids = malloc((len + 2) * sizeof *ids);
     double    start = wall_seconds();

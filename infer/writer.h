@@ -52,8 +52,8 @@ struct writer {
 
 /* FAIL_INPUT when memory is short; then nothing needs closing. model, tokenizer and
  * stop must outlive the writer. */
-int  writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
-                 const struct writer_options *o, struct why *why);
+enum fail writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
+                      const struct writer_options *o, struct why *why);
 void writer_close(struct writer *w);                // a zeroed one is fine
 
 /* Write bytes as the beginning of every text; they are not fed. */
@@ -61,7 +61,7 @@ void writer_echo(struct writer *w, const char *bytes, size_t len);
 
 /* Feed a prompt. Documents begin after an EOS in training, so the first input is EOS;
  * later ones follow the last token written. FAIL_INPUT: no memory for it. */
-int writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why);
+enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why);
 
 /* Write until the end of every text, n tokens, an interrupt or a failed write
  * (see error). May be repeated, after another feed, when K is 1. */

@@ -104,7 +104,7 @@ const char *const *config_names(void)
     return names;
 }
 
-static int unknown_key(const char *key, struct why *why)
+static enum fail unknown_key(const char *key, struct why *why)
 {
     const char *near = nearest_name(key, config_names(), N_KEYS - 1);
 
@@ -115,13 +115,14 @@ static int unknown_key(const char *key, struct why *why)
                 key);
 }
 
-static int out_of_range(const struct key *k, const char *value, struct why *why)
+static enum fail out_of_range(const struct key *k, const char *value, struct why *why)
 {
     return fail(why, FAIL_USAGE, "%s = %s is out of range; give %.12g to %.12g",
                 k->name, value, k->min, k->max);
 }
 
-static int set_integer(void *at, const struct key *k, const char *value, struct why *why)
+static enum fail set_integer(void *at, const struct key *k, const char *value,
+                             struct why *why)
 {
     char     *end;
     long long v;
@@ -139,7 +140,8 @@ static int set_integer(void *at, const struct key *k, const char *value, struct 
     return FAIL_NONE;
 }
 
-static int set_seed(void *at, const struct key *k, const char *value, struct why *why)
+static enum fail set_seed(void *at, const struct key *k, const char *value,
+                          struct why *why)
 {
     char              *end;
     unsigned long long v;
@@ -156,7 +158,8 @@ static int set_seed(void *at, const struct key *k, const char *value, struct why
     return FAIL_NONE;
 }
 
-static int set_real(void *at, const struct key *k, const char *value, struct why *why)
+static enum fail set_real(void *at, const struct key *k, const char *value,
+                          struct why *why)
 {
     char  *end;
     double v = strtod(value, &end);
@@ -182,7 +185,8 @@ static bool is_choice(const char *choices, const char *word)
     return false;
 }
 
-static int set_text(void *at, const struct key *k, const char *value, struct why *why)
+static enum fail set_text(void *at, const struct key *k, const char *value,
+                          struct why *why)
 {
     size_t len = strlen(value);
 
@@ -200,7 +204,8 @@ static int set_text(void *at, const struct key *k, const char *value, struct why
     return FAIL_NONE;
 }
 
-int config_set(struct config *c, const char *key, const char *value, struct why *why)
+enum fail config_set(struct config *c, const char *key, const char *value,
+                     struct why *why)
 {
     const struct key *k = config_find(key);
     void             *at;
@@ -281,8 +286,8 @@ int config_entries(const struct config *c)
     return n;
 }
 
-static int parse_entry(const struct config *c, int i, struct mixer_cfg *out,
-                       struct why *why)
+static enum fail parse_entry(const struct config *c, int i, struct mixer_cfg *out,
+                             struct why *why)
 {
     char        entry[sizeof c->mixers];
     const char *rest = c->mixers;
@@ -298,7 +303,7 @@ void config_layer(const struct config *c, int i, struct mixer_cfg *out)
 {
     struct why why;
 
-    parse_entry(c, i, out, &why);
+    (void)parse_entry(c, i, out, &why); // config_resolve has
 }
 
 /* Does this layer look back over a window, which a step's draw may narrow? */
@@ -310,7 +315,7 @@ static bool has_window(const struct mixer_cfg *m)
     return false;
 }
 
-static int resolve_mixers(const struct config *c, struct why *why)
+static enum fail resolve_mixers(const struct config *c, struct why *why)
 {
     int  n = config_entries(c);
     bool window = false;
@@ -322,7 +327,7 @@ static int resolve_mixers(const struct config *c, struct why *why)
     for (int i = 0; i < n; i++) {
         struct mixer_cfg m;
         const char      *problem;
-        int              err = parse_entry(c, i, &m, why);
+        enum fail        err = parse_entry(c, i, &m, why);
 
         if (err)
             return err;
@@ -341,7 +346,7 @@ static int resolve_mixers(const struct config *c, struct why *why)
 }
 
 /* In double, so that nothing overflows before it is refused. */
-static int check_sizes(const struct config *c, struct why *why)
+static enum fail check_sizes(const struct config *c, struct why *why)
 {
     double w = c->width, tokens = (double)c->batch * c->context;
     double params = c->layers * (4 * w * w + 3 * w * c->mlp) + w * c->vocab;
@@ -359,9 +364,9 @@ static int check_sizes(const struct config *c, struct why *why)
     return FAIL_NONE;
 }
 
-int config_resolve(struct config *c, struct why *why)
+enum fail config_resolve(struct config *c, struct why *why)
 {
-    int err;
+    enum fail err;
 
     if (!c->kv_heads)
         c->kv_heads = c->heads;

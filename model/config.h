@@ -54,7 +54,8 @@ void config_defaults(struct config *c);
 
 /* Set one key from text; '-' in its name is '_'. FAIL_USAGE: unknown key (with the
  * nearest), not a number, out of range. */
-int config_set(struct config *c, const char *key, const char *value, struct why *why);
+enum fail config_set(struct config *c, const char *key, const char *value,
+                     struct why *why);
 
 /* Is it a key? */
 const struct key *config_find(const char *key);
@@ -65,10 +66,10 @@ const char *const *config_names(void);
 /* Apply `key = value` lines. `include` is looked up by the resolver (presets) or, when
  * that is NULL or answers NULL, beside the file. where names the text in errors. */
 typedef const char *(*config_include)(const char *name);
-int config_parse(struct config *c, const char *text, const char *where,
-                 config_include include, struct why *why);
-int config_parse_file(struct config *c, const char *path, config_include include,
-                      struct why *why);
+enum fail config_parse(struct config *c, const char *text, const char *where,
+                       config_include include, struct why *why);
+enum fail config_parse_file(struct config *c, const char *path, config_include include,
+                            struct why *why);
 
 /* The value as text, as config_set takes it. */
 void config_format(const struct config *c, const struct key *k, char *buf, size_t cap);
@@ -79,13 +80,13 @@ void config_print(const struct config *c, FILE *f);
 /* As a JSON object of the keys of this part (or -1: of all); a seed above 2^63 is
  * a string. config_from_json refuses unknown and missing keys. FAIL_INPUT. */
 json_t *config_to_json(const struct config *c, int part);
-int     config_from_json(struct config *c, const json_t *j, int part, const char *where,
-                         struct why *why);
+enum fail config_from_json(struct config *c, const json_t *j, int part, const char *where,
+                           struct why *why);
 
 /* Fill what is still to be chosen (kv_heads, mlp, window_short) and check that the parts
  * fit: heads divide width, every entry of `mixers` parses, passes its check() and has
  * a layer to take it, the sizes are possible. FAIL_USAGE. */
-int config_resolve(struct config *c, struct why *why);
+enum fail config_resolve(struct config *c, struct why *why);
 
 /* How many entries `mixers` lists; layer i takes entry i mod that. */
 int config_entries(const struct config *c);

@@ -16,8 +16,8 @@ struct source {
     int            depth;
 };
 
-static int parse_text(struct config *c, char *text, const struct source *s,
-                      struct why *why);
+static enum fail parse_text(struct config *c, char *text, const struct source *s,
+                            struct why *why);
 
 /* Without the blanks around it; cuts text. */
 static char *trim(char *text)
@@ -32,26 +32,26 @@ static char *trim(char *text)
     return text;
 }
 
-static int parse_copy(struct config *c, const char *text, const struct source *s,
-                      struct why *why)
+static enum fail parse_copy(struct config *c, const char *text, const struct source *s,
+                            struct why *why)
 {
     char *copy = strdup(text);
-    int   err;
+    enum fail err;
 
     if (!copy)
-        return fail(why, FAIL_INPUT, "%s: out of memory", s->where);
+        return fail(why, FAIL_MEMORY, "%s: out of memory", s->where);
     err = parse_text(c, copy, s, why);
     free(copy);
     return err;
 }
 
-static int parse_path(struct config *c, const char *path, config_include include,
-                      int depth, struct why *why)
+static enum fail parse_path(struct config *c, const char *path, config_include include,
+                            int depth, struct why *why)
 {
     struct source s = {path, include, depth};
     char         *text;
     size_t        len;
-    int           err = file_read(path, CONFIG_MAX, &text, &len, why);
+    enum fail     err = file_read(path, CONFIG_MAX, &text, &len, why);
 
     if (err)
         return err;
@@ -61,8 +61,8 @@ static int parse_path(struct config *c, const char *path, config_include include
     return err;
 }
 
-static int parse_include(struct config *c, const char *name, const struct source *s,
-                         struct why *why)
+static enum fail parse_include(struct config *c, const char *name, const struct source *s,
+                               struct why *why)
 {
     const char *text = s->include ? s->include(name) : NULL,
                *slash = strrchr(s->where, '/');
@@ -78,8 +78,8 @@ static int parse_include(struct config *c, const char *name, const struct source
     return parse_path(c, path, s->include, s->depth + 1, why);
 }
 
-static int parse_line(struct config *c, char *line, const struct source *s,
-                      struct why *why)
+static enum fail parse_line(struct config *c, char *line, const struct source *s,
+                            struct why *why)
 {
     char *equals;
 
@@ -96,14 +96,14 @@ static int parse_line(struct config *c, char *line, const struct source *s,
     return config_set(c, trim(line), trim(equals + 1), why);
 }
 
-static int parse_text(struct config *c, char *text, const struct source *s,
-                      struct why *why)
+static enum fail parse_text(struct config *c, char *text, const struct source *s,
+                            struct why *why)
 {
     int number = 0;
 
     for (char *line = text, *next; line; line = next) {
         struct why inner;
-        int        err;
+        enum fail  err;
 
         next = strchr(line, '\n');
         if (next)
@@ -116,14 +116,14 @@ static int parse_text(struct config *c, char *text, const struct source *s,
     return FAIL_NONE;
 }
 
-int config_parse(struct config *c, const char *text, const char *where,
-                 config_include include, struct why *why)
+enum fail config_parse(struct config *c, const char *text, const char *where,
+                       config_include include, struct why *why)
 {
     return parse_copy(c, text, &(struct source){where, include, 0}, why);
 }
 
-int config_parse_file(struct config *c, const char *path, config_include include,
-                      struct why *why)
+enum fail config_parse_file(struct config *c, const char *path, config_include include,
+                            struct why *why)
 {
     return parse_path(c, path, include, 0, why);
 }
@@ -169,8 +169,8 @@ json_t *config_to_json(const struct config *c, int part)
     return j;
 }
 
-static int set_from_json(struct config *c, const struct key *k, const json_t *v,
-                         struct why *why)
+static enum fail set_from_json(struct config *c, const struct key *k, const json_t *v,
+                               struct why *why)
 {
     bool number = k->type != KEY_TEXT, whole = number && k->type != KEY_REAL;
     char text[32];
@@ -187,8 +187,8 @@ static int set_from_json(struct config *c, const struct key *k, const json_t *v,
     return config_set(c, k->name, text, why);
 }
 
-int config_from_json(struct config *c, const json_t *j, int part, const char *where,
-                     struct why *why)
+enum fail config_from_json(struct config *c, const json_t *j, int part, const char *where,
+                           struct why *why)
 {
     struct why  inner;
     const char *name;

@@ -209,7 +209,7 @@ extern const int                    n_mixers;
 /* Parse one entry, "softmax(window=128,heads=2)+rope(base=1e4)", into c, whose C, H,
  * Hk, layers and context are set. Unknown names and options answer with the nearest.
  * FAIL_USAGE. */
-int mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
+enum fail mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
 
 /* The mixer's parameters, then the encoding's. */
 int    mixer_params(const struct mixer_cfg *c, struct param *p);

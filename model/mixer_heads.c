@@ -21,7 +21,7 @@ void rows_rotate_back(const struct ctx *ctx, const struct rows *o, real *drows,
 
 void rows_forward(const struct ctx *ctx, const struct rows *o, real *rows, const real *x)
 {
-    linear_forward(rows, x, ctx->w[o->w], ctx_rows(ctx), ctx->cfg->C, (int)o->ld);
+    product_forward(rows, x, ctx->w[o->w], ctx_rows(ctx), ctx->cfg->C, (int)o->ld);
     rows_rotate(ctx, o, rows);
 }
 
@@ -29,8 +29,8 @@ void rows_backward(const struct ctx *ctx, const struct rows *o, real *dx, real *
                    const real *rows, const real *x)
 {
     rows_rotate_back(ctx, o, drows, rows);
-    linear_backward(dx, 1, ctx->dw[o->w], drows, x, ctx->w[o->w], ctx_rows(ctx),
-                    ctx->cfg->C, (int)o->ld);
+    product_backward(dx, 1, ctx->dw[o->w], drows, x, ctx->w[o->w], ctx_rows(ctx),
+                     ctx->cfg->C, (int)o->ld);
 }
 
 void rows_angles(const struct mixer_cfg *c, int *heads, int *dk)
@@ -70,7 +70,7 @@ void leave_forward(const struct ctx *ctx, const struct leave *s, real *y, const 
 
     normalise(ctx, s, s->gated);
     gate_forward(s->act, s->gated, e, s->gated, e, g, ld, n, e);
-    linear_forward(y, s->gated, ctx->w[s->wo], n, e, ctx->cfg->C);
+    product_forward(y, s->gated, ctx->w[s->wo], n, e, ctx->cfg->C);
 }
 
 void leave_backward(const struct ctx *ctx, const struct leave *s, real *dg,
@@ -81,8 +81,8 @@ void leave_backward(const struct ctx *ctx, const struct leave *s, real *dg,
     const real *w = s->w < 0 ? NULL : ctx->w[s->w];
     real       *dw = s->w < 0 ? NULL : ctx->dw[s->w];
 
-    linear_backward(s->d_o, 0, ctx->dw[s->wo], dy, s->gated, ctx->w[s->wo], n, e,
-                    ctx->cfg->C);
+    product_backward(s->d_o, 0, ctx->dw[s->wo], dy, s->gated, ctx->w[s->wo], n, e,
+                     ctx->cfg->C);
     normalise(ctx, s, s->normed);
     gate_backward(s->act, s->d_o, dg, ld, s->d_o, e, s->normed, e, g, ld, n, e);
     (s->mean ? ln_backward : rms_backward)

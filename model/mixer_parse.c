@@ -22,8 +22,8 @@ static const struct opt general[] = {
 /* ---- names ------------------------------------------------------------------------- */
 
 /* Refuse a name that is none of n known ones: says the nearest and lists them. */
-static int unknown(const char *what, const char *name, const char *const *known, int n,
-                   struct why *why)
+static enum fail unknown(const char *what, const char *name, const char *const *known,
+                         int n, struct why *why)
 {
     const char *near = nearest_name(name, known, n);
     char        list[512] = "none";
@@ -36,7 +36,7 @@ static int unknown(const char *what, const char *name, const char *const *known,
     return fail(why, FAIL_USAGE, "unknown %s '%.60s' (known: %s)", what, name, list);
 }
 
-static int find_mixer(struct mixer_cfg *c, const char *name, struct why *why)
+static enum fail find_mixer(struct mixer_cfg *c, const char *name, struct why *why)
 {
     const char *known[NAMES];
     int         n = 0;
@@ -51,7 +51,7 @@ static int find_mixer(struct mixer_cfg *c, const char *name, struct why *why)
     return unknown("mixer", name, known, n, why);
 }
 
-static int find_position(struct mixer_cfg *c, const char *name, struct why *why)
+static enum fail find_position(struct mixer_cfg *c, const char *name, struct why *why)
 {
     const char *known[NAMES];
     int         n = 0;
@@ -74,8 +74,8 @@ static const struct opt *find_opt(const struct opt *opts, const char *name)
     return NULL;
 }
 
-static int unknown_opt(const char *whose, const char *name, const struct opt *own,
-                       const struct opt *shared, struct why *why)
+static enum fail unknown_opt(const char *whose, const char *name, const struct opt *own,
+                             const struct opt *shared, struct why *why)
 {
     const char *known[MIXER_OPTS + N_GENERAL];
     char        what[80];
@@ -156,8 +156,8 @@ static void describe(const struct opt *o, char *buf, size_t cap)
         snprintf(buf, cap, "%s from %.9g to %.9g", kinds[o->type], o->min, o->max);
 }
 
-static int read_value(const struct opt *o, const char *text, int context, double *v,
-                      struct why *why)
+static enum fail read_value(const struct opt *o, const char *text, int context, double *v,
+                            struct why *why)
 {
     bool good = false;
     char wanted[160];
@@ -194,15 +194,15 @@ static void set_standard(const struct opt *opts, double *values)
 }
 
 /* Take "a=1,b=2" into the values of own, and of shared (NULL: none), in their orders. */
-static int take_opts(char *list, const char *whose, const struct opt *own, double *values,
-                     const struct opt *shared, double *shared_values, int context,
-                     struct why *why)
+static enum fail take_opts(char *list, const char *whose, const struct opt *own,
+                           double *values, const struct opt *shared,
+                           double *shared_values, int context, struct why *why)
 {
     for (char *next; list && *list; list = next) {
         const struct opt *o;
         double           *into;
         char             *value;
-        int               err;
+        enum fail         err;
 
         next = strchr(list, ',');
         if (next)
@@ -225,7 +225,7 @@ static int take_opts(char *list, const char *whose, const struct opt *own, doubl
 }
 
 /* Cut "NAME(opts)" into its two parts; *opts is NULL without parentheses. */
-static int cut(char *half, char **opts, struct why *why)
+static enum fail cut(char *half, char **opts, struct why *why)
 {
     size_t len = strlen(half);
     char  *open = strchr(half, '(');
@@ -258,11 +258,11 @@ static char *cut_position(char *entry)
     return NULL;
 }
 
-static int parse_mixer(struct mixer_cfg *c, char *half, struct why *why)
+static enum fail parse_mixer(struct mixer_cfg *c, char *half, struct why *why)
 {
     double own_heads[N_GENERAL] = {0};
     char  *opts;
-    int    err = cut(half, &opts, why);
+    enum fail err = cut(half, &opts, why);
 
     if (!err)
         err = find_mixer(c, half, why);
@@ -278,10 +278,10 @@ static int parse_mixer(struct mixer_cfg *c, char *half, struct why *why)
     return err;
 }
 
-static int parse_position(struct mixer_cfg *c, char *half, struct why *why)
+static enum fail parse_position(struct mixer_cfg *c, char *half, struct why *why)
 {
     char *opts;
-    int   err = cut(half, &opts, why);
+    enum fail err = cut(half, &opts, why);
 
     if (!err)
         err = find_position(c, half, why);
@@ -293,7 +293,7 @@ static int parse_position(struct mixer_cfg *c, char *half, struct why *why)
 }
 
 /* Heads must divide the width, and whatever is rotated must come in pairs. */
-static int check_heads(const struct mixer_cfg *c, struct why *why)
+static enum fail check_heads(const struct mixer_cfg *c, struct why *why)
 {
     int heads, dk;
 
@@ -317,12 +317,12 @@ static int check_heads(const struct mixer_cfg *c, struct why *why)
     return FAIL_NONE;
 }
 
-int mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why)
+enum fail mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why)
 {
     char       text[ENTRY_MAX], standard[32], *half;
     size_t     n = 0;
     struct why inner;
-    int        err;
+    enum fail  err;
 
     for (const char *p = entry; *p && n < sizeof text - 1; p++)
         if (!isspace((unsigned char)*p))

@@ -71,7 +71,7 @@ static int allocate(struct model *m)
     return 0;
 }
 
-int model_open(struct model *m, const struct config *cfg, struct why *why)
+enum fail model_open(struct model *m, const struct config *cfg, struct why *why)
 {
     *m = (struct model){.cfg = *cfg};
     m->layer = calloc(cfg->layers, sizeof *m->layer);
@@ -83,7 +83,7 @@ int model_open(struct model *m, const struct config *cfg, struct why *why)
             return FAIL_NONE;
     }
     model_close(m);
-    return fail(why, FAIL_INPUT,
+    return fail(why, FAIL_MEMORY,
                 "not enough memory for the model's parameters; "
                 "take a smaller one (--size, layers, width)");
 }

@@ -34,7 +34,7 @@ struct model {
 /* Build a model from a resolved config with vocab set (mlp = 0 at this point: blocks
  * without an MLP); parameters allocated, not filled.
  * FAIL_INPUT when memory is short. On failure *m is zero. */
-int  model_open(struct model *m, const struct config *cfg, struct why *why);
+enum fail model_open(struct model *m, const struct config *cfg, struct why *why);
 void model_close(struct model *m);                      // a zeroed one is fine
 void model_init(struct model *m, uint64_t seed);        // fill every parameter
 
@@ -68,8 +68,8 @@ struct pass {
 };
 
 size_t pass_bytes(const struct model *m, int B, int T, bool train);
-int    pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
-                 struct why *why);
+enum fail pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
+                    struct why *why);
 void   pass_close(struct pass *p);                      // a zeroed one is fine
 
 /* Mean loss in nats over targets >= 0, and gradients: dw += scale * d(sum of

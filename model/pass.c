@@ -70,8 +70,8 @@ size_t pass_bytes(const struct model *m, int B, int T, bool train)
     return carve(&a, NULL, m, B, T, train) + (train ? m->n * sizeof(real) : 0);
 }
 
-int pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
-              struct why *why)
+enum fail pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
+                    struct why *why)
 {
     struct acts a;
 
@@ -84,9 +84,10 @@ int pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
     }
     if (!p->acts || (train && (!p->dw || !p->dwp))) {
         pass_close(p);
-        return fail(why, FAIL_INPUT,
+        return fail(why, FAIL_MEMORY,
                     "not enough memory for %d sequences of %d tokens; "
-                    "reduce batch or context", B, T);
+                    "reduce batch or context",
+                    B, T);
     }
     for (int i = 0; train && i < m->n_param; i++)
         p->dwp[i] = p->dw + m->param[i].at;
@@ -257,8 +258,8 @@ void model_predict(const struct model *m, struct pass *p, int B, int T,
         if (targets[i] < 0)
             continue;
         if (at % slice == 0)
-            linear_forward(a.logits, a.n + at * C, model_head(m),
-                           rows - at < slice ? rows - at : slice, C, V);
+            product_forward(a.logits, a.n + at * C, model_head(m),
+                            rows - at < slice ? rows - at : slice, C, V);
         best[i] = largest(a.logits + at++ % slice * V, V);
     }
 }
@@ -331,6 +332,6 @@ void model_extend(const struct model *m, void *scratch, void *const *state,
     rms_forward(&norm, r.last, C, r.x + (n - 1) * C, n * C,
                 m->wp[m->first[m->cfg.layers]], S);
     meter_switch(METER_LOSS);
-    linear_forward(logits, r.last, model_head(m), S, (int)C, m->cfg.vocab);
+    product_forward(logits, r.last, model_head(m), S, (int)C, m->cfg.vocab);
     meter_switch(METER_REST);
 }

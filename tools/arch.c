@@ -37,27 +37,27 @@ struct figures {
     double state[2];                 // bytes, for contexts SHORT and LONG
 };
 
-static int settle(struct config *c, const char *arch, struct why *why)
+static enum fail settle(struct config *c, const char *arch, struct why *why)
 {
     struct sources from = {.size = "small", .arch = arch};
-    int            code = presets_apply(c, &from, why);
+    enum fail      err = presets_apply(c, &from, why);
 
     c->vocab = VOCAB;
-    return code ? code : config_resolve(c, why);
+    return err ? err : config_resolve(c, why);
 }
 
-static int state_bytes(const struct config *c, int layer, int context, double *bytes,
-                       struct why *why)
+static enum fail state_bytes(const struct config *c, int layer, int context,
+                             double *bytes, struct why *why)
 {
     struct config    at = *c;
     struct mixer_cfg m;
     struct sizes     s;
-    int              code;
+    enum fail        err;
 
     at.context = context;
-    code = config_resolve(&at, why);
-    if (code)
-        return code;
+    err = config_resolve(&at, why);
+    if (err)
+        return err;
     config_layer(&at, layer, &m);
     mixer_sizes(&m, 1, 1, &s);
     *bytes = (double)s.state;
@@ -75,19 +75,19 @@ static void weigh(struct figures *f, const struct model *m, int layer)
     f->training = plan_memory(m, c);
 }
 
-static int measure(struct figures *f, const char *arch, int layer, struct why *why)
+static enum fail measure(struct figures *f, const char *arch, int layer, struct why *why)
 {
     struct model m;
-    int          code = settle(&f->cfg, arch, why);
+    enum fail    err = settle(&f->cfg, arch, why);
 
-    if (!code)
-        code = state_bytes(&f->cfg, layer, SHORT, &f->state[0], why);
-    if (!code)
-        code = state_bytes(&f->cfg, layer, LONG, &f->state[1], why);
-    if (!code)
-        code = model_open(&m, &f->cfg, why);
-    if (code)
-        return code;
+    if (!err)
+        err = state_bytes(&f->cfg, layer, SHORT, &f->state[0], why);
+    if (!err)
+        err = state_bytes(&f->cfg, layer, LONG, &f->state[1], why);
+    if (!err)
+        err = model_open(&m, &f->cfg, why);
+    if (err)
+        return err;
     weigh(f, &m, layer);
     f->mixer = m.layer[layer];
     model_close(&m);
@@ -124,16 +124,16 @@ static void print_legend(const struct config *c)
            "batch %d.\n", c->width, c->heads, c->context, c->layers, c->vocab, c->batch);
 }
 
-int arch_table(struct why *why)
+enum fail arch_table(struct why *why)
 {
     struct figures f;
 
     print_head();
     for (int i = 0; mixers[i]; i++) {
-        int code = measure(&f, mixers[i]->name, 0, why);
+        enum fail err = measure(&f, mixers[i]->name, 0, why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         print_row(&f);
         printf("  %s\n", mixers[i]->system);
     }
@@ -215,14 +215,14 @@ static void print_papers(const char *note)
                (int)strspn(p + 6, "0123456789."), p + 6);
 }
 
-static int describe_mixer(const char *entry, struct why *why)
+static enum fail describe_mixer(const char *entry, struct why *why)
 {
     struct figures      f;
     const struct mixer *m;
-    int                 code = measure(&f, entry, 0, why);
+    enum fail           err = measure(&f, entry, 0, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     m = f.mixer.mixer;
     puts(arch_note(m));
     printf("As a dynamical system h_t = L h_{t-1} + B u_t, o_t = C h_t:\n  %s\n\n",
@@ -242,7 +242,7 @@ static int describe_mixer(const char *entry, struct why *why)
 
 /* ---- several ---- */
 
-static int describe_list(const char *arch, int n, struct why *why)
+static enum fail describe_list(const char *arch, int n, struct why *why)
 {
     const char    *text = preset_find(arch);
     struct figures f;
@@ -250,10 +250,10 @@ static int describe_list(const char *arch, int n, struct why *why)
     printf(text ? "%s\n" : "mixers = %s\n\n", text ? text : arch);
     print_head();
     for (int i = 0; i < n; i++) {
-        int code = measure(&f, arch, i, why);
+        enum fail err = measure(&f, arch, i, why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         print_row(&f);
     }
     print_legend(&f.cfg);
@@ -262,13 +262,14 @@ static int describe_list(const char *arch, int n, struct why *why)
     return 0;
 }
 
-int arch_describe(const char *arch, struct why *why)
+enum fail arch_describe(const char *arch, struct why *why)
 {
     struct config c;
-    int           code = settle(&c, arch, why), n;
+    int           n;
+    enum fail     err = settle(&c, arch, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     n = config_entries(&c);
     if (n == 1 && !strncmp(c.mixers, arch, strcspn(arch, "(+")))
         return describe_mixer(arch, why);

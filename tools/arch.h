@@ -6,11 +6,11 @@
 #include "model/mixer.h"
 
 /* A line of figures and one of its dynamical system for every mixer, on stdout. */
-int arch_table(struct why *why);
+enum fail arch_table(struct why *why);
 
 /* One of them, "gla" or "gla(conv=4)": formulas, figures, options, encodings, paper. Of
  * a preset or several joined by '/': its settings and a line of figures for each. */
-int arch_describe(const char *arch, struct why *why);
+enum fail arch_describe(const char *arch, struct why *why);
 
 /* What the comment that opens its file says: what it is, formulas, papers. */
 const char *arch_note(const struct mixer *m);

@@ -168,18 +168,18 @@ static int build(const struct cli *c, const char *out, struct dataset_options *o
     struct dataset  d;
     struct why      why;
     double          began = wall_seconds();
-    int             code;
+    enum fail       err;
 
     o->progress = show;
     o->user = &p;
     o->stop = &interrupted;
     catch_interrupts();
-    code = dataset_build(out, o, &why);
+    err = dataset_build(out, o, &why);
     clear_line(&p);
-    if (code && interrupted)
+    if (err && interrupted)
         cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
-    if (code || (code = dataset_open(&d, out, &why)))
-        cli_fail(c, code, &why);
+    if (err || (err = dataset_open(&d, out, &why)))
+        cli_fail(c, err, &why);
     print_summary(&d, wall_seconds() - began);
     dataset_close(&d);
     return 0;

@@ -92,7 +92,7 @@ static void describe_dataset(const struct cli *c, const char *path)
 {
     struct dataset d;
     struct why     why;
-    int            err = dataset_open(&d, path, &why);
+    enum fail      err = dataset_open(&d, path, &why);
 
     if (err)
         cli_fail(c, err, &why);
@@ -260,13 +260,13 @@ static bool find_data(const char *dir, char *path, size_t cap)
     return dataset_is(path);
 }
 
-static int run_watched(const struct model *m, const struct dataset *d, struct watched *w,
-                       struct score *s, struct why *why)
+static enum fail run_watched(const struct model *m, const struct dataset *d,
+                             struct watched *w, struct score *s, struct why *why)
 {
     static struct shard_cursor cursor;
     int         B = m->cfg.context < WATCHED_TOKENS ? WATCHED_TOKENS / m->cfg.context : 1;
     struct pass pass;
-    int         err = pass_open(&pass, m, B, m->cfg.context, false, why);
+    enum fail   err = pass_open(&pass, m, B, m->cfg.context, false, why);
 
     if (err)
         return err;
@@ -298,18 +298,20 @@ static void print_watched(const struct model *m, const struct watched *w, uint64
     }
 }
 
-static int watch_layers(const struct model *m, const struct dataset *d, struct why *why)
+static enum fail watch_layers(const struct model *m, const struct dataset *d,
+                              struct why *why)
 {
     struct watched w = {.most = 0};
     struct score   s;
-    int            layers = m->cfg.layers, err = 0;
+    int            layers = m->cfg.layers;
+    enum fail      err = 0;
 
     for (int i = 0; i < layers; i++)
         w.most = m->layer[i].H > w.most ? m->layer[i].H : w.most;
     w.range = malloc((size_t)layers * w.most * sizeof *w.range);
     w.heads = calloc(layers, sizeof *w.heads);
     if (!w.range || !w.heads)
-        err = fail(why, FAIL_INPUT, "out of memory for the ranges of %d layers", layers);
+        err = fail(why, FAIL_MEMORY, "out of memory for the ranges of %d layers", layers);
     for (int i = 0; !err && i < layers * w.most; i++)
         w.range[i] = (struct range){INFINITY, 0};
     if (!err)
@@ -334,7 +336,7 @@ static void describe_decay(const struct cli *c, const struct model *m,
     struct dataset d = {0};
     struct why     why;
     char           path[PATH_MAX];
-    int            err;
+    enum fail      err;
 
     if (!any_finite(m))
         return;
@@ -358,7 +360,7 @@ static void describe_checkpoint(const struct cli *c, const char *path)
     struct tokenizer *t;
     char              dir[PATH_MAX];
     struct why        why;
-    int               err = checkpoint_load(path, &m, &t, dir, sizeof dir, &why);
+    enum fail         err = checkpoint_load(path, &m, &t, dir, sizeof dir, &why);
 
     if (err)
         cli_fail(c, err, &why);
@@ -385,7 +387,7 @@ int info_main(int argc, char **argv)
     };
     struct cli c = {.verb = "info", .help = help_text, .flags = flags};
     struct why why;
-    int        err = 0;
+    enum fail  err = 0;
 
     cli_parse(&c, argc, argv);
     if (c.n_args > 1)

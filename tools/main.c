@@ -131,7 +131,7 @@ static int run(int argc, char **argv)
         v = find_verb(argv[1]);
     if (!v)
         return unknown_verb(argv[1]);
-    blas = linear_blas_problem();
+    blas = product_blas_problem();
     if (blas) {
         fprintf(stderr, "weft: %s\n", blas);
         return FAIL_USAGE;

@@ -149,11 +149,11 @@ static int check_file(const struct cli *c, const char *path)
     struct why        why;
     char              text[STORY_MAX + 1];
     size_t            len = 0;
-    int               code = text_open(&in, &path, 1, NULL, &why);
+    enum fail         err = text_open(&in, &path, 1, NULL, &why);
 
-    if (code)
-        cli_fail(c, code, &why);
-    while (!(code = text_next(in, &piece, &why)) && piece.bytes) {
+    if (err)
+        cli_fail(c, err, &why);
+    while (!(err = text_next(in, &piece, &why)) && piece.bytes) {
         size_t room = sizeof text - len, n = piece.len < room ? piece.len : room;
 
         memcpy(text + len, piece.bytes, n);
@@ -164,8 +164,8 @@ static int check_file(const struct cli *c, const char *path)
         }
     }
     text_close(in);
-    if (code)
-        cli_fail(c, code, &why);
+    if (err)
+        cli_fail(c, err, &why);
     uint64_t form = t.texts - t.stories - t.facts;
 
     printf("%llu of %llu texts are stories; %llu %s the form, %llu %s a fact",

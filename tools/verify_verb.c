@@ -40,7 +40,7 @@ static void verify_checkpoint(int *worst, const char *path)
     struct model      m;
     struct tokenizer *t;
     struct why        why;
-    int               err = checkpoint_load(path, &m, &t, NULL, 0, &why);
+    enum fail         err = checkpoint_load(path, &m, &t, NULL, 0, &why);
 
     report(worst, err, path, &why);
     if (!err) {
@@ -53,7 +53,7 @@ static void verify_run(int *worst, const char *run, const long *step, long n)
 {
     char       path[PATH_MAX];
     struct why why;
-    int        err = checkpoint_find(run, path, sizeof path, &why);
+    enum fail  err = checkpoint_find(run, path, sizeof path, &why);
 
     path_join(path, sizeof path, run, "data");
     if (dataset_is(path))

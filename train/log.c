@@ -15,7 +15,7 @@
 
 static const char step_key[] = "{\"step\": ";
 
-static int fail_log(const struct log *l, struct why *why)
+static enum fail fail_log(const struct log *l, struct why *why)
 {
     return fail(why, FAIL_WRITE, "%s: %s; what was saved before is intact", l->path,
                 strerror(errno));
@@ -33,7 +33,7 @@ static bool belongs(const char *line, ssize_t len, long step)
 }
 
 /* The bytes before the first line that does not belong. */
-static int find_cut(const struct log *l, long step, off_t *cut, struct why *why)
+static enum fail find_cut(const struct log *l, long step, off_t *cut, struct why *why)
 {
     FILE   *f = fopen(l->path, "r");
     char   *line = NULL;
@@ -45,14 +45,15 @@ static int find_cut(const struct log *l, long step, off_t *cut, struct why *why)
         return fail_log(l, why);
     while ((n = getline(&line, &cap, f)) > 0 && belongs(line, n, step))
         *cut += n;
-    int code = ferror(f) ? fail_log(l, why) : 0;
+    enum fail err = ferror(f) ? fail_log(l, why) : 0;
 
     free(line);
     fclose(f);
-    return code;
+    return err;
 }
 
-int log_open(struct log *l, const char *run, long step, bool *begun, struct why *why)
+enum fail log_open(struct log *l, const char *run, long step, bool *begun,
+                   struct why *why)
 {
     off_t cut;
 
@@ -60,12 +61,12 @@ int log_open(struct log *l, const char *run, long step, bool *begun, struct why 
     l->fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (l->fd < 0)
         return fail_log(l, why);
-    int code = find_cut(l, step, &cut, why);
+    enum fail err = find_cut(l, step, &cut, why);
 
     *begun = cut > 0;
-    if (!code && ftruncate(l->fd, cut))
-        code = fail_log(l, why);
-    return code;
+    if (!err && ftruncate(l->fd, cut))
+        err = fail_log(l, why);
+    return err;
 }
 
 void log_close(struct log *l)
@@ -94,7 +95,7 @@ static void cpu_name(char *buf, size_t cap)
         fclose(f);
 }
 
-static int put(struct log *l, const char *text, size_t len, struct why *why)
+static enum fail put(struct log *l, const char *text, size_t len, struct why *why)
 {
     ssize_t n;
 
@@ -108,11 +109,11 @@ static int put(struct log *l, const char *text, size_t len, struct why *why)
     return fail_log(l, why);
 }
 
-int log_head(struct log *l, const struct trainer *t, double peak, struct why *why)
+enum fail log_head(struct log *l, const struct trainer *t, double peak, struct why *why)
 {
     char    cpu[256], *text;
     json_t *j;
-    int     code;
+    enum fail err;
 
     cpu_name(cpu, sizeof cpu);
     j = json_pack("{s:o, s:{s:s, s:i}, s:{s:s, s:i, s:f}, s:I}",
@@ -126,13 +127,13 @@ int log_head(struct log *l, const struct trainer *t, double peak, struct why *wh
         size_t len = strlen(text);
 
         text[len] = '\n';       // in the place of the NUL
-        code = put(l, text, len + 1, why);
+        err = put(l, text, len + 1, why);
     } else {
-        code = fail(why, FAIL_WRITE, "%s: out of memory", l->path);
+        err = fail(why, FAIL_MEMORY, "%s: out of memory", l->path);
     }
     free(text);
     json_decref(j);
-    return code;
+    return err;
 }
 
 /* ---- the others ---- */
@@ -143,7 +144,7 @@ static void json_text(char *buf, size_t cap, double x)
     snprintf(buf, cap, isfinite(x) ? "%.17g" : "null", x);
 }
 
-int log_step(struct log *l, const struct log_line *line, struct why *why)
+enum fail log_step(struct log *l, const struct log_line *line, struct why *why)
 {
     const struct tally *y = line->tally;
     const struct step  *s = line->step;
@@ -165,7 +166,7 @@ int log_step(struct log *l, const struct log_line *line, struct why *why)
     return put(l, text, (size_t)n, why);
 }
 
-int log_sync(struct log *l, struct why *why)
+enum fail log_sync(struct log *l, struct why *why)
 {
     return fdatasync(l->fd) ? fail_log(l, why) : 0;
 }

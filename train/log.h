@@ -20,16 +20,17 @@ struct log_line {
 
 /* Open the log of a run that stands at this step: lines of later steps, and a torn last
  * line, are cut off. True in *begun when the first line is there. FAIL_WRITE. */
-int  log_open(struct log *l, const char *run, long step, bool *begun, struct why *why);
+enum fail log_open(struct log *l, const char *run, long step, bool *begun,
+                   struct why *why);
 void log_close(struct log *l);
 
 /* The first line. peak: GFLOP/s of this machine. */
-int log_head(struct log *l, const struct trainer *t, double peak, struct why *why);
+enum fail log_head(struct log *l, const struct trainer *t, double peak, struct why *why);
 
 /* A step's line; allocates nothing. */
-int log_step(struct log *l, const struct log_line *line, struct why *why);
+enum fail log_step(struct log *l, const struct log_line *line, struct why *why);
 
 /* Make what was written durable, before the checkpoint that follows it. */
-int log_sync(struct log *l, struct why *why);
+enum fail log_sync(struct log *l, struct why *why);
 
 #endif

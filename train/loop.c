@@ -19,13 +19,14 @@ static bool due(const struct loop *l, long every)
     return last(l) || l->trainer->tally.step % every == 0;
 }
 
-static int validate(struct loop *l, struct why *why)
+static enum fail validate(struct loop *l, struct why *why)
 {
     struct tally *y = &l->trainer->tally;
-    int code = validation_run(l->validation, l->trainer, &l->val_loss, &l->val_bpb, why);
+    enum fail err = validation_run(l->validation, l->trainer, &l->val_loss, &l->val_bpb,
+                                   why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     y->val_loss = l->val_loss;
     if (isfinite(y->val_loss) && !(y->best_loss <= y->val_loss)) {
         y->best_loss = y->val_loss;
@@ -35,8 +36,8 @@ static int validate(struct loop *l, struct why *why)
     return 0;
 }
 
-static int write_line(struct loop *l, const struct step *s, bool validated,
-                      struct why *why)
+static enum fail write_line(struct loop *l, const struct step *s, bool validated,
+                            struct why *why)
 {
     struct log_line line = {
         .tally = &l->trainer->tally,
@@ -51,33 +52,33 @@ static int write_line(struct loop *l, const struct step *s, bool validated,
     return log_step(l->log, &line, why);
 }
 
-static int sample(struct loop *l, struct why *why)
+static enum fail sample(struct loop *l, struct why *why)
 {
     const struct trainer *t = l->trainer;
     char   text[SAMPLE_BYTES];
     size_t len;
-    int    code;
+    enum fail             err;
 
-    code = sample_text(&t->model, l->data->tokenizer, t->cfg.seed, text, &len, why);
-    if (!code)
+    err = sample_text(&t->model, l->data->tokenizer, t->cfg.seed, text, &len, why);
+    if (!err)
         progress_sample(l->progress, t->tally.step, text, len);
-    return code;
+    return err;
 }
 
 /* Not while steps are skipped: these weights may be the cause. */
-static int save(struct loop *l, struct why *why)
+static enum fail save(struct loop *l, struct why *why)
 {
     const struct trainer *t = l->trainer;
-    int code = 0;
+    enum fail             err = 0;
 
     if (l->saved == t->tally.step || t->tally.in_a_row > 0)
         return 0;
-    code = log_sync(l->log, why);
-    if (!code)
-        code = save_write(l->run->dir, t, l->data->tokenizer, l->fingerprint, why);
-    if (!code)
+    err = log_sync(l->log, why);
+    if (!err)
+        err = save_write(l->run->dir, t, l->data->tokenizer, l->fingerprint, why);
+    if (!err)
         l->saved = t->tally.step;
-    return code;
+    return err;
 }
 
 /* The newest checkpoint that a finite step went on from, while it is kept. */
@@ -93,7 +94,7 @@ static void name_good(const struct loop *l, char *line, size_t cap)
 }
 
 /* Say that a step was skipped, and stop when too many were, or the last. */
-static int check_divergence(struct loop *l, const struct step *s, struct why *why)
+static enum fail check_divergence(struct loop *l, const struct step *s, struct why *why)
 {
     const struct tally *y = &l->trainer->tally;
     char good[1000];
@@ -114,43 +115,43 @@ static int check_divergence(struct loop *l, const struct step *s, struct why *wh
                 y->in_a_row, y->in_a_row == 1 ? "" : "s", good, l->trainer->cfg.lr);
 }
 
-static int step(struct loop *l, struct why *why)
+static enum fail step(struct loop *l, struct why *why)
 {
     const struct config *c = &l->trainer->cfg;
     struct step s;
     bool        validated;
-    int         code = trainer_step(l->trainer, &s, why);
+    enum fail            err = trainer_step(l->trainer, &s, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     validated = due(l, c->eval_every);
     if (validated)
-        code = validate(l, why);
-    if (!code)
-        code = write_line(l, &s, validated, why);
-    if (!code)
-        code = check_divergence(l, &s, why);
-    if (!code && l->trainer->tally.step % c->sample_every == 0)
-        code = sample(l, why);
-    return code;
+        err = validate(l, why);
+    if (!err)
+        err = write_line(l, &s, validated, why);
+    if (!err)
+        err = check_divergence(l, &s, why);
+    if (!err && l->trainer->tally.step % c->sample_every == 0)
+        err = sample(l, why);
+    return err;
 }
 
-int loop_run(struct loop *l, struct why *why)
+enum fail loop_run(struct loop *l, struct why *why)
 {
     struct tally *y = &l->trainer->tally;
     double        before = y->seconds, start = wall_seconds();
-    int           code = 0;
+    enum fail     err = 0;
 
     l->val_loss = l->val_bpb = NAN;
     l->good = -1;
-    while (!code && !last(l) && !interrupted) {
-        code = step(l, why);
+    while (!err && !last(l) && !interrupted) {
+        err = step(l, why);
         y->seconds = before + wall_seconds() - start;
-        if (!code && due(l, l->trainer->cfg.checkpoint_every))
-            code = save(l, why);
+        if (!err && due(l, l->trainer->cfg.checkpoint_every))
+            err = save(l, why);
     }
-    if (!code && !last(l) && y->step > 0)
-        code = save(l, why);
+    if (!err && !last(l) && y->step > 0)
+        err = save(l, why);
     progress_clear(l->progress);
-    return code || last(l) ? code : FAIL_INTERRUPTED;
+    return err || last(l) ? err : FAIL_INTERRUPTED;
 }

@@ -24,6 +24,6 @@ struct loop {
  * after a signal, with the step finished and saved; FAIL_DIVERGED, when too many steps
  * in a row or the last were skipped; FAIL_WRITE; FAIL_INPUT. Nothing is saved while steps
  * are skipped. */
-int loop_run(struct loop *l, struct why *why);
+enum fail loop_run(struct loop *l, struct why *why);
 
 #endif

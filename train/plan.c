@@ -31,7 +31,8 @@ static double memory_limit(void)
     return limit;
 }
 
-int plan_check_memory(const struct model *m, const struct config *c, struct why *why)
+enum fail plan_check_memory(const struct model *m, const struct config *c,
+                            struct why *why)
 {
     double need = plan_memory(m, c), have = memory_limit();
     double weights = 4.0 * (double)m->n * sizeof(real);
@@ -75,19 +76,20 @@ static double mean_flops(const struct trainer *t)
 }
 
 /* Seconds are counted by the FLOPs of the windows that these few steps happen to draw. */
-int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct cost *cost,
-                 struct why *why)
+enum fail plan_measure(struct trainer *t, uint64_t val_tokens, double limit,
+                       struct cost *cost, struct why *why)
 {
-    int         passes = t->cfg.accumulate, n = 0, code = 0;
+    int         passes = t->cfg.accumulate, n = 0;
+    enum fail   err = 0;
     long        steps = t->cfg.steps;
     double      start = wall_seconds(), seconds = 0, flops = 0, mean;
     struct step s = {0};
 
     t->cfg.accumulate = 1;
     t->cfg.steps = 1000;
-    while (!code &&
+    while (!err &&
            (n == 0 || (wall_seconds() - start < limit && n < 12 && !interrupted))) {
-        code = trainer_step(t, &s, why);
+        err = trainer_step(t, &s, why);
         if (n++ == 1)
             seconds = flops = 0;        // the first also touches the memory
         seconds += s.seconds, flops += s.flops;
@@ -98,7 +100,7 @@ int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct co
     trainer_reset(t);
     cost->step = passes * mean * (seconds / flops);
     estimate_rest(t, val_tokens, cost);
-    return code;
+    return err;
 }
 
 static long at_least_1(double n)

@@ -10,7 +10,8 @@
 double plan_memory(const struct model *m, const struct config *c);
 
 /* FAIL_INPUT when it is more than the machine has; the line says what to reduce. */
-int plan_check_memory(const struct model *m, const struct config *c, struct why *why);
+enum fail plan_check_memory(const struct model *m, const struct config *c,
+                            struct why *why);
 
 /* Seconds that things take. */
 struct cost {
@@ -19,8 +20,8 @@ struct cost {
 
 /* Time a few steps of a fresh trainer, within about `limit` seconds where that is
  * possible, and put it back to its initial state. val_tokens: of one validation. */
-int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct cost *cost,
-                 struct why *why);
+enum fail plan_measure(struct trainer *t, uint64_t val_tokens, double limit,
+                       struct cost *cost, struct why *why);
 
 /* Fill eval_every, checkpoint_every and sample_every where they are 0: at most 20
  * validations, which take about 5 % of the time; a checkpoint a minute, with validations

@@ -49,7 +49,7 @@ const char *preset_arch(int i)
     return NULL;
 }
 
-static int apply_size(struct config *c, const char *size, struct why *why)
+static enum fail apply_size(struct config *c, const char *size, struct why *why)
 {
     const char *near = nearest_name(size, sizes, N_SIZES);
 
@@ -86,7 +86,7 @@ static const char *near_preset(const char *arch)
     return near && is_mixer(near) ? NULL : near;
 }
 
-static int apply_arch(struct config *c, const char *arch, struct why *why)
+static enum fail apply_arch(struct config *c, const char *arch, struct why *why)
 {
     const char *text = preset_find(arch), *near = text ? NULL : near_preset(arch);
 
@@ -105,19 +105,19 @@ static int apply_arch(struct config *c, const char *arch, struct why *why)
     return config_set(c, "mixers", arch, why);
 }
 
-int presets_apply(struct config *c, const struct sources *s, struct why *why)
+enum fail presets_apply(struct config *c, const struct sources *s, struct why *why)
 {
-    int code;
+    enum fail err;
 
     config_defaults(c);
     if (s->from)
         *c = *s->from;
-    code = s->from ? 0 : apply_size(c, s->size ? s->size : "nano", why);
-    if (!code && s->arch)
-        code = apply_arch(c, s->arch, why);
-    if (!code && s->file)
-        code = config_parse_file(c, s->file, preset_find, why);
-    for (int i = 0; !code && i < s->n_set; i++)
-        code = config_set(c, s->set[2 * i], s->set[2 * i + 1], why);
-    return code;
+    err = s->from ? 0 : apply_size(c, s->size ? s->size : "nano", why);
+    if (!err && s->arch)
+        err = apply_arch(c, s->arch, why);
+    if (!err && s->file)
+        err = config_parse_file(c, s->file, preset_find, why);
+    for (int i = 0; !err && i < s->n_set; i++)
+        err = config_set(c, s->set[2 * i], s->set[2 * i + 1], why);
+    return err;
 }

@@ -23,6 +23,6 @@ struct sources {
 };
 
 /* Settings from all sources, not resolved. FAIL_USAGE, FAIL_INPUT. */
-int presets_apply(struct config *c, const struct sources *s, struct why *why);
+enum fail presets_apply(struct config *c, const struct sources *s, struct why *why);
 
 #endif

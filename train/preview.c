@@ -34,25 +34,25 @@ static size_t write_tokens(struct session *s, struct sampler *sampler,
     return used;
 }
 
-int sample_text(const struct model *m, const struct tokenizer *k, uint64_t seed,
-                char *text, size_t *len, struct why *why)
+enum fail sample_text(const struct model *m, const struct tokenizer *k, uint64_t seed,
+                      char *text, size_t *len, struct why *why)
 {
     struct sampler_options o;
     struct sampler *sampler;
     struct session  s;
-    int             code = session_open(&s, m, 1, why);
+    enum fail              err = session_open(&s, m, 1, why);
 
     *len = 0;
-    if (code)
-        return code;
+    if (err)
+        return err;
     sampler_defaults(&o);
     o.seed = seed;
     sampler = sampler_open(&o, m->cfg.vocab, 0);
     if (sampler)
         *len = write_tokens(&s, sampler, k, sample_length(m, k), text);
     else
-        code = fail(why, FAIL_INPUT, "out of memory for a sample");
+        err = fail(why, FAIL_MEMORY, "out of memory for a sample");
     sampler_close(sampler);
     session_close(&s);
-    return code;
+    return err;
 }

@@ -56,7 +56,7 @@ static const char *smaller_size(const struct setup *s)
     struct config fits;
     struct why    unread;
 
-    presets_apply(&fits, &(struct sources){.size = size}, &unread);
+    (void)presets_apply(&fits, &(struct sources){.size = size}, &unread);
     return fits.layers * fits.width < c->layers * c->width ? size : NULL;
 }
 

@@ -45,19 +45,19 @@ void run_name(char *buf, size_t cap, const char *input)
 
 /* ---- inputs ---- */
 
-static int keep_input(struct run *r, const char *path, struct why *why)
+static enum fail keep_input(struct run *r, const char *path, struct why *why)
 {
     char **more = realloc(r->input, ((size_t)r->n_input + 1) * sizeof *more);
 
     if (more)
         r->input = more;
     if (!more || !(more[r->n_input] = strdup(path)))
-        return fail(why, FAIL_INPUT, "out of memory for the list of inputs");
+        return fail(why, FAIL_MEMORY, "out of memory for the list of inputs");
     r->n_input++;
     return 0;
 }
 
-int run_add_input(struct run *r, const char *path, struct why *why)
+enum fail run_add_input(struct run *r, const char *path, struct why *why)
 {
     char full[PATH_MAX];
 
@@ -76,12 +76,12 @@ int run_add_input(struct run *r, const char *path, struct why *why)
 
 /* ---- config.cfg ---- */
 
-int run_write_config(const struct run *r, struct why *why)
+enum fail run_write_config(const struct run *r, struct why *why)
 {
     char   path[PATH_MAX], *text = NULL;
     size_t len = 0;
     FILE  *f = open_memstream(&text, &len);
-    int    code;
+    enum fail err;
 
     if (!f)
         return fail(why, FAIL_WRITE, "%s/config.cfg: %s", r->dir, strerror(errno));
@@ -94,11 +94,11 @@ int run_write_config(const struct run *r, struct why *why)
         fprintf(f, "from = %s\n", r->from);
     if (r->budget != BUDGET_STEPS)
         fprintf(f, "budget = %s %.17g\n", budget_names[r->budget], r->amount);
-    code = fclose(f) ? fail(why, FAIL_WRITE, "%s/config.cfg: out of memory", r->dir)
-                     : file_write(path_join(path, sizeof path, r->dir, "config.cfg"),
-                                  text, len, why);
+    err = fclose(f) ? fail(why, FAIL_MEMORY, "%s/config.cfg: out of memory", r->dir)
+                    : file_write(path_join(path, sizeof path, r->dir, "config.cfg"), text,
+                                 len, why);
     free(text);
-    return code;
+    return err;
 }
 
 /* The value of `name = value` when line is that, else NULL. */
@@ -112,7 +112,7 @@ static char *value_of(char *line, const char *name)
     return *line == '=' ? line + 1 + strspn(line + 1, " ") : NULL;
 }
 
-static int read_budget(struct run *r, const char *value, struct why *why)
+static enum fail read_budget(struct run *r, const char *value, struct why *why)
 {
     for (int i = BUDGET_FOR; i <= BUDGET_FLOPS; i++) {
         size_t n = strlen(budget_names[i]);
@@ -131,7 +131,7 @@ static int read_budget(struct run *r, const char *value, struct why *why)
 }
 
 /* Take the line if it is one of the run's own. */
-static int read_own(struct run *r, char *line, bool *own, struct why *why)
+static enum fail read_own(struct run *r, char *line, bool *own, struct why *why)
 {
     char *input = value_of(line, "input"), *field = value_of(line, "field");
     char *budget = value_of(line, "budget"), *from = value_of(line, "from");
@@ -147,17 +147,17 @@ static int read_own(struct run *r, char *line, bool *own, struct why *why)
 }
 
 /* Take the run's own lines out of text, leaving blanks; the rest is settings. */
-static int read_lines(struct run *r, char *text, struct why *why)
+static enum fail read_lines(struct run *r, char *text, struct why *why)
 {
     while (*text) {
         size_t len = strcspn(text, "\n");
         bool   more = text[len] == '\n', own;
 
         text[len] = 0;
-        int code = read_own(r, text, &own, why);
+        enum fail err = read_own(r, text, &own, why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         if (own)
             memset(text, ' ', len);
         if (more)
@@ -167,36 +167,36 @@ static int read_lines(struct run *r, char *text, struct why *why)
     return 0;
 }
 
-static int read_config(struct run *r, struct why *why)
+static enum fail read_config(struct run *r, struct why *why)
 {
     char   path[PATH_MAX], *text;
     size_t len;
-    int    code;
+    enum fail err;
 
     path_join(path, sizeof path, r->dir, "config.cfg");
-    code = file_read(path, CONFIG_MAX, &text, &len, why);
-    if (code)
-        return code;
+    err = file_read(path, CONFIG_MAX, &text, &len, why);
+    if (err)
+        return err;
     config_defaults(&r->cfg);
-    code = read_lines(r, text, why);
-    if (!code && config_parse(&r->cfg, text, path, NULL, why))
-        code = FAIL_INPUT;
-    if (!code && r->n_input == 0)
-        code = fail(why, FAIL_INPUT, "%s: no line `input = PATH`; not a run's", path);
+    err = read_lines(r, text, why);
+    if (!err && config_parse(&r->cfg, text, path, NULL, why))
+        err = FAIL_INPUT;
+    if (!err && r->n_input == 0)
+        err = fail(why, FAIL_INPUT, "%s: no line `input = PATH`; not a run's", path);
     free(text);
-    return code;
+    return err;
 }
 
-int run_settings(const char *dir, struct config *c, struct why *why)
+enum fail run_settings(const char *dir, struct config *c, struct why *why)
 {
     struct run r = {.lock = -1};
-    int        code;
+    enum fail  err;
 
     snprintf(r.dir, sizeof r.dir, "%s", dir);
-    code = read_config(&r, why);
+    err = read_config(&r, why);
     *c = r.cfg;
     run_close(&r);
-    return code;
+    return err;
 }
 
 /* ---- directories ---- */
@@ -245,7 +245,7 @@ static bool nearly_empty(const char *dir)
     return empty;
 }
 
-static int refuse_existing(const char *dir, struct why *why)
+static enum fail refuse_existing(const char *dir, struct why *why)
 {
     char config[PATH_MAX], word[1200];
 
@@ -264,27 +264,27 @@ static int refuse_existing(const char *dir, struct why *why)
     return 0;
 }
 
-int run_create(struct run *r, struct why *why)
+enum fail run_create(struct run *r, struct why *why)
 {
-    int code = refuse_existing(r->dir, why);
+    enum fail err = refuse_existing(r->dir, why);
 
-    if (!code)
-        code = dir_make(r->dir, why);
-    if (!code)
-        code = dir_lock(r->dir, &r->lock, why);
-    if (!code)
-        code = refuse_existing(r->dir, why);
-    if (!code) {
+    if (!err)
+        err = dir_make(r->dir, why);
+    if (!err)
+        err = dir_lock(r->dir, &r->lock, why);
+    if (!err)
+        err = refuse_existing(r->dir, why);
+    if (!err) {
         dir_sweep(r->dir);
-        code = run_write_config(r, why);
+        err = run_write_config(r, why);
     }
-    return code;
+    return err;
 }
 
-int run_open(struct run *r, const char *dir, struct why *why)
+enum fail run_open(struct run *r, const char *dir, struct why *why)
 {
     char config[PATH_MAX];
-    int  code;
+    enum fail err;
 
     *r = (struct run){.lock = -1};
     snprintf(r->dir, sizeof r->dir, "%s", dir);
@@ -292,14 +292,14 @@ int run_open(struct run *r, const char *dir, struct why *why)
         return fail(why, FAIL_INPUT, "%s: no such run", dir);
     if (!path_exists(path_join(config, sizeof config, dir, "config.cfg")))
         return fail(why, FAIL_INPUT, "%s: not a run, it has no config.cfg", dir);
-    code = dir_lock(dir, &r->lock, why);
-    if (!code) {
+    err = dir_lock(dir, &r->lock, why);
+    if (!err) {
         dir_sweep(dir);
-        code = read_config(r, why);
+        err = read_config(r, why);
     }
-    if (code)
+    if (err)
         run_close(r);
-    return code;
+    return err;
 }
 
 void run_discard(struct run *r)

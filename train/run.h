@@ -32,22 +32,22 @@ struct run {
 void run_name(char *buf, size_t cap, const char *input);
 
 /* Add an input, made absolute. FAIL_INPUT: there is none. */
-int run_add_input(struct run *r, const char *path, struct why *why);
+enum fail run_add_input(struct run *r, const char *path, struct why *why);
 
 /* Make and lock dir and write config.cfg; dir, cfg, inputs, field and budget are set.
  * FAIL_USAGE: dir is a run already, or something else that is not empty; the line says
  * how to go on. */
-int run_create(struct run *r, struct why *why);
+enum fail run_create(struct run *r, struct why *why);
 
 /* Lock dir, remove what a killed process left half-written, and read config.cfg.
  * FAIL_INPUT: not a run. FAIL_WRITE: in use. */
-int run_open(struct run *r, const char *dir, struct why *why);
+enum fail run_open(struct run *r, const char *dir, struct why *why);
 
 /* The settings of the run at dir, which may be in use. FAIL_INPUT. */
-int run_settings(const char *dir, struct config *c, struct why *why);
+enum fail run_settings(const char *dir, struct config *c, struct why *why);
 
 /* Replace config.cfg, atomically. FAIL_WRITE. */
-int run_write_config(const struct run *r, struct why *why);
+enum fail run_write_config(const struct run *r, struct why *why);
 
 /* Remove a run that was created but never came to train: what it made, nothing else. */
 void run_discard(struct run *r);

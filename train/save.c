@@ -16,7 +16,7 @@
 
 enum { TALLY_MAX = 1 << 16 };
 
-int save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
+enum fail save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
 {
     char     path[PATH_MAX];
     uint64_t size;
@@ -28,22 +28,22 @@ int save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
 /* ---- trainer.safetensors ---- */
 
 /* AdamW's moments; buffers have none. */
-static int write_moments(const char *dir, const struct trainer *t, struct why *why)
+static enum fail write_moments(const char *dir, const struct trainer *t, struct why *why)
 {
-    const struct part part[] = {{"m.", false, t->m}, {"v.", false, t->v}};
+    const struct tensor_set part[] = {{"m.", false, t->m}, {"v.", false, t->v}};
     char              path[PATH_MAX];
 
     path_join(path, sizeof path, dir, "trainer.safetensors");
-    return parts_write(path, &t->model, part, 2, why);
+    return tensors_write(path, &t->model, part, 2, why);
 }
 
-static int read_moments(const char *dir, struct trainer *t, struct why *why)
+static enum fail read_moments(const char *dir, struct trainer *t, struct why *why)
 {
-    const struct part part[] = {{"m.", false, t->m}, {"v.", false, t->v}};
+    const struct tensor_set part[] = {{"m.", false, t->m}, {"v.", false, t->v}};
     char              path[PATH_MAX];
 
     path_join(path, sizeof path, dir, "trainer.safetensors");
-    return parts_read(path, &t->model, part, 2, why);
+    return tensors_read(path, &t->model, part, 2, why);
 }
 
 /* ---- trainer.json ---- */
@@ -53,12 +53,12 @@ static json_t *number_or_null(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-static int write_tally(const char *dir, const struct trainer *t, uint64_t data,
-                       struct why *why)
+static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t data,
+                             struct why *why)
 {
     const struct tally *y = &t->tally;
     char    path[PATH_MAX], hash[17], seed[24], *text;
-    int     code;
+    enum fail           err;
     json_t *j;
 
     snprintf(hash, sizeof hash, "%016" PRIx64, data);
@@ -74,11 +74,11 @@ static int write_tally(const char *dir, const struct trainer *t, uint64_t data,
                   "seed", seed, "data", hash);
     text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
     path_join(path, sizeof path, dir, "trainer.json");
-    code = text ? file_write(path, text, strlen(text), why)
-                : fail(why, FAIL_WRITE, "%s: out of memory", path);
+    err = text ? file_write(path, text, strlen(text), why)
+               : fail(why, FAIL_MEMORY, "%s: out of memory", path);
     free(text);
     json_decref(j);
-    return code;
+    return err;
 }
 
 /* A number, or NAN for null; anything else makes *ok false. */
@@ -115,29 +115,29 @@ static bool unpack_tally(json_t *j, struct tally *y, const char **seed, const ch
 }
 
 /* Read dir's trainer.json; seed (24 bytes) and data (17) may be NULL. */
-static int read_tally(const char *dir, struct tally *y, char *seed, char *data,
-                      struct why *why)
+static enum fail read_tally(const char *dir, struct tally *y, char *seed, char *data,
+                            struct why *why)
 {
     char        path[PATH_MAX], *text;
     const char *its_seed = "", *its_data = "";
     size_t      len;
     json_t     *j;
-    int         code;
+    enum fail   err;
 
     path_join(path, sizeof path, dir, "trainer.json");
-    code = file_read(path, TALLY_MAX, &text, &len, why);
-    if (code)
-        return code;
+    err = file_read(path, TALLY_MAX, &text, &len, why);
+    if (err)
+        return err;
     j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
     if (!unpack_tally(j, y, &its_seed, &its_data))
-        code = fail(why, FAIL_INPUT, "%s: damaged, or of another version of weft", path);
+        err = fail(why, FAIL_INPUT, "%s: damaged, or of another version of weft", path);
     if (seed)
         snprintf(seed, 24, "%s", its_seed);
     if (data)
         snprintf(data, 17, "%s", its_data);
     json_decref(j);
     free(text);
-    return code;
+    return err;
 }
 
 /* ---- listing and pruning ---- */
@@ -193,84 +193,85 @@ static void prune(const char *run, int keep)
 
 /* ---- writing ---- */
 
-static int write_files(const char *dir, const struct trainer *t,
-                       const struct tokenizer *k, uint64_t data, struct why *why)
+static enum fail write_files(const char *dir, const struct trainer *t,
+                             const struct tokenizer *k, uint64_t data, struct why *why)
 {
-    int code = checkpoint_write(dir, &t->model, k, why);
+    enum fail err = checkpoint_write(dir, &t->model, k, why);
 
-    if (!code)
-        code = write_moments(dir, t, why);
-    if (!code)
-        code = write_tally(dir, t, data, why);
-    if (!code)
-        code = manifest_write(dir, why);
-    return code;
+    if (!err)
+        err = write_moments(dir, t, why);
+    if (!err)
+        err = write_tally(dir, t, data, why);
+    if (!err)
+        err = manifest_write(dir, why);
+    return err;
 }
 
-int save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
-               uint64_t data, struct why *why)
+enum fail save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
+                     uint64_t data, struct why *why)
 {
     char path[PATH_MAX], tmp[PATH_MAX], name[32];
-    int  code;
+    enum fail err;
 
     checkpoint_path(path, sizeof path, run, t->tally.step);
-    code = dir_begin(path, tmp, sizeof tmp, why);
-    if (code)
-        return code;
-    code = write_files(tmp, t, k, data, why);
-    if (!code)
-        code = dir_commit(tmp, path, why);
-    if (code) {
+    err = dir_begin(path, tmp, sizeof tmp, why);
+    if (err)
+        return err;
+    err = write_files(tmp, t, k, data, why);
+    if (!err)
+        err = dir_commit(tmp, path, why);
+    if (err) {
         dir_remove(tmp);
-        return code;
+        return err;
     }
-    code = link_replace(run, "latest", checkpoint_name(name, sizeof name, t->tally.step),
-                        why);
-    if (!code)
+    err = link_replace(run, "latest", checkpoint_name(name, sizeof name, t->tally.step),
+                       why);
+    if (!err)
         prune(run, t->cfg.keep);
-    return code;
+    return err;
 }
 
 /* ---- reading ---- */
 
 /* Can every file of dir be read to its end? FAIL_INPUT. */
-static int check_readable(const char *dir, struct why *why)
+static enum fail check_readable(const char *dir, struct why *why)
 {
     DIR           *d = opendir(dir);
     struct dirent *e;
     struct stat    st;
     char           path[PATH_MAX];
     uint64_t       hash, size;
-    int            code = 0;
+    enum fail      err = 0;
 
     if (!d && errno != ENOTDIR)
         return fail(why, FAIL_INPUT, "%s: cannot open: %s", dir, strerror(errno));
-    while (d && !code && (e = readdir(d))) {
+    while (d && !err && (e = readdir(d))) {
         path_join(path, sizeof path, dir, e->d_name);
         if (stat(path, &st))
-            code = errno == ENOENT ? 0 : fail(why, FAIL_INPUT, "%s: cannot read: %s",
-                                              path, strerror(errno));
+            err = errno == ENOENT ? 0
+                                  : fail(why, FAIL_INPUT, "%s: cannot read: %s", path,
+                                         strerror(errno));
         else if (S_ISREG(st.st_mode))
-            code = file_hash(path, &hash, &size, why);
+            err = file_hash(path, &hash, &size, why);
     }
     if (d)
         closedir(d);
-    return code;
+    return err;
 }
 
 /* Is the checkpoint damaged? What only cannot be read now is not: FAIL_INPUT. Nor does a
  * file too many damage it, which loading it will refuse. */
-static int check_damage(const char *dir, bool *damaged, struct why *damage,
-                        struct why *why)
+static enum fail check_damage(const char *dir, bool *damaged, struct why *damage,
+                              struct why *why)
 {
-    int code = 0;
+    enum fail err = 0;
 
     *damaged = manifest_check_listed(dir, damage) != 0;
     if (*damaged)
-        code = check_readable(dir, why);
-    if (*damaged && !code)          // the reason may have passed
+        err = check_readable(dir, why);
+    if (*damaged && !err) // the reason may have passed
         *damaged = manifest_check_listed(dir, damage) != 0;
-    return code;
+    return err;
 }
 
 /* Set a damaged checkpoint aside, under a name that is free. */
@@ -285,25 +286,25 @@ static void set_aside(const char *run, long step, const struct why *damage,
         snprintf(name, sizeof name, "damaged-%s-%d", word, i);
     if (rename(path, aside))
         return;
-    fail(note, FAIL_INPUT, "%.700s; set it aside as %s", damage->line, name);
+    (void)fail(note, FAIL_INPUT, "%.700s; set it aside as %s", damage->line, name);
 }
 
 /* The place of the newest intact one of n checkpoints, n when there is none; damage is
  * that of the one before. FAIL_INPUT: one cannot be read. */
-static int find_intact(const char *run, const long *step, long n, long *place,
-                       struct why *damage, struct why *why)
+static enum fail find_intact(const char *run, const long *step, long n, long *place,
+                             struct why *damage, struct why *why)
 {
     char dir[PATH_MAX];
     bool damaged;
-    int  code = 0;
+    enum fail err = 0;
 
-    for (*place = 0; *place < n && !code; ++*place) {
-        code = check_damage(checkpoint_path(dir, sizeof dir, run, step[*place]), &damaged,
-                            damage, why);
+    for (*place = 0; *place < n && !err; ++*place) {
+        err = check_damage(checkpoint_path(dir, sizeof dir, run, step[*place]), &damaged,
+                           damage, why);
         if (!damaged)
             break;
     }
-    return code;
+    return err;
 }
 
 /* Did the run have a checkpoint? `latest` stays when all are gone. */
@@ -315,42 +316,43 @@ static bool had_checkpoint(const char *run)
     return !lstat(path_join(path, sizeof path, run, "latest"), &st);
 }
 
-int save_newest(const char *run, char *dir, size_t cap, struct why *note, struct why *why)
+enum fail save_newest(const char *run, char *dir, size_t cap, struct why *note,
+                      struct why *why)
 {
     long      *step, n, place;
     char       name[32];
     struct why damage;
-    int        code;
+    enum fail  err;
 
     dir[0] = note->line[0] = 0;
     n = checkpoint_list(run, &step);
     if (n < 0)
         return fail(why, FAIL_INPUT, "%s: cannot be listed: %s", run, strerror(errno));
-    code = find_intact(run, step, n, &place, &damage, why);
-    if (!code && n && place == n)
-        code = fail(why, FAIL_INPUT,
-                    "%s: every checkpoint is damaged; restore one from a copy, or start "
-                    "anew with another --out",
-                    run);
-    if (!code && !n && had_checkpoint(run))
-        code = fail(why, FAIL_INPUT,
-                    "%s: its checkpoints are gone; restore one from a copy, or start "
-                    "anew with another --out",
-                    run);
-    for (long i = 0; !code && i < place; i++)
+    err = find_intact(run, step, n, &place, &damage, why);
+    if (!err && n && place == n)
+        err = fail(why, FAIL_INPUT,
+                   "%s: every checkpoint is damaged; restore one from a copy, or start "
+                   "anew with another --out",
+                   run);
+    if (!err && !n && had_checkpoint(run))
+        err = fail(why, FAIL_INPUT,
+                   "%s: its checkpoints are gone; restore one from a copy, or start "
+                   "anew with another --out",
+                   run);
+    for (long i = 0; !err && i < place; i++)
         set_aside(run, step[i], &damage, note);
-    if (!code && n) {
+    if (!err && n) {
         checkpoint_path(dir, cap, run, step[place]);
-        code = link_replace(run, "latest",
-                            checkpoint_name(name, sizeof name, step[place]), why);
+        err = link_replace(run, "latest", checkpoint_name(name, sizeof name, step[place]),
+                           why);
     }
     free(step);
-    return code;
+    return err;
 }
 
 /* Do the settings that shape the model agree? */
-static int check_shape(const char *dir, const struct config *a, const struct config *b,
-                       struct why *why)
+static enum fail check_shape(const char *dir, const struct config *a,
+                             const struct config *b, struct why *why)
 {
     char x[600], y[600];
 
@@ -368,33 +370,34 @@ static int check_shape(const char *dir, const struct config *a, const struct con
     return 0;
 }
 
-int save_load_model(const char *dir, const struct config *cfg, const struct tokenizer *k,
-                    struct model *m, struct why *why)
+enum fail save_load_model(const char *dir, const struct config *cfg,
+                          const struct tokenizer *k, struct model *m, struct why *why)
 {
     struct tokenizer *its;
-    int code = checkpoint_load(dir, m, &its, NULL, 0, why);
+    enum fail         err = checkpoint_load(dir, m, &its, NULL, 0, why);
 
-    if (code)
-        return code;
-    code = check_shape(dir, &m->cfg, cfg, why);
-    if (!code && tokenizer_fingerprint(its) != tokenizer_fingerprint(k))
-        code = fail(why, FAIL_INPUT,
-                    "%s: its tokenizer is not the data's; restore the data this "
-                    "run was trained on",
-                    dir);
+    if (err)
+        return err;
+    err = check_shape(dir, &m->cfg, cfg, why);
+    if (!err && tokenizer_fingerprint(its) != tokenizer_fingerprint(k))
+        err = fail(why, FAIL_INPUT,
+                   "%s: its tokenizer is not the data's; restore the data this "
+                   "run was trained on",
+                   dir);
     tokenizer_free(its);
-    if (code)
+    if (err)
         model_close(m);
-    return code;
+    return err;
 }
 
-int save_load_state(const char *dir, struct trainer *t, uint64_t data, struct why *why)
+enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,
+                          struct why *why)
 {
     char seed[24], its_seed[24], hash[17], its_hash[17];
-    int  code = read_tally(dir, &t->tally, its_seed, its_hash, why);
+    enum fail err = read_tally(dir, &t->tally, its_seed, its_hash, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     snprintf(hash, sizeof hash, "%016" PRIx64, data);
     snprintf(seed, sizeof seed, "%" PRIu64, t->cfg.seed);
     if (strcmp(hash, its_hash))

@@ -18,24 +18,25 @@
 
 /* Write the checkpoint of t's step and prune. data: see save_fingerprint. FAIL_WRITE: the
  * earlier checkpoints are as they were. */
-int save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
-               uint64_t data, struct why *why);
+enum fail save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
+                     uint64_t data, struct why *why);
 
 /* The newest checkpoint whose manifest holds, into dir; "" when the run has none. Newer
  * ones that are damaged are renamed to damaged-ckpt-<step> (-2, ... when that exists),
  * and note says so (else it is ""). `latest` is turned to it. FAIL_INPUT, and all stay
  * where they are: all are damaged, or gone; or one cannot be read. */
-int save_newest(const char *run, char *dir, size_t cap, struct why *note,
-                struct why *why);
+enum fail save_newest(const char *run, char *dir, size_t cap, struct why *note,
+                      struct why *why);
 
 /* Load a checkpoint's model. FAIL_INPUT: damaged, its shape is not cfg's, or its
  * tokenizer is not the data's. On failure nothing needs closing. */
-int save_load_model(const char *dir, const struct config *cfg, const struct tokenizer *k,
-                    struct model *m, struct why *why);
+enum fail save_load_model(const char *dir, const struct config *cfg,
+                          const struct tokenizer *k, struct model *m, struct why *why);
 
 /* Load the moments and the tally into t, which was opened with that model. FAIL_INPUT:
  * damaged, or the data or the seed are not those it was trained with. */
-int save_load_state(const char *dir, struct trainer *t, uint64_t data, struct why *why);
+enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,
+                          struct why *why);
 
 /* Which of n checkpoints, newest first, stay: the `keep` first and the lowest finite
  * loss. */
@@ -43,6 +44,6 @@ void save_choose(const double *val_loss, long n, int keep, bool *stay);
 
 /* Identity of a dataset directory: the hash of its dataset.json, which holds all the
  * others. */
-int save_fingerprint(const char *dataset, uint64_t *hash, struct why *why);
+enum fail save_fingerprint(const char *dataset, uint64_t *hash, struct why *why);
 
 #endif

@@ -18,8 +18,8 @@ static const double measure_seconds = 2;
 /* ---- data ---- */
 
 /* The directory of the tokenized data; *built: it is the run's own. */
-static int data_dir(const struct run *r, char *dir, size_t cap, bool *built,
-                    struct why *why)
+static enum fail data_dir(const struct run *r, char *dir, size_t cap, bool *built,
+                          struct why *why)
 {
     *built = true;
     for (int i = 0; i < r->n_input; i++)
@@ -40,22 +40,22 @@ static int data_dir(const struct run *r, char *dir, size_t cap, bool *built,
 
 /* Refuse what cannot fit whatever the vocabulary will be, before the time for tokenizing
  * is spent. */
-static int check_early(const struct config *cfg, struct why *why)
+static enum fail check_early(const struct config *cfg, struct why *why)
 {
     struct config c = *cfg;
     struct model  m;
-    int           code;
+    enum fail     err;
 
     if (c.vocab == 0)
         c.vocab = 257;
-    code = model_open(&m, &c, why);
-    if (!code)
-        code = plan_check_memory(&m, &c, why);
+    err = model_open(&m, &c, why);
+    if (!err)
+        err = plan_check_memory(&m, &c, why);
     model_close(&m);
-    return code;
+    return err;
 }
 
-static int build_data(struct setup *s, const char *dir, struct why *why)
+static enum fail build_data(struct setup *s, const char *dir, struct why *why)
 {
     const struct run      *r = &s->run;
     struct dataset_options o = {
@@ -65,16 +65,16 @@ static int build_data(struct setup *s, const char *dir, struct why *why)
         .val_fraction = r->cfg.val_fraction, .lock_fd = r->lock,
         .progress = progress_phase, .user = &s->progress, .stop = &interrupted,
     };
-    int code;
+    enum fail err;
 
     s->progress.live = term_live();
-    code = dataset_build(dir, &o, why);
+    err = dataset_build(dir, &o, why);
     progress_clear(&s->progress);
-    return code && interrupted ? FAIL_INTERRUPTED : code;
+    return err && interrupted ? FAIL_INTERRUPTED : err;
 }
 
 /* Is there a window of `context` tokens and the token after it? */
-static int check_window(const struct dataset *d, int context, struct why *why)
+static enum fail check_window(const struct dataset *d, int context, struct why *why)
 {
     int fits = 1;
 
@@ -93,8 +93,8 @@ static int check_window(const struct dataset *d, int context, struct why *why)
 }
 
 /* Take over what the data decides. */
-static int settle_vocab(struct config *c, const struct dataset *d, bool built,
-                        struct why *why)
+static enum fail settle_vocab(struct config *c, const struct dataset *d, bool built,
+                              struct why *why)
 {
     if (!built && c->vocab && c->vocab != d->vocab)
         return fail(why, FAIL_USAGE,
@@ -106,66 +106,66 @@ static int settle_vocab(struct config *c, const struct dataset *d, bool built,
     return 0;
 }
 
-static int open_data(struct setup *s, struct why *why)
+static enum fail open_data(struct setup *s, struct why *why)
 {
     char dir[PATH_MAX];
     bool built;
-    int  code = data_dir(&s->run, dir, sizeof dir, &built, why);
+    enum fail err = data_dir(&s->run, dir, sizeof dir, &built, why);
 
-    if (!code && built && !dataset_is(dir)) {
-        code = check_early(&s->run.cfg, why);
-        if (!code)
-            code = build_data(s, dir, why);
+    if (!err && built && !dataset_is(dir)) {
+        err = check_early(&s->run.cfg, why);
+        if (!err)
+            err = build_data(s, dir, why);
     }
-    if (!code)
-        code = dataset_open(&s->data, dir, why);
-    if (!code)
-        code = start_check(s, why);
-    if (!code)
-        code = settle_vocab(&s->run.cfg, &s->data, built, why);
-    if (!code)
-        code = check_window(&s->data, s->run.cfg.context, why);
-    if (!code)
-        code = save_fingerprint(dir, &s->fingerprint, why);
-    if (!code)
-        code = validation_open(&s->validation, &s->data, why);
-    return code;
+    if (!err)
+        err = dataset_open(&s->data, dir, why);
+    if (!err)
+        err = start_check(s, why);
+    if (!err)
+        err = settle_vocab(&s->run.cfg, &s->data, built, why);
+    if (!err)
+        err = check_window(&s->data, s->run.cfg.context, why);
+    if (!err)
+        err = save_fingerprint(dir, &s->fingerprint, why);
+    if (!err)
+        err = validation_open(&s->validation, &s->data, why);
+    return err;
 }
 
 /* ---- model ---- */
 
-static int open_trainer(struct setup *s, struct why *why)
+static enum fail open_trainer(struct setup *s, struct why *why)
 {
     const struct config *c = &s->run.cfg;
     struct model m;
     struct why   note;
     char         dir[PATH_MAX];
-    int          code = save_newest(s->run.dir, dir, sizeof dir, &note, why);
+    enum fail            err = save_newest(s->run.dir, dir, sizeof dir, &note, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     if (note.line[0])
         progress_say(&s->progress, "%s", note.line);
-    code = *dir ? save_load_model(dir, c, s->data.tokenizer, &m, why)
-                : model_open(&m, c, why);
-    if (code)
-        return code;
-    code = plan_check_memory(&m, c, why);
-    if (code) {
+    err = *dir ? save_load_model(dir, c, s->data.tokenizer, &m, why)
+               : model_open(&m, c, why);
+    if (err)
+        return err;
+    err = plan_check_memory(&m, c, why);
+    if (err) {
         model_close(&m);
-        return code;
+        return err;
     }
-    code = trainer_open(&s->trainer, c, &m, &s->data.shard[0], why);
-    if (code)
-        return code;
+    err = trainer_open(&s->trainer, c, &m, &s->data.shard[0], why);
+    if (err)
+        return err;
     if (!*dir) {
         s->trainer.start = s->start.w ? &s->start : NULL;
         trainer_reset(&s->trainer);
         return 0;
     }
-    code = save_load_state(dir, &s->trainer, s->fingerprint, why);
+    err = save_load_state(dir, &s->trainer, s->fingerprint, why);
     s->saved = s->trainer.tally.step;
-    return code;
+    return err;
 }
 
 /* ---- plan ---- */
@@ -175,12 +175,12 @@ bool setup_finished(const struct setup *s)
     return s->run.budget == BUDGET_STEPS && s->trainer.tally.step >= s->run.cfg.steps;
 }
 
-static int measure(struct setup *s, struct why *why)
+static enum fail measure(struct setup *s, struct why *why)
 {
     const struct tally *y = &s->trainer.tally;
     struct run *r = &s->run;
     double      start = wall_seconds(), limit = measure_seconds;
-    int         code;
+    enum fail           err;
 
     if (y->step > 0) {
         s->cost = (struct cost){.step = y->seconds / (double)y->step};
@@ -188,9 +188,9 @@ static int measure(struct setup *s, struct why *why)
     }
     if (r->budget == BUDGET_FOR && limit > r->amount / 10)
         limit = r->amount / 10;
-    code = plan_measure(&s->trainer, s->validation.n, limit, &s->cost, why);
-    if (code || r->budget == BUDGET_STEPS)
-        return code;
+    err = plan_measure(&s->trainer, s->validation.n, limit, &s->cost, why);
+    if (err || r->budget == BUDGET_STEPS)
+        return err;
     if (r->budget == BUDGET_FOR)
         r->amount -= wall_seconds() - start;
     r->cfg.steps =
@@ -199,12 +199,12 @@ static int measure(struct setup *s, struct why *why)
     return 0;
 }
 
-static int settle_plan(struct setup *s, struct why *why)
+static enum fail settle_plan(struct setup *s, struct why *why)
 {
-    int code = measure(s, why);
+    enum fail err = measure(s, why);
 
-    if (code || interrupted)
-        return code ? code : FAIL_INTERRUPTED;
+    if (err || interrupted)
+        return err ? err : FAIL_INTERRUPTED;
     plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;
     return run_write_config(&s->run, why);
@@ -218,31 +218,31 @@ static double machine_peak(void)
     static double peak;
 
     if (peak == 0)
-        peak = 1e9 * linear_peak_gflops(3);
+        peak = 1e9 * product_peak_gflops(3);
     return peak;
 }
 
-int setup_open(struct setup *s, struct why *why)
+enum fail setup_open(struct setup *s, struct why *why)
 {
-    int code = start_reload(s, why);
+    enum fail err = start_reload(s, why);
 
-    if (!code)
-        code = open_data(s, why);
-    if (!code)
-        code = open_trainer(s, why);
-    if (code || setup_finished(s))
-        return code;
+    if (!err)
+        err = open_data(s, why);
+    if (!err)
+        err = open_trainer(s, why);
+    if (err || setup_finished(s))
+        return err;
     s->peak = machine_peak();
     tell_data(s);
     tell_model(s);
-    code = settle_plan(s, why);
+    err = settle_plan(s, why);
     start_drop(s);
-    if (!code)
+    if (!err)
         tell_plan(s);
-    return code;
+    return err;
 }
 
-int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
+enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *why)
 {
     long        step = s->trainer.tally.step;
     struct log  log;
@@ -253,18 +253,18 @@ int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
         .val_loss = NAN, .val_bpb = NAN,
     };
     bool        begun;
-    int         code = log_open(&log, s->run.dir, step, &begun, why);
+    enum fail   err = log_open(&log, s->run.dir, step, &begun, why);
 
-    if (!code && !begun)
-        code = log_head(&log, &s->trainer, s->peak / 1e9, why);
+    if (!err && !begun)
+        err = log_head(&log, &s->trainer, s->peak / 1e9, why);
     progress_open(&s->progress, s->run.cfg.steps, step, &s->data, s->peak);
-    if (!code)
-        code = loop_run(&l, why);
+    if (!err)
+        err = loop_run(&l, why);
     log_close(&log);
     s->saved = l.saved;
     *nats = l.val_loss;
     *bits = l.val_bpb;
-    return code;
+    return err;
 }
 
 void setup_close(struct setup *s)

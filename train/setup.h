@@ -25,13 +25,13 @@ struct setup {
  * checkpoint or initialise, and settle the settings that were left open (vocab, steps,
  * intervals), which are written to config.cfg. Tells on stderr what will be trained.
  * Returns a fail code. */
-int  setup_open(struct setup *s, struct why *why);
+enum fail setup_open(struct setup *s, struct why *why);
 void setup_close(struct setup *s);
 
 bool setup_finished(const struct setup *s);     // nothing is left to train
 
 /* Train to the last step, with log and progress, as loop_run. nats, bits: the last
  * validation, NAN: none. */
-int setup_train(struct setup *s, double *nats, double *bits, struct why *why);
+enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *why);
 
 #endif

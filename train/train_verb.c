@@ -60,7 +60,7 @@ static void take_steps(struct cli *c)
 }
 
 /* path into dir (cap bytes). */
-static int copy_path(char *dir, size_t cap, const char *path, struct why *why)
+static enum fail copy_path(char *dir, size_t cap, const char *path, struct why *why)
 {
     if ((size_t)snprintf(dir, cap, "%s", path) >= cap || !*path)
         return fail(why, FAIL_USAGE, "'%.80s': not the path of a run", path);
@@ -96,7 +96,8 @@ static void take_threads(struct config *c)
     omp_set_num_threads(c->threads);
 }
 
-static int refuse_tokenizer(const struct cli *c, const struct run *r, struct why *why)
+static enum fail refuse_tokenizer(const struct cli *c, const struct run *r,
+                                  struct why *why)
 {
     if (r->n_input == 1 && dataset_is(r->input[0]) &&
         (is_set(c, "tokenizer") || is_set(c, "val_fraction")))
@@ -129,55 +130,55 @@ static void check_from(const struct cli *c)
                 ask.size ? "--size" : is_set(c, "vocab") ? "vocab" : "tokenizer");
 }
 
-static int settle(const struct cli *c, struct setup *s, struct why *why)
+static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
 {
     struct run    *r = &s->run;
     struct config  other;
     struct sources from = {.size = s->chosen ? s->chosen : ask.size, .arch = ask.arch,
                            .file = ask.file, .set = c->set, .n_set = c->n_set};
-    int            code = 0;
+    enum fail      err = 0;
 
     if (ask.from) {
         check_from(c);
-        code = start_open(s, ask.from, &other, why);
+        err = start_open(s, ask.from, &other, why);
         if (ask.arch)
             other.window_p = 0;             // of other mixers
         from.from = &other;
     }
-    if (!code)
-        code = presets_apply(&r->cfg, &from, why);
-    if (!code)
-        code = config_resolve(&r->cfg, why);
-    if (code)
-        return code;
+    if (!err)
+        err = presets_apply(&r->cfg, &from, why);
+    if (!err)
+        err = config_resolve(&r->cfg, why);
+    if (err)
+        return err;
     take_budget(c, r);
     take_threads(&r->cfg);
     return 0;
 }
 
-static int create(const struct cli *c, struct setup *s, struct why *why)
+static enum fail create(const struct cli *c, struct setup *s, struct why *why)
 {
     struct run *r = &s->run;
-    int         code;
+    enum fail   err;
 
     if (c->n_args == 0)
         cli_die(c, FAIL_USAGE,
                 "no input; give text, as in: weft train book.txt --for 3m");
     s->chosen = chosen_size(c);
-    code = settle(c, s, why);
-    for (int i = 0; !code && i < c->n_args; i++)
-        code = run_add_input(r, c->args[i], why);
-    if (!code)
-        code = refuse_tokenizer(c, r, why);
+    err = settle(c, s, why);
+    for (int i = 0; !err && i < c->n_args; i++)
+        err = run_add_input(r, c->args[i], why);
+    if (!err)
+        err = refuse_tokenizer(c, r, why);
     if (ask.field)
         snprintf(r->field, sizeof r->field, "%s", ask.field);
-    if (!code && ask.out)
-        code = copy_path(r->dir, sizeof r->dir, ask.out, why);
-    else if (!code && ask.from)
+    if (!err && ask.out)
+        err = copy_path(r->dir, sizeof r->dir, ask.out, why);
+    else if (!err && ask.from)
         start_name(r->dir, sizeof r->dir, c->args[0], ask.arch);
-    else if (!code)
+    else if (!err)
         run_name(r->dir, sizeof r->dir, c->args[0]);
-    return code ? code : run_create(r, why);
+    return err ? err : run_create(r, why);
 }
 
 /* ---- an existing run ---- */
@@ -218,7 +219,7 @@ static void check_resume(const struct cli *c)
 }
 
 /* The run that path means: itself, or the one whose newest checkpoint it is. */
-static int find_run(const char *path, char *dir, size_t cap, struct why *why)
+static enum fail find_run(const char *path, char *dir, size_t cap, struct why *why)
 {
     char link[PATH_MAX], given[PATH_MAX], newest[PATH_MAX];
 
@@ -238,17 +239,17 @@ static int find_run(const char *path, char *dir, size_t cap, struct why *why)
 }
 
 /* *steps: how many the run had. */
-static int reopen(const struct cli *c, struct run *r, long *steps, struct why *why)
+static enum fail reopen(const struct cli *c, struct run *r, long *steps, struct why *why)
 {
     char dir[sizeof r->dir];
-    int  code;
+    enum fail err;
 
     check_resume(c);
-    code = find_run(ask.resume, dir, sizeof dir, why);
-    if (!code)
-        code = run_open(r, dir, why);
-    if (code)
-        return code;
+    err = find_run(ask.resume, dir, sizeof dir, why);
+    if (!err)
+        err = run_open(r, dir, why);
+    if (err)
+        return err;
     if (run_lacks_stdin(r))
         return fail(why, FAIL_INPUT,
                     "%s: its text came from stdin and did not arrive whole; remove it "
@@ -257,17 +258,17 @@ static int reopen(const struct cli *c, struct run *r, long *steps, struct why *w
     *steps = r->cfg.steps;
     if (config_resolve(&r->cfg, why))
         return FAIL_INPUT;
-    for (int i = 0; !code && i < c->n_set; i++)
-        code = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
+    for (int i = 0; !err && i < c->n_set; i++)
+        err = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
     if (r->cfg.steps > 0)
         r->budget = BUDGET_STEPS;
     take_threads(&r->cfg);
-    return code;
+    return err;
 }
 
 /* A run that has begun gets another number of steps: say what that means. */
-static int check_stretch(const struct cli *c, struct setup *s, long before,
-                         struct why *why)
+static enum fail check_stretch(const struct cli *c, struct setup *s, long before,
+                               struct why *why)
 {
     long now = s->run.cfg.steps, step = s->trainer.tally.step;
 
@@ -286,14 +287,14 @@ static int check_stretch(const struct cli *c, struct setup *s, long before,
 
 /* ---- the verb ---- */
 
-static int train(struct setup *s, struct why *why)
+static enum fail train(struct setup *s, struct why *why)
 {
     double nats, bits;
-    int    code = setup_train(s, &nats, &bits, why);
+    enum fail err = setup_train(s, &nats, &bits, why);
 
-    if (!code)
+    if (!err)
         tell_result(s, nats, bits);
-    return code;
+    return err;
 }
 
 static const struct flag flags[] = {
@@ -328,31 +329,31 @@ int train_main(int argc, char **argv)
     struct why   why;
     long         steps = 0;
     bool         lost;
-    int          code;
+    enum fail    err;
 
     cli_parse(&c, argc, argv);
     take_steps(&c);
     signal(SIGPIPE, SIG_IGN);           // a closed stderr must not stop training
-    code = ask.resume ? reopen(&c, &s.run, &steps, &why) : create(&c, &s, &why);
-    if (code)
-        cli_fail(&c, code, &why);
+    err = ask.resume ? reopen(&c, &s.run, &steps, &why) : create(&c, &s, &why);
+    if (err)
+        cli_fail(&c, err, &why);
     catch_interrupts();
-    code = setup_open(&s, &why);
-    lost = code == FAIL_INTERRUPTED && run_lacks_stdin(&s.run);
-    if (code && (code != FAIL_INTERRUPTED || lost) && !ask.resume)
+    err = setup_open(&s, &why);
+    lost = err == FAIL_INTERRUPTED && run_lacks_stdin(&s.run);
+    if (err && (err != FAIL_INTERRUPTED || lost) && !ask.resume)
         run_discard(&s.run);
-    if (!code)
-        code = check_stretch(&c, &s, steps, &why);
-    if (!code && setup_finished(&s))
+    if (!err)
+        err = check_stretch(&c, &s, steps, &why);
+    if (!err && setup_finished(&s))
         tell_finished(&s);
-    else if (!code)
-        code = train(&s, &why);
+    else if (!err)
+        err = train(&s, &why);
     if (lost)
         fprintf(stderr, "nothing is kept of what came from stdin; repeat the command\n");
-    else if (code == FAIL_INTERRUPTED)
+    else if (err == FAIL_INTERRUPTED)
         tell_interrupted(&s);
-    else if (code)
-        cli_fail(&c, code, &why);
+    else if (err)
+        cli_fail(&c, err, &why);
     setup_close(&s);
-    return code;
+    return err;
 }

@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-int trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
-                 const struct shard *shard, struct why *why)
+enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
+                       const struct shard *shard, struct why *why)
 {
     size_t bytes = model->n * sizeof(real);
-    int    code;
+    enum fail err;
 
     *t = (struct trainer){.cfg = *cfg, .model = *model};
     *model = (struct model){0};
@@ -21,15 +21,17 @@ int trainer_open(struct trainer *t, const struct config *cfg, struct model *mode
     t->taken = calloc(t->model.n_param, sizeof *t->taken);
     t->m = pages_alloc(bytes);
     t->v = pages_alloc(bytes);
-    code = pass_open(&t->pass, &t->model, cfg->batch, cfg->context, true, why);
-    if (!code && !(t->m && t->v && t->taken))
-        code = fail(why, FAIL_INPUT, "out of memory for the moments of %zu parameters; "
-                    "reduce width, layers or vocab", t->model.n);
-    if (!code)
-        code = loader_open(&t->loader, shard, cfg->seed, cfg->batch, cfg->context, why);
-    if (code)
+    err = pass_open(&t->pass, &t->model, cfg->batch, cfg->context, true, why);
+    if (!err && !(t->m && t->v && t->taken))
+        err = fail(why, FAIL_MEMORY,
+                   "out of memory for the moments of %zu parameters; "
+                   "reduce width, layers or vocab",
+                   t->model.n);
+    if (!err)
+        err = loader_open(&t->loader, shard, cfg->seed, cfg->batch, cfg->context, why);
+    if (err)
         trainer_close(t);
-    return code;
+    return err;
 }
 
 void trainer_close(struct trainer *t)
@@ -70,7 +72,7 @@ double trainer_step_flops(const struct trainer *t, int window)
 }
 
 /* Mean loss over the step's micro-batches; gradients are left in the pass. */
-static int gradients(struct trainer *t, int window, double *loss, struct why *why)
+static enum fail gradients(struct trainer *t, int window, double *loss, struct why *why)
 {
     const int32_t *tokens, *targets;
     int            n = t->cfg.accumulate;
@@ -78,10 +80,11 @@ static int gradients(struct trainer *t, int window, double *loss, struct why *wh
 
     *loss = 0;
     for (int i = 0; i < n; i++) {
-        int code = loader_batch(t->loader, first + (uint64_t)i, &tokens, &targets, why);
+        enum fail err = loader_batch(t->loader, first + (uint64_t)i, &tokens, &targets,
+                                     why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         *loss += model_step(&t->model, &t->pass, tokens, targets, window, 1.0 / n) / n;
     }
     return 0;
@@ -97,18 +100,18 @@ static void count(struct tally *y, const struct config *c, const struct step *s)
     y->val_loss = NAN;
 }
 
-int trainer_step(struct trainer *t, struct step *s, struct why *why)
+enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
 {
     double start = wall_seconds();
     long   update = t->tally.step - t->tally.skipped + 1;
-    int    code;
+    enum fail err;
 
     s->window = schedule_window(&t->cfg, t->tally.step);
     s->lr = schedule_lr(&t->cfg, t->tally.step);
     s->flops = trainer_step_flops(t, s->window);
-    code = gradients(t, s->window, &s->loss, why);
-    if (code)
-        return code;
+    err = gradients(t, s->window, &s->loss, why);
+    if (err)
+        return err;
     s->norm = adamw_norm(&t->model, t->pass.dw);
     s->skipped = !isfinite(s->loss) || !isfinite(s->norm);
     if (s->skipped)

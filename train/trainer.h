@@ -44,15 +44,15 @@ struct step {
 /* Take over an opened model (also on failure) and get the memory and the loader for cfg,
  * whose steps may still change. The shard must outlive the trainer. FAIL_INPUT. On
  * failure nothing needs closing. */
-int  trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
-                  const struct shard *shard, struct why *why);
+enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
+                       const struct shard *shard, struct why *why);
 void trainer_close(struct trainer *t);      // a zeroed one is fine
 
 /* Initial weights (start's where there are any), no moments, no gradients, step 0. */
 void trainer_reset(struct trainer *t);
 
 /* One optimiser step. Allocates nothing. FAIL_INPUT when the data cannot be read. */
-int trainer_step(struct trainer *t, struct step *s, struct why *why);
+enum fail trainer_step(struct trainer *t, struct step *s, struct why *why);
 
 /* Useful FLOPs and tokens of a step. */
 double   trainer_step_flops(const struct trainer *t, int window);

@@ -7,15 +7,15 @@
 #include <string.h>
 
 /* The first tokens of a shard. */
-static int read_tokens(struct validation *v, const struct shard *s, struct why *why)
+static enum fail read_tokens(struct validation *v, const struct shard *s, struct why *why)
 {
     uint32_t frame[SHARD_FRAME], n;
 
     for (uint64_t i = 0, at = 0; at < v->n; i++, at += n) {
-        int code = shard_frame(s, i, frame, &n, why);
+        enum fail err = shard_frame(s, i, frame, &n, why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         if (n > v->n - at)
             n = (uint32_t)(v->n - at);
         memcpy(v->ids + at, frame, n * sizeof *frame);
@@ -34,22 +34,22 @@ static void count_bytes(struct validation *v, const struct tokenizer *k)
     }
 }
 
-int validation_open(struct validation *v, const struct dataset *d, struct why *why)
+enum fail validation_open(struct validation *v, const struct dataset *d, struct why *why)
 {
     const struct shard *s = &d->shard[1];
-    int code;
+    enum fail           err;
 
     *v = (struct validation){.eos = tokenizer_eos(d->tokenizer)};
     v->n = s->n < VALIDATE_TOKENS ? s->n : VALIDATE_TOKENS;
     if (v->n == 0)
         return 0;
     v->ids = malloc(v->n * sizeof *v->ids);
-    code = v->ids ? read_tokens(v, s, why) : fail(why, FAIL_INPUT, "out of memory");
-    if (code)
+    err = v->ids ? read_tokens(v, s, why) : fail(why, FAIL_MEMORY, "out of memory");
+    if (err)
         validation_close(v);
     else
         count_bytes(v, d->tokenizer);
-    return code;
+    return err;
 }
 
 void validation_cut(struct validation *v, const struct tokenizer *k, uint64_t n)
@@ -79,20 +79,20 @@ static long next_tokens(void *user, uint32_t *ids, long n, struct why *why)
     return n;
 }
 
-int validation_run(struct validation *v, struct trainer *t, double *loss, double *bpb,
-                   struct why *why)
+enum fail validation_run(struct validation *v, struct trainer *t, double *loss,
+                         double *bpb, struct why *why)
 {
     struct score s;
-    int          code;
+    enum fail    err;
 
     *loss = *bpb = NAN;
     if (v->n == 0)
         return 0;
     v->at = 0;
-    code = score_run(&t->model, &t->pass, t->cfg.batch, v->eos, next_tokens, v, 0, NULL,
-                     NULL, &s, why);
-    if (code)
-        return code;
+    err = score_run(&t->model, &t->pass, t->cfg.batch, v->eos, next_tokens, v, 0, NULL,
+                    NULL, &s, why);
+    if (err)
+        return err;
     *loss = s.nats / (double)s.tokens;
     *bpb = v->bytes ? s.nats / log(2) / (double)v->bytes : NAN;
     return 0;

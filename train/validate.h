@@ -14,7 +14,7 @@ struct validation {
     int       eos;
 };
 
-int  validation_open(struct validation *v, const struct dataset *d, struct why *why);
+enum fail validation_open(struct validation *v, const struct dataset *d, struct why *why);
 void validation_close(struct validation *v);        // a zeroed one is fine
 
 /* Keep the first n tokens at most. */
@@ -22,7 +22,7 @@ void validation_cut(struct validation *v, const struct tokenizer *k, uint64_t n)
 
 /* Mean nats per token and bits per byte of text, in the trainer's pass memory. NAN,
  * without failing, when there is no validation text. */
-int validation_run(struct validation *v, struct trainer *t, double *loss, double *bpb,
-                   struct why *why);
+enum fail validation_run(struct validation *v, struct trainer *t, double *loss,
+                         double *bpb, struct why *why);
 
 #endif

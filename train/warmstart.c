@@ -18,7 +18,7 @@ static void take_settings(struct config *to, const struct setup *s)
     snprintf(dir, sizeof dir, "%s", s->run.from);
     *strrchr(dir, '/') = 0;
     if (run_settings(dir, to, &unread))
-        presets_apply(to, &(struct sources){0}, &unread);
+        (void)presets_apply(to, &(struct sources){0}, &unread);
     to->steps = to->eval_every = to->checkpoint_every = to->sample_every = 0;
     to->threads = 0;
     for (const struct key *k = config_keys; k->name; k++)
@@ -27,29 +27,30 @@ static void take_settings(struct config *to, const struct setup *s)
     snprintf(to->tokenizer, sizeof to->tokenizer, "%s", tokenizer_kind(s->tokenizer));
 }
 
-static int load(struct setup *s, struct why *why)
+static enum fail load(struct setup *s, struct why *why)
 {
     return checkpoint_load(s->run.from, &s->start, &s->tokenizer, NULL, 0, why);
 }
 
-int start_open(struct setup *s, const char *path, struct config *cfg, struct why *why)
+enum fail start_open(struct setup *s, const char *path, struct config *cfg,
+                     struct why *why)
 {
     char dir[PATH_MAX], full[PATH_MAX];
-    int  code = checkpoint_find(path, dir, sizeof dir, why);
+    enum fail err = checkpoint_find(path, dir, sizeof dir, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     if (!realpath(dir, full) || strlen(full) >= sizeof s->run.from)
         return fail(why, FAIL_INPUT, "%s: %s", dir,
                     strerror(errno ? errno : ENAMETOOLONG));
     memcpy(s->run.from, full, strlen(full) + 1);
-    code = load(s, why);
-    if (!code)
+    err = load(s, why);
+    if (!err)
         take_settings(cfg, s);
-    return code;
+    return err;
 }
 
-int start_reload(struct setup *s, struct why *why)
+enum fail start_reload(struct setup *s, struct why *why)
 {
     char latest[PATH_MAX];
 
@@ -59,7 +60,7 @@ int start_reload(struct setup *s, struct why *why)
     return load(s, why);
 }
 
-int start_check(const struct setup *s, struct why *why)
+enum fail start_check(const struct setup *s, struct why *why)
 {
     if (!s->tokenizer ||
         tokenizer_fingerprint(s->tokenizer) == tokenizer_fingerprint(s->data.tokenizer))

@@ -8,13 +8,14 @@
 /* Load the checkpoint that path means into s->start and s->tokenizer, note it in
  * s->run.from, and leave in cfg the settings of its run (nano's where it is in none) with
  * its shape; how long to train is left open. FAIL_INPUT. */
-int start_open(struct setup *s, const char *path, struct config *cfg, struct why *why);
+enum fail start_open(struct setup *s, const char *path, struct config *cfg,
+                     struct why *why);
 
 /* Load s->run.from again, unless there is none or the run has a checkpoint of its own. */
-int start_reload(struct setup *s, struct why *why);
+enum fail start_reload(struct setup *s, struct why *why);
 
 /* Is s->data tokenized for it? FAIL_INPUT. */
-int start_check(const struct setup *s, struct why *why);
+enum fail start_check(const struct setup *s, struct why *why);
 
 void start_drop(struct setup *s);       // it is needed no more; without one is fine
 

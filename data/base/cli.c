@@ -19,7 +19,7 @@ const char *cli_program(void)
     return base && !strcmp(base, "/weft") && !strpbrk(name, " '\"$\\") ? name : "weft";
 }
 
-void cli_die(const struct cli *c, int code, const char *format, ...)
+void cli_die(const struct cli *c, int err, const char *format, ...)
 {
     char    line[2 * PATH_MAX];
     va_list args;
@@ -29,19 +29,19 @@ void cli_die(const struct cli *c, int code, const char *format, ...)
     va_end(args);
     fflush(stdout);
     fprintf(stderr, "weft %s: %s\n", c->verb, one_line(line));
-    exit(code);
+    exit(err);
 }
 
-void cli_fail(const struct cli *c, int code, const struct why *why)
+void cli_fail(const struct cli *c, int err, const struct why *why)
 {
-    cli_die(c, code, "%s", why->line);
+    cli_die(c, err, "%s", why->line);
 }
 
-int cli_deliver(int code)
+int cli_deliver(int err)
 {
     errno = 0;
     if (!fflush(stdout) && !ferror(stdout))
-        return code;
+        return err;
     fprintf(stderr, "weft: cannot write to stdout: %s\n", strerror(errno ? errno : EIO));
     return FAIL_WRITE;
 }
@@ -367,7 +367,7 @@ void cli_parse(struct cli *c, int argc, char **argv)
     free(memory);
     memory = calloc((size_t)argc * 3 + 3, sizeof *memory);
     if (!memory)
-        cli_die(c, FAIL_INPUT, "out of memory");
+        cli_die(c, FAIL_MEMORY, "out of memory");
     c->args = memory;
     c->set = memory + argc + 1;
     c->n_args = c->n_set = 0;

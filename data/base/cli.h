@@ -60,13 +60,13 @@ void cli_parse(struct cli *c, int argc, char **argv);
 const char *cli_program(void);
 
 /* Print "weft VERB: line" on stderr and exit with code. */
-void cli_die(const struct cli *c, int code, const char *format, ...)
+void cli_die(const struct cli *c, int err, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));
-void cli_fail(const struct cli *c, int code, const struct why *why)
+void cli_fail(const struct cli *c, int err, const struct why *why)
     __attribute__((noreturn));
 
 /* The exit code of a verb that ended with `code`: FAIL_WRITE, after a line on stderr,
  * when something that it printed did not reach stdout. */
-int cli_deliver(int code);
+int cli_deliver(int err);
 
 #endif

@@ -12,7 +12,7 @@ char *one_line(char *text)
     return text;
 }
 
-int fail(struct why *why, enum fail code, const char *format, ...)
+enum fail fail(struct why *why, enum fail err, const char *format, ...)
 {
     va_list args;
 
@@ -20,7 +20,7 @@ int fail(struct why *why, enum fail code, const char *format, ...)
     vsnprintf(why->line, sizeof why->line, format, args);
     va_end(args);
     one_line(why->line);
-    return code;
+    return err;
 }
 
 /* Levenshtein distance of two short words, over one rolling row. */

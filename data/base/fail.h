@@ -10,13 +10,20 @@
 #ifndef WEFT_FAIL_H
 #define WEFT_FAIL_H
 
-enum fail {
-    FAIL_NONE     = 0,
-    FAIL_USAGE    = 2,      // bad flag, key or value
-    FAIL_INPUT    = 3,      // input or run missing, empty, too small, corrupt, of the
+#ifdef __clang__
+#define MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define MUST_CHECK [[nodiscard]]
+#endif
+
+enum MUST_CHECK fail {
+    FAIL_NONE = 0,
+    FAIL_USAGE = 2,         // bad flag, key or value
+    FAIL_INPUT = 3,         // input or run missing, empty, too small, corrupt, of the
                             // wrong kind
     FAIL_DIVERGED = 4,      // training diverged
-    FAIL_WRITE    = 5,      // writing failed, or the run is locked
+    FAIL_WRITE = 5,         // writing failed, or the run is locked
+    FAIL_MEMORY = 6,        // not enough memory
     FAIL_INTERRUPTED = 130, // a signal ended it, as shells count; *why is not set
 };
 
@@ -25,7 +32,7 @@ struct why {
 };
 
 /* Format the line and return code. */
-int fail(struct why *why, enum fail code, const char *format, ...)
+enum fail fail(struct why *why, enum fail err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* text with a ? for every control character: names and values come from files and

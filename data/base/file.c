@@ -116,7 +116,7 @@ static const char *kind_of(mode_t mode)
          : S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-int file_open(const char *path, int *fd, uint64_t *size, struct why *why)
+enum fail file_open(const char *path, int *fd, uint64_t *size, struct why *why)
 {
     struct stat st;
 
@@ -151,13 +151,14 @@ static ssize_t read_some(int fd, void *buf, size_t cap)
     return n;
 }
 
-static int fail_read(struct why *why, const char *path)
+static enum fail fail_read(struct why *why, const char *path)
 {
     return fail(why, FAIL_INPUT, "%s: cannot read: %s", path, strerror(errno));
 }
 
 /* Exactly len bytes of an open file. */
-static int read_all(int fd, char *bytes, size_t len, const char *path, struct why *why)
+static enum fail read_all(int fd, char *bytes, size_t len, const char *path,
+                          struct why *why)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n = read_some(fd, bytes + at, len - at);
@@ -172,45 +173,48 @@ static int read_all(int fd, char *bytes, size_t len, const char *path, struct wh
     return 0;
 }
 
-int file_read(const char *path, size_t max, char **bytes, size_t *len, struct why *why)
+enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,
+                    struct why *why)
 {
-    int      fd, rc;
+    int       fd;
+    enum fail err;
     uint64_t size;
 
     *bytes = NULL;
     *len = 0;
-    rc = file_open(path, &fd, &size, why);
-    if (rc)
-        return rc;
+    err = file_open(path, &fd, &size, why);
+    if (err)
+        return err;
     if (size > max)
-        rc = fail(why, FAIL_INPUT,
-                  "%s: %llu bytes, more than the %zu such a file may have", path,
-                  (unsigned long long)size, max);
+        err = fail(why, FAIL_INPUT,
+                   "%s: %llu bytes, more than the %zu such a file may have", path,
+                   (unsigned long long)size, max);
     else if (!(*bytes = malloc(size + 1)))
-        rc = fail(why, FAIL_INPUT, "%s: no memory for its %llu bytes", path,
-                  (unsigned long long)size);
+        err = fail(why, FAIL_INPUT, "%s: no memory for its %llu bytes", path,
+                   (unsigned long long)size);
     else
-        rc = read_all(fd, *bytes, size, path, why);
+        err = read_all(fd, *bytes, size, path, why);
     close(fd);
-    if (rc) {
+    if (err) {
         free(*bytes);
         *bytes = NULL;
-        return rc;
+        return err;
     }
     (*bytes)[size] = 0;
     *len = size;
     return 0;
 }
 
-int file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why *why)
+enum fail file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why *why)
 {
     char          buf[1 << 16];
     ssize_t       n;
-    int           fd, rc = file_open(path, &fd, NULL, why);
+    int           fd;
+    enum fail     err = file_open(path, &fd, NULL, why);
     XXH3_state_t *state;
 
-    if (rc)
-        return rc;
+    if (err)
+        return err;
     state = XXH3_createState();
     if (!state) {
         close(fd);
@@ -223,16 +227,16 @@ int file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why *why)
         *size += (uint64_t)n;
     }
     if (n < 0)
-        rc = fail_read(why, path);
+        err = fail_read(why, path);
     *hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     close(fd);
-    return rc;
+    return err;
 }
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-int fail_write(struct why *why, const char *path)
+enum fail fail_write(struct why *why, const char *path)
 {
     bool        full = errno == ENOSPC || errno == EDQUOT;
     bool        barred = errno == EACCES || errno == EPERM || errno == EROFS;
@@ -260,41 +264,43 @@ static bool write_all(int fd, const char *bytes, size_t len)
 
 /* fsync a directory; one that cannot be opened for reading, or a file system without such
  * an fsync, is passed over. */
-static int sync_dir(const char *dir, struct why *why)
+static enum fail sync_dir(const char *dir, struct why *why)
 {
-    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), err = 0;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int error = 0;
 
     if (fd < 0 || fsync(fd))
-        err = errno;
+        error = errno;
     if (fd >= 0)
         close(fd);
-    errno = err;
-    return err && err != EINVAL && err != EACCES ? fail_write(why, dir) : 0;
+    errno = error;
+    return error && error != EINVAL && error != EACCES ? fail_write(why, dir) : 0;
 }
 
-static int sync_parent(const char *path, struct why *why)
+static enum fail sync_parent(const char *path, struct why *why)
 {
     char dir[PATH_MAX];
 
     return parent(dir, path) ? sync_dir(dir, why) : fail_write(why, path);
 }
 
-/* Rename tmp to path; on failure unlink tmp. err: errno of an earlier step, or 0. */
-static int settle(const char *tmp, const char *path, int err, struct why *why)
+/* Rename tmp to path; on failure unlink tmp. error: errno of an earlier step, or 0. */
+static enum fail settle(const char *tmp, const char *path, int error, struct why *why)
 {
-    if (!err && rename(tmp, path))
-        err = errno;
-    if (!err)
+    if (!error && rename(tmp, path))
+        error = errno;
+    if (!error)
         return sync_parent(path, why);
     unlink(tmp);
-    errno = err;
+    errno = error;
     return fail_write(why, path);
 }
 
-int file_write(const char *path, const void *bytes, size_t len, struct why *why)
+enum fail file_write(const char *path, const void *bytes, size_t len, struct why *why)
 {
     char tmp[PATH_MAX];
-    int  fd, err = 0;
+    int  fd;
+    int  error = 0;
 
     if (!temporary(tmp, sizeof tmp, path))
         return fail_write(why, path);
@@ -302,13 +308,14 @@ int file_write(const char *path, const void *bytes, size_t len, struct why *why)
     if (fd < 0)
         return fail_write(why, path);
     if (!write_all(fd, bytes, len) || fsync(fd))
-        err = errno;
-    if (close(fd) && !err)
-        err = errno;
-    return settle(tmp, path, err, why);
+        error = errno;
+    if (close(fd) && !error)
+        error = errno;
+    return settle(tmp, path, error, why);
 }
 
-int link_replace(const char *dir, const char *link, const char *target, struct why *why)
+enum fail link_replace(const char *dir, const char *link, const char *target,
+                       struct why *why)
 {
     char path[PATH_MAX], tmp[PATH_MAX];
 
@@ -320,40 +327,40 @@ int link_replace(const char *dir, const char *link, const char *target, struct w
 
 /* ---- directories ------------------------------------------------------------------- */
 
-int dir_make(const char *path, struct why *why)
+enum fail dir_make(const char *path, struct why *why)
 {
     char buf[PATH_MAX];
-    int  rc = 0;
+    enum fail err = 0;
 
     if (!trim(buf, path))
         return fail_write(why, path);
-    for (char *p = buf + 1, *end = buf + strlen(buf); p <= end && !rc; p++) {
+    for (char *p = buf + 1, *end = buf + strlen(buf); p <= end && !err; p++) {
         if (*p && *p != '/')
             continue;
         *p = 0;
         if (mkdir(buf, 0777) == 0)
-            rc = sync_parent(buf, why);
+            err = sync_parent(buf, why);
         else if (errno != EEXIST)
-            rc = fail_write(why, buf);
+            err = fail_write(why, buf);
         if (p < end)
             *p = '/';
     }
-    if (!rc && !path_is_dir(buf))
-        rc = fail(why, FAIL_WRITE,
-                  "%s: a file where a directory is needed; choose another name", buf);
-    return rc;
+    if (!err && !path_is_dir(buf))
+        err = fail(why, FAIL_WRITE,
+                   "%s: a file where a directory is needed; choose another name", buf);
+    return err;
 }
 
-int dir_begin(const char *path, char *tmp, size_t cap, struct why *why)
+enum fail dir_begin(const char *path, char *tmp, size_t cap, struct why *why)
 {
     char dir[PATH_MAX];
-    int  rc;
+    enum fail err;
 
     if (!parent(dir, path))
         return fail_write(why, path);
-    rc = dir_make(dir, why);
-    if (rc)
-        return rc;
+    err = dir_make(dir, why);
+    if (err)
+        return err;
     if (!temporary(tmp, cap, path) || mkdir(tmp, 0777))
         return fail_write(why, path);
     return 0;
@@ -362,15 +369,16 @@ int dir_begin(const char *path, char *tmp, size_t cap, struct why *why)
 /* fsync one file of an open directory; a link has nothing to sync. */
 static bool sync_entry(int dir, const char *name)
 {
-    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC), err = 0;
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int error = 0;
 
     if (fd < 0)
         return errno == ELOOP;
     if (fsync(fd))
-        err = errno;
+        error = errno;
     close(fd);
-    errno = err;
-    return !err;
+    errno = error;
+    return !error;
 }
 
 static bool is_dots(const char *name)
@@ -378,29 +386,29 @@ static bool is_dots(const char *name)
     return !strcmp(name, ".") || !strcmp(name, "..");
 }
 
-static int sync_entries(const char *path, struct why *why)
+static enum fail sync_entries(const char *path, struct why *why)
 {
     DIR           *d = opendir(path);
     struct dirent *e;
-    int            rc = 0;
+    enum fail      err = 0;
 
     if (!d)
         return fail_write(why, path);
-    while (!rc && (errno = 0, e = readdir(d)))
+    while (!err && (errno = 0, e = readdir(d)))
         if (!is_dots(e->d_name) && !sync_entry(dirfd(d), e->d_name))
-            rc = fail_write(why, path);
-    if (!rc && errno)
-        rc = fail_write(why, path);
+            err = fail_write(why, path);
+    if (!err && errno)
+        err = fail_write(why, path);
     closedir(d);
-    return rc ? rc : sync_dir(path, why);
+    return err ? err : sync_dir(path, why);
 }
 
-int dir_commit(const char *tmp, const char *path, struct why *why)
+enum fail dir_commit(const char *tmp, const char *path, struct why *why)
 {
-    int rc = sync_entries(tmp, why);
+    enum fail err = sync_entries(tmp, why);
 
-    if (rc)
-        return rc;
+    if (err)
+        return err;
     if (rename(tmp, path) == 0)
         return sync_parent(path, why);
     if (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)
@@ -437,10 +445,10 @@ void dir_sweep(const char *dir)
     closedir(d);
 }
 
-int dir_lock(const char *dir, int *fd, struct why *why)
+enum fail dir_lock(const char *dir, int *fd, struct why *why)
 {
     char path[PATH_MAX], pid[16] = "";
-    int  err;
+    int  error;
 
     path_join(path, sizeof path, dir, "lock");
     *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -451,14 +459,14 @@ int dir_lock(const char *dir, int *fd, struct why *why)
             dprintf(*fd, "%ld\n", (long)getpid());      // only for the line below
         return 0;
     }
-    err = errno;
+    error = errno;
     if (pread(*fd, pid, sizeof pid - 1, 0) < 0)
         pid[0] = 0;
     close(*fd);
     *fd = -1;
-    errno = err;
-    if (err != EWOULDBLOCK)
-        return fail(why, FAIL_WRITE, "%s: cannot lock: %s", path, strerror(err));
+    errno = error;
+    if (error != EWOULDBLOCK)
+        return fail(why, FAIL_WRITE, "%s: cannot lock: %s", path, strerror(error));
     return fail(why, FAIL_WRITE,
                 "%s: in use by another process (%ld); wait for it or stop it", dir,
                 atol(pid));

@@ -15,29 +15,30 @@
 
 /* Open a regular file for reading (close-on-exec); size may be NULL. Never waits: a pipe,
  * device, socket or directory is refused. FAIL_INPUT. */
-int file_open(const char *path, int *fd, uint64_t *size, struct why *why);
+enum fail file_open(const char *path, int *fd, uint64_t *size, struct why *why);
 
 /* Read a whole regular file (malloc'ed, with a NUL after its last byte). Refuses files
  * above max bytes. FAIL_INPUT. */
-int file_read(const char *path, size_t max, char **bytes, size_t *len, struct why *why);
+enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,
+                    struct why *why);
 
 /* Replace path by these bytes, atomically. FAIL_WRITE. */
-int file_write(const char *path, const void *bytes, size_t len, struct why *why);
+enum fail file_write(const char *path, const void *bytes, size_t len, struct why *why);
 
 /* The FAIL_WRITE line for a failed system call on path, made from errno: a full disk, a
  * lack of permission, and what to do about it. */
-int fail_write(struct why *why, const char *path);
+enum fail fail_write(struct why *why, const char *path);
 
 /* Make path and its missing parents. FAIL_WRITE. */
-int dir_make(const char *path, struct why *why);
+enum fail dir_make(const char *path, struct why *why);
 
 /* A directory that appears whole: dir_begin makes a temporary one beside path (and path's
  * missing parents) and returns its name in tmp; dir_commit fsyncs every file in it,
  * renames it to path and fsyncs the parent; dir_remove gives it up. An existing path that
  * is not an empty directory is never replaced: dir_commit fails and leaves tmp as it is.
  * FAIL_WRITE. */
-int dir_begin(const char *path, char *tmp, size_t cap, struct why *why);
-int dir_commit(const char *tmp, const char *path, struct why *why);
+enum fail dir_begin(const char *path, char *tmp, size_t cap, struct why *why);
+enum fail dir_commit(const char *tmp, const char *path, struct why *why);
 
 /* Remove a directory and the files in it (one level). */
 void dir_remove(const char *path);
@@ -46,24 +47,25 @@ void dir_remove(const char *path);
 void dir_sweep(const char *dir);
 
 /* Make link (a name in dir) point at target, atomically. FAIL_WRITE. */
-int link_replace(const char *dir, const char *link, const char *target, struct why *why);
+enum fail link_replace(const char *dir, const char *link, const char *target,
+                       struct why *why);
 
 /* xxh3-64 of a file's bytes, and its size. FAIL_INPUT. */
-int file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why *why);
+enum fail file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why *why);
 
 /* manifest.json in dir: {"files": {"name": {"size": n, "xxh3": "16 hex digits"}, ...}}
  * for every other file there but `lock` and temporary names. manifest_check reads it back
  * and checks every size and hash; a file that is not listed, or listed and missing, is an
  * error. manifest_check_listed passes over files that are not listed.
  * FAIL_WRITE / FAIL_INPUT. */
-int manifest_write(const char *dir, struct why *why);
-int manifest_check(const char *dir, struct why *why);
-int manifest_check_listed(const char *dir, struct why *why);
+enum fail manifest_write(const char *dir, struct why *why);
+enum fail manifest_check(const char *dir, struct why *why);
+enum fail manifest_check_listed(const char *dir, struct why *why);
 
 /* Take the exclusive lock of a directory (flock on dir/lock, close-on-exec). FAIL_WRITE
  * when another process holds it. *fd stays open while the lock is held; it dies with the
  * process. */
-int dir_lock(const char *dir, int *fd, struct why *why);
+enum fail dir_lock(const char *dir, int *fd, struct why *why);
 
 /* dir/name into a buffer of cap bytes; the result is buf. Too long a path is cut. */
 char *path_join(char *buf, size_t cap, const char *dir, const char *name);

@@ -10,7 +10,7 @@ static real *ring_head(const struct attention *a, int span, void *state, int kv)
     return (real *)state + (size_t)kv * span * a->e;
 }
 
-size_t ring_state(const struct attention *a, int span)
+size_t kv_cache_state(const struct attention *a, int span)
 {
     return 2 * (size_t)span * a->Hk * a->e;
 }
@@ -140,7 +140,7 @@ static size_t line_reals(const struct attention *a, int span)
     return (size_t)(span - 1 + a->T) * a->Hk * a->e;
 }
 
-size_t ring_scratch(const struct attention *a, int span)
+size_t kv_cache_scratch(const struct attention *a, int span)
 {
     return a->T > 1 ? 2 * line_reals(a, span) : 0;
 }
@@ -190,8 +190,8 @@ static void prefill(const struct attention *a, int span, void *state, int b,
         store(a, span, state, row + t, pos + t);
 }
 
-void ring_extend(const struct attention *a, int span, void *const *state,
-                 const long *pos, real *o, real *scratch)
+void kv_cache_extend(const struct attention *a, int span, void *const *state,
+                     const long *pos, real *o, real *scratch)
 {
     struct attention seen = *a;
 

@@ -11,47 +11,47 @@ enum { JSON_MAX = 1 << 20, TOKENIZER_MAX = 256 << 20 };
 
 /* ---- writing ----------------------------------------------------------------------- */
 
-static int write_config(const char *dir, const struct config *c, struct why *why)
+static enum fail write_config(const char *dir, const struct config *c, struct why *why)
 {
     json_t *j = json_pack("{s:s, s:i}", "model_type", "weft", "version",
                           CHECKPOINT_VERSION);
     json_t *settings = config_to_json(c, KEY_MODEL);
     char    path[PATH_MAX], *text;
-    int     err;
+    enum fail err;
 
     json_object_update(j, settings);
     text = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
     path_join(path, sizeof path, dir, "config.json");
     err = text ? file_write(path, text, strlen(text), why)
-               : fail(why, FAIL_WRITE, "%s: not enough memory to write it", path);
+               : fail(why, FAIL_MEMORY, "%s: not enough memory to write it", path);
     free(text);
     json_decref(settings);
     json_decref(j);
     return err;
 }
 
-int checkpoint_write(const char *dir, const struct model *m, const struct tokenizer *t,
-                     struct why *why)
+enum fail checkpoint_write(const char *dir, const struct model *m,
+                           const struct tokenizer *t, struct why *why)
 {
-    struct part part = {"", true, m->w};
+    struct tensor_set part = {"", true, m->w};
     char        path[PATH_MAX];
     size_t      len;
     const void *model = tokenizer_model(t, &len);
-    int         err = write_config(dir, &m->cfg, why);
+    enum fail         err = write_config(dir, &m->cfg, why);
 
     if (!err)
         err = file_write(path_join(path, sizeof path, dir, "tokenizer.model"), model,
                          len, why);
     if (!err)
-        err = parts_write(path_join(path, sizeof path, dir, "model.safetensors"), m,
-                          &part, 1, why);
+        err = tensors_write(path_join(path, sizeof path, dir, "model.safetensors"), m,
+                            &part, 1, why);
     return err;
 }
 
 /* ---- loading ----------------------------------------------------------------------- */
 
 /* Take "model_type" and "version" out of j. */
-static int check_version(json_t *j, const char *path, struct why *why)
+static enum fail check_version(json_t *j, const char *path, struct why *why)
 {
     const json_t *version = json_object_get(j, "version");
     const char   *type = json_string_value(json_object_get(j, "model_type"));
@@ -70,12 +70,12 @@ static int check_version(json_t *j, const char *path, struct why *why)
     return FAIL_NONE;
 }
 
-static int read_json(const char *path, json_t **j, struct why *why)
+static enum fail read_json(const char *path, json_t **j, struct why *why)
 {
     json_error_t error;
     char        *text;
     size_t       len;
-    int          err = file_read(path, JSON_MAX, &text, &len, why);
+    enum fail    err = file_read(path, JSON_MAX, &text, &len, why);
 
     if (err)
         return err;
@@ -86,12 +86,12 @@ static int read_json(const char *path, json_t **j, struct why *why)
                      error.text);
 }
 
-static int read_config(const char *dir, struct config *c, struct why *why)
+static enum fail read_config(const char *dir, struct config *c, struct why *why)
 {
     char       path[PATH_MAX];
     json_t    *j = NULL;
     struct why inner;
-    int        err = read_json(path_join(path, sizeof path, dir, "config.json"), &j, why);
+    enum fail  err = read_json(path_join(path, sizeof path, dir, "config.json"), &j, why);
 
     config_defaults(c);
     if (!err)
@@ -104,13 +104,13 @@ static int read_config(const char *dir, struct config *c, struct why *why)
     return err;
 }
 
-static int read_tokenizer(const char *dir, struct tokenizer **t, int vocab,
-                          struct why *why)
+static enum fail read_tokenizer(const char *dir, struct tokenizer **t, int vocab,
+                                struct why *why)
 {
     char               path[PATH_MAX], *bytes;
     size_t             len;
     enum tokenizer_err bad;
-    int                err;
+    enum fail          err;
 
     path_join(path, sizeof path, dir, "tokenizer.model");
     err = file_read(path, TOKENIZER_MAX, &bytes, &len, why);
@@ -129,19 +129,20 @@ static int read_tokenizer(const char *dir, struct tokenizer **t, int vocab,
     return err;
 }
 
-static int load(const char *dir, struct model *m, struct tokenizer **t, struct why *why)
+static enum fail load(const char *dir, struct model *m, struct tokenizer **t,
+                      struct why *why)
 {
     struct config c;
     char          path[PATH_MAX];
-    int           err = read_config(dir, &c, why);
+    enum fail     err = read_config(dir, &c, why);
 
     if (!err)
         err = read_tokenizer(dir, t, c.vocab, why);
     if (!err)
         err = model_open(m, &c, why);
     if (!err)
-        err = parts_read(path_join(path, sizeof path, dir, "model.safetensors"), m,
-                         &(struct part){"", true, m->w}, 1, why);
+        err = tensors_read(path_join(path, sizeof path, dir, "model.safetensors"), m,
+                           &(struct tensor_set){"", true, m->w}, 1, why);
     return err;
 }
 
@@ -152,15 +153,15 @@ static void name_intact(const char *run, const char *latest, struct why *why)
     char       dir[PATH_MAX];
 
     if (checkpoint_intact(run, dir, sizeof dir) && strcmp(dir, latest))
-        fail(why, FAIL_INPUT, "%.600s; the newest intact checkpoint is %.400s",
-             damage.line, dir);
+        (void)fail(why, FAIL_INPUT, "%.600s; the newest intact checkpoint is %.400s",
+                   damage.line, dir);
 }
 
 /* Check and load; nothing is left on failure. */
-static int load_checked(const char *dir, struct model *m, struct tokenizer **t,
-                        struct why *why)
+static enum fail load_checked(const char *dir, struct model *m, struct tokenizer **t,
+                              struct why *why)
 {
-    int err = manifest_check(dir, why);
+    enum fail err = manifest_check(dir, why);
 
     *m = (struct model){0};
     *t = NULL;
@@ -180,18 +181,18 @@ static bool moved_on(const char *path, char *dir)
     char       now[PATH_MAX] = "";
     struct why unread;
 
-    checkpoint_find(path, now, sizeof now, &unread);    // it may be gone again already
+    (void)checkpoint_find(path, now, sizeof now, &unread); // it may be gone again already
     if (!*now || !strcmp(now, dir))
         return false;
     snprintf(dir, PATH_MAX, "%s", now);
     return true;
 }
 
-int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir,
-                    size_t cap, struct why *why)
+enum fail checkpoint_load(const char *path, struct model *m, struct tokenizer **t,
+                          char *dir, size_t cap, struct why *why)
 {
     char found[PATH_MAX] = "";
-    int  err = checkpoint_find(path, found, sizeof found, why);
+    enum fail err = checkpoint_find(path, found, sizeof found, why);
 
     *m = (struct model){0};
     *t = NULL;

@@ -15,19 +15,19 @@
 enum { CHECKPOINT_VERSION = 1 };
 
 /* Write the three files into dir (an uncommitted directory). FAIL_WRITE. */
-int checkpoint_write(const char *dir, const struct model *m, const struct tokenizer *t,
-                     struct why *why);
+enum fail checkpoint_write(const char *dir, const struct model *m,
+                           const struct tokenizer *t, struct why *why);
 
 /* Check the manifest, then load model and tokenizer. path is a checkpoint directory,
  * or a run directory, which means its `latest`; the directory used is left in dir
  * (cap bytes, may be NULL). FAIL_INPUT; a damaged `latest` names the newest intact one.
  * The run may train on and prune meanwhile. On failure nothing needs closing. */
-int checkpoint_load(const char *path, struct model *m, struct tokenizer **t, char *dir,
-                    size_t cap, struct why *why);
+enum fail checkpoint_load(const char *path, struct model *m, struct tokenizer **t,
+                          char *dir, size_t cap, struct why *why);
 
 /* The checkpoint directory that path means. FAIL_INPUT: no such path, or a run
  * without one yet. */
-int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why);
+enum fail checkpoint_find(const char *path, char *dir, size_t cap, struct why *why);
 
 /* Steps of the checkpoints in run, newest first, into a malloc'ed array; -1: errno says
  * why not. Their names, and their paths; the result is buf. */

@@ -108,7 +108,7 @@ static bool is_checkpoint(const char *dir)
 }
 
 /* The directory that path/latest names; it is in dir even when it is no checkpoint. */
-static int follow_latest(const char *path, char *dir, size_t cap, struct why *why)
+static enum fail follow_latest(const char *path, char *dir, size_t cap, struct why *why)
 {
     char    link[PATH_MAX], target[PATH_MAX], word[PATH_MAX];
     ssize_t n = readlink(path_join(link, sizeof link, path, "latest"), target,
@@ -130,7 +130,7 @@ static int follow_latest(const char *path, char *dir, size_t cap, struct why *wh
     return FAIL_NONE;
 }
 
-int checkpoint_find(const char *path, char *dir, size_t cap, struct why *why)
+enum fail checkpoint_find(const char *path, char *dir, size_t cap, struct why *why)
 {
     char   name[PATH_MAX], word[PATH_MAX];
     size_t len = strlen(path);

@@ -26,10 +26,11 @@ enum { N_TYPES = sizeof types / sizeof *types };
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-static int map_file(struct safetensors *s, const char *path, struct why *why)
+static enum fail map_file(struct safetensors *s, const char *path, struct why *why)
 {
     uint64_t size;
-    int      fd, err = file_open(path, &fd, &size, why);
+    int       fd;
+    enum fail err = file_open(path, &fd, &size, why);
     void    *map;
 
     if (err)
@@ -47,8 +48,8 @@ static int map_file(struct safetensors *s, const char *path, struct why *why)
     return FAIL_NONE;
 }
 
-static int parse_header(const struct safetensors *s, const char *path, json_t **header,
-                        size_t *data, struct why *why)
+static enum fail parse_header(const struct safetensors *s, const char *path,
+                              json_t **header, size_t *data, struct why *why)
 {
     json_error_t error;
     uint64_t     len;
@@ -145,15 +146,15 @@ static const char *read_tensor(struct tensor *t, const char *name, const json_t 
     return bad;
 }
 
-static int read_meta(struct safetensors *s, json_t *meta, const char *path,
-                     struct why *why)
+static enum fail read_meta(struct safetensors *s, json_t *meta, const char *path,
+                           struct why *why)
 {
     const char *key;
     json_t     *v;
 
     s->meta = calloc(2 * json_object_size(meta) + 1, sizeof *s->meta);
     if (!s->meta)
-        return fail(why, FAIL_INPUT, "%s: out of memory", path);
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     json_object_foreach(meta, key, v) {
         char **pair = s->meta + 2 * s->n_meta++;
 
@@ -163,7 +164,7 @@ static int read_meta(struct safetensors *s, json_t *meta, const char *path,
         pair[0] = strdup(key);
         pair[1] = strdup(json_string_value(v));
         if (!pair[0] || !pair[1])
-            return fail(why, FAIL_INPUT, "%s: out of memory", path);
+            return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     }
     return json_is_object(meta) ? FAIL_NONE
            : fail(why, FAIL_INPUT, "%s: damaged header: __metadata__ is not an object",
@@ -181,15 +182,15 @@ static int by_place(const void *a, const void *b)
 }
 
 /* The tensors must cover data (len bytes) from end to end, without gap or overlap. */
-static int check_tiles(const struct safetensors *s, const char *path, const char *data,
-                       size_t len, struct why *why)
+static enum fail check_tiles(const struct safetensors *s, const char *path,
+                             const char *data, size_t len, struct why *why)
 {
     const struct tensor **order = malloc(((size_t)s->n + 1) * sizeof *order);
     const char           *at = data;
-    int                   err = FAIL_NONE;
+    enum fail             err = FAIL_NONE;
 
     if (!order)
-        return fail(why, FAIL_INPUT, "%s: out of memory", path);
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     for (int i = 0; i < s->n; i++)
         order[i] = s->tensor + i;
     qsort(order, (size_t)s->n, sizeof *order, by_place);
@@ -207,17 +208,17 @@ static int check_tiles(const struct safetensors *s, const char *path, const char
     return err;
 }
 
-static int read_header(struct safetensors *s, json_t *header, const char *path, size_t at,
-                       struct why *why)
+static enum fail read_header(struct safetensors *s, json_t *header, const char *path,
+                             size_t at, struct why *why)
 {
     const char *name, *data = (char *)s->map + at, *bad;
     size_t      len = s->map_len - at;
     json_t     *v;
-    int         err;
+    enum fail   err;
 
     s->tensor = calloc(json_object_size(header) + 1, sizeof *s->tensor);
     if (!s->tensor)
-        return fail(why, FAIL_INPUT, "%s: out of memory", path);
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     json_object_foreach(header, name, v) {
         if (!strcmp(name, "__metadata__")) {
             err = read_meta(s, v, path, why);
@@ -234,11 +235,11 @@ static int read_header(struct safetensors *s, json_t *header, const char *path, 
     return check_tiles(s, path, data, len, why);
 }
 
-int safetensors_open(struct safetensors *s, const char *path, struct why *why)
+enum fail safetensors_open(struct safetensors *s, const char *path, struct why *why)
 {
     json_t *header = NULL;
     size_t  data = 0;
-    int     err;
+    enum fail err;
 
     *s = (struct safetensors){0};
     err = map_file(s, path, why);
@@ -324,8 +325,8 @@ static char *make_header(const struct tensor *tensor, int n, const char *const *
     return padded;
 }
 
-int safetensors_write(const char *path, const struct tensor *tensor, int n,
-                      const char *const *meta, int n_meta, struct why *why)
+enum fail safetensors_write(const char *path, const struct tensor *tensor, int n,
+                            const char *const *meta, int n_meta, struct why *why)
 {
     uint64_t len = 0;
     char    *header = make_header(tensor, n, meta, n_meta, &len);

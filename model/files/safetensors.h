@@ -38,7 +38,7 @@ struct safetensors {
 };
 
 /* FAIL_INPUT. On failure nothing needs closing. */
-int  safetensors_open(struct safetensors *s, const char *path, struct why *why);
+enum fail safetensors_open(struct safetensors *s, const char *path, struct why *why);
 void safetensors_close(struct safetensors *s);          // a zeroed one is fine
 
 /* NULL: there is none. */
@@ -47,7 +47,7 @@ const char          *safetensors_meta(const struct safetensors *s, const char *k
 
 /* Write n tensors in this order; fsynced, not renamed (the caller commits a directory).
  * meta as above. FAIL_WRITE. */
-int safetensors_write(const char *path, const struct tensor *tensor, int n,
-                      const char *const *meta, int n_meta, struct why *why);
+enum fail safetensors_write(const char *path, const struct tensor *tensor, int n,
+                            const char *const *meta, int n_meta, struct why *why);
 
 #endif

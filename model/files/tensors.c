@@ -52,7 +52,7 @@ static void describe(struct tensor *t, const char *prefix, const struct model_pa
     snprintf(t->name, sizeof t->name, "%s%s", prefix, p->name);
 }
 
-static int count_part(const struct part *part, const struct model *m)
+static int count_part(const struct tensor_set *part, const struct model *m)
 {
     int n = 0;
 
@@ -62,8 +62,8 @@ static int count_part(const struct part *part, const struct model *m)
 }
 
 /* Describe the tensors of a part whose values are at floats; returns how many. */
-static int list_part(const struct part *part, const struct model *m, const float *floats,
-                     struct tensor *t)
+static int list_part(const struct tensor_set *part, const struct model *m,
+                     const float *floats, struct tensor *t)
 {
     int n = 0;
 
@@ -78,12 +78,13 @@ static int list_part(const struct part *part, const struct model *m, const float
     return n;
 }
 
-int parts_write(const char *path, const struct model *m, const struct part *part, int n,
-                struct why *why)
+enum fail tensors_write(const char *path, const struct model *m,
+                        const struct tensor_set *part, int n, struct why *why)
 {
-    const float   *floats[PARTS_MAX] = {0};
+    const float   *floats[TENSOR_SETS] = {0};
     struct tensor *t = calloc((size_t)n * m->n_param, sizeof *t);
-    int            used = 0, err;
+    int            used = 0;
+    enum fail      err;
     bool           memory = t != NULL;
 
     for (int i = 0; memory && i < n; i++) {
@@ -93,7 +94,7 @@ int parts_write(const char *path, const struct model *m, const struct part *part
             used += list_part(&part[i], m, floats[i], t + used);
     }
     err = memory ? safetensors_write(path, t, used, NULL, 0, why)
-                 : fail(why, FAIL_WRITE, "%s: not enough memory to write it", path);
+                 : fail(why, FAIL_MEMORY, "%s: not enough memory to write it", path);
     for (int i = 0; i < n; i++)
         free_floats(floats[i]);
     free(t);
@@ -106,8 +107,9 @@ static bool same_shape(const struct tensor *a, const struct tensor *b)
            !memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape);
 }
 
-static int read_part(const struct safetensors *s, const char *path, const struct model *m,
-                     const struct part *part, struct why *why)
+static enum fail read_part(const struct safetensors *s, const char *path,
+                           const struct model *m, const struct tensor_set *part,
+                           struct why *why)
 {
     for (int i = 0; i < m->n_param; i++) {
         const struct model_param *p = &m->param[i];
@@ -129,11 +131,12 @@ static int read_part(const struct safetensors *s, const char *path, const struct
     return FAIL_NONE;
 }
 
-int parts_read(const char *path, const struct model *m, const struct part *part, int n,
-               struct why *why)
+enum fail tensors_read(const char *path, const struct model *m,
+                       const struct tensor_set *part, int n, struct why *why)
 {
     struct safetensors s;
-    int                expected = 0, err = safetensors_open(&s, path, why);
+    int                expected = 0;
+    enum fail          err = safetensors_open(&s, path, why);
 
     if (err)
         return err;

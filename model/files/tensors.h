@@ -6,23 +6,23 @@
 
 #include <stdbool.h>
 
-enum { PARTS_MAX = 2 };
+enum { TENSOR_SETS = 2 };
 
 /* One array of the model's layout, as the tensors prefix + parameter's name: the
  * parameters themselves, or what the trainer keeps for each trained one. */
-struct part {
+struct tensor_set {
     const char *prefix;         // "", "m.", "v."
     bool        buffers;        // with buffers
     real       *values;         // (m->n)
 };
 
-/* Write n (at most PARTS_MAX) parts to a safetensors file. FAIL_WRITE. */
-int parts_write(const char *path, const struct model *m, const struct part *part, int n,
-                struct why *why);
+/* Write n (at most TENSOR_SETS) parts to a safetensors file. FAIL_WRITE. */
+enum fail tensors_write(const char *path, const struct model *m,
+                        const struct tensor_set *part, int n, struct why *why);
 
 /* Read them back: every tensor of the parts, of the model's shapes, and no other.
  * FAIL_INPUT. */
-int parts_read(const char *path, const struct model *m, const struct part *part, int n,
-               struct why *why);
+enum fail tensors_read(const char *path, const struct model *m,
+                       const struct tensor_set *part, int n, struct why *why);
 
 #endif

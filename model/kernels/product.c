@@ -28,7 +28,7 @@ enum {
 #endif
 };
 
-int linear_tile(long n)
+int product_tile(long n)
 {
     return n >= 4 * TILE ? TILE : n >= 512 ? 256 : 64;
 }
@@ -37,7 +37,7 @@ int linear_tile(long n)
 static int column_tile(long n, int out)
 {
     enum { CELLS = 8, LEAST = 64 };
-    long tiles = (n + linear_tile(n) - 1) / linear_tile(n),
+    long tiles = (n + product_tile(n) - 1) / product_tile(n),
          parts = (CELLS + tiles - 1) / tiles;
 
     return (int)((out / parts + LEAST) / LEAST) * LEAST;
@@ -134,10 +134,10 @@ static enum meter enter(void)
     return was;
 }
 
-void linear_forward(real *y, const real *x, const real *w, long n, int in, int out)
+void product_forward(real *y, const real *x, const real *w, long n, int in, int out)
 {
     enum meter was = enter();
-    int        tile = linear_tile(n), cols = column_tile(n, out);
+    int        tile = product_tile(n), cols = column_tile(n, out);
 
     if (n <= FEW)
         forward_few(y, x, w, (int)n, in, out);
@@ -177,13 +177,13 @@ static void backward_weights(real *dw, const real *dy, const real *x, long n,
                     min_int(out - o, rows), min_int(in - j, DW_COLS), (int)n, 1, 1);
 }
 
-void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
-                     const real *w, long n, int in, int out)
+void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
+                      const real *w, long n, int in, int out)
 {
     enum meter was = enter();
-    int        tile = linear_tile(n);
+    int        tile = product_tile(n);
 
-    #pragma omp parallel
+#pragma omp parallel
     {
         if (dx) {
             #pragma omp for schedule(dynamic) nowait
@@ -197,7 +197,7 @@ void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *
     meter_switch(was);
 }
 
-const char *linear_blas_problem(void)
+const char *product_blas_problem(void)
 {
     if (openblas_get_parallel() != OPENBLAS_OPENMP)
         return "the OpenBLAS that was loaded is not its openmp flavour; install "
@@ -235,7 +235,7 @@ static double product_gflops(product *multiply, real *y, const real *x, const re
     return best;
 }
 
-double linear_peak_gflops(int tries)
+double product_peak_gflops(int tries)
 {
     enum { N = 8 * TILE, D = 768 };
     size_t bytes = (2 * (size_t)N * D + (size_t)D * D) * sizeof(real);

@@ -11,22 +11,22 @@
 
 /* y = x wᵀ.   x (n, in), w (out, in), y (n, out). Few rows (decoding) are dot
  * products. */
-void linear_forward(real *y, const real *x, const real *w, long n, int in, int out);
+void product_forward(real *y, const real *x, const real *w, long n, int in, int out);
 
-/* dx = dy w + keep dx,  dw += dyᵀ x.   Shapes as in linear_forward; keep is 0 or 1;
+/* dx = dy w + keep dx,  dw += dyᵀ x.   Shapes as in product_forward; keep is 0 or 1;
  * dx or dw may be NULL. */
-void linear_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
-                     const real *w, long n, int in, int out);
+void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
+                      const real *w, long n, int in, int out);
 
 /* Rows of a tile for a product over n rows. */
-int linear_tile(long n);
+int product_tile(long n);
 
 /* NULL, or why the BLAS that was loaded cannot be used. */
-const char *linear_blas_problem(void);
+const char *product_blas_problem(void);
 
 /* This machine's rate for products now, in GFLOP/s: 4096 x 768 x 768, best of `tries`,
  * on all threads; OpenBLAS's or our own, whichever is higher: an OpenBLAS older than the
  * processor falls back to a kernel for any x86, a fifth as fast. */
-double linear_peak_gflops(int tries);
+double product_peak_gflops(int tries);
 
 #endif

@@ -11,9 +11,9 @@
 static void heads_forward(real *y, const real *x, const real *w, const real *b, long n,
                           int H, int e, int out)
 {
-    const int tile = linear_tile(n);
+    const int tile = product_tile(n);
 
-    #pragma omp parallel for collapse(2) schedule(static)
+#pragma omp parallel for collapse(2) schedule(static)
     for (long i = 0; i < n; i += tile)
         for (int h = 0; h < H; h++) {
             int   rows = n - i < tile ? (int)(n - i) : tile;

@@ -68,9 +68,9 @@ void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, 
     for (long i = 0; i < n; i += rows) {
         long m = n - i < rows ? n - i : rows;
 
-        linear_forward(scratch, x + i * C, w, m, C, V);
+        product_forward(scratch, x + i * C, w, m, C, V);
         cross_entropy(scratch, targets + i, nats + i, m, V, dw ? scale : 0);
         if (dw)
-            linear_backward(dx + i * C, 0, dw, scratch, x + i * C, w, m, C, V);
+            product_backward(dx + i * C, 0, dw, scratch, x + i * C, w, m, C, V);
     }
 }

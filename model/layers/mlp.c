@@ -27,17 +27,17 @@ static inline void gate_back(real *act, real *dgu, const real *da, const real *g
 static void forward_few(real *y, const real *x, const real *wgu, const real *wd, real *gu,
                         real *act, long n, int C, int h)
 {
-    linear_forward(gu, x, wgu, n, C, 2 * h);
-    #pragma omp parallel for schedule(static) if (n > 8)
+    product_forward(gu, x, wgu, n, C, 2 * h);
+#pragma omp parallel for schedule(static) if (n > 8)
     for (long i = 0; i < n; i++)
         gate(act + i * h, gu + i * 2 * h, h);
-    linear_forward(y, act, wd, n, h, C);
+    product_forward(y, act, wd, n, h, C);
 }
 
 void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *gu,
                  real *act, long n, int C, int h)
 {
-    int tile = linear_tile(n);
+    int tile = product_tile(n);
 
     if (n < 4 * tile) {
         forward_few(y, x, wgu, wd, gu, act, n, C, h);
@@ -59,9 +59,9 @@ void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *
 static void backward_rows(real *dx, const real *dy, const real *wgu, const real *wd,
                           const real *gu, real *act, real *dgu, long n, int C, int h)
 {
-    int tile = linear_tile(n);
+    int tile = product_tile(n);
 
-    #pragma omp parallel for schedule(dynamic)
+#pragma omp parallel for schedule(dynamic)
     for (long t = 0; t < n; t += tile) {
         int rows = (int)(n - t < tile ? n - t : tile);
 
@@ -79,6 +79,6 @@ void mlp_backward(real *dx, real *dwgu, real *dwd, const real *dy, const real *x
     real *act = scratch, *dgu = scratch + n * h;
 
     backward_rows(dx, dy, wgu, wd, gu, act, dgu, n, C, h);
-    linear_backward(NULL, 0, dwd, dy, act, wd, n, h, C);
-    linear_backward(NULL, 0, dwgu, dgu, x, wgu, n, C, 2 * h);
+    product_backward(NULL, 0, dwd, dy, act, wd, n, h, C);
+    product_backward(NULL, 0, dwgu, dgu, x, wgu, n, C, 2 * h);
 }

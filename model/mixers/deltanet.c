@@ -150,7 +150,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    linear_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
+    product_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
     conv_forward(&a->conv, a->qkv, a->row);
     prepare(ctx, a);
     delta_forward(&a->core, a->out.o, a->saved, a->scratch);
@@ -238,8 +238,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     gates_back(ctx, a);
     length_back(ctx, a);
     conv_backward(&a->conv, a->drow, ctx->dw[CQ], NULL, a->dqkv, a->row);
-    linear_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx),
-                    c->C, row(c));
+    product_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C,
+                     row(c));
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
@@ -247,7 +247,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    linear_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
+    product_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
     conv_extend(&a->conv, state, a->past, a->qkv, a->row);
     prepare(ctx, a);
     delta_extend(&a->core, state, a->S, a->out.o, a->scratch);

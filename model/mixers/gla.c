@@ -175,9 +175,9 @@ static void project(const struct ctx *ctx, const real *x, const struct acts *a)
     const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
 
-    linear_forward(a->row, x, ctx->w[WQ], n, c->C, n_row(c));
-    linear_forward(a->low, x, ctx->w[WA1], n, c->C, rank(c));
-    linear_forward(a->z, a->low, ctx->w[WA2], n, rank(c), n_z(c));
+    product_forward(a->row, x, ctx->w[WQ], n, c->C, n_row(c));
+    product_forward(a->low, x, ctx->w[WA1], n, c->C, rank(c));
+    product_forward(a->z, a->low, ctx->w[WA2], n, rank(c), n_z(c));
     decays(ctx, a->g, a->z, n);
 }
 
@@ -228,9 +228,9 @@ static void decays_back(const struct ctx *ctx, const real *x, const struct acts 
             decay_back(ctx, a, b, h);
     for (int i = 0; i < ctx->B * n_z(c); i++)
         ctx->dw[BA][i % n_z(c)] += a->dba[i];
-    linear_backward(a->dlow, 0, ctx->dw[WA2], a->dz, a->low, ctx->w[WA2], n,
-                    rank(c), n_z(c));
-    linear_backward(dx, 1, ctx->dw[WA1], a->dlow, x, ctx->w[WA1], n, c->C, rank(c));
+    product_backward(a->dlow, 0, ctx->dw[WA2], a->dz, a->low, ctx->w[WA2], n, rank(c),
+                     n_z(c));
+    product_backward(dx, 1, ctx->dw[WA1], a->dlow, x, ctx->w[WA1], n, c->C, rank(c));
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
@@ -245,8 +245,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     if (has_conv(c))
         conv_backward(&a->conv, a->drow, ctx->dw[CQ], NULL, a->dqkv, a->row);
     decays_back(ctx, x, a, dx);
-    linear_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C,
-                    n_row(c));
+    product_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C,
+                     n_row(c));
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)

@@ -192,7 +192,7 @@ static void finish(const struct ctx *ctx, const struct acts *a,
     }
     if (taps(c))
         local_apply(&a->local, &a->kept, a->o, a->qkv + 2 * C, state, a->last);
-    linear_forward(y, a->o, ctx->w[WO], n, c->C, c->C);
+    product_forward(y, a->o, ctx->w[WO], n, c->C, c->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -259,7 +259,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     prepare(ctx, x, a, NULL);
-    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
     if (taps(ctx->cfg))
         local_back(ctx, a, dx);
     attend_back(ctx, a);

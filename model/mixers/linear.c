@@ -271,7 +271,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
     const struct mixer_cfg *c = ctx->cfg;
 
     normalise(ctx, a);
-    linear_forward(y, a->normed, ctx->w[WO], ctx_rows(ctx), (int)outs(c), c->C);
+    product_forward(y, a->normed, ctx->w[WO], ctx_rows(ctx), (int)outs(c), c->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -325,8 +325,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 
     map_features(ctx, a, NULL);
     normalise(ctx, a);
-    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->normed, ctx->w[WO], ctx_rows(ctx),
-                    (int)outs(c), c->C);
+    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->normed, ctx->w[WO], ctx_rows(ctx),
+                     (int)outs(c), c->C);
     attend_back(ctx, a);
     rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
 }

@@ -237,7 +237,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     rows_forward(ctx, &a->rows, a->qkv, x);
     map_features(ctx, a);
     scalar_forward(&a->core, a->o, a->saved);
-    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
@@ -246,7 +246,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     map_features(ctx, a);
-    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
     scalar_backward(&a->core, &a->dcore, a->o, a->d_o, a->saved, a->scratch);
     map_back(ctx, a);
     rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
@@ -260,7 +260,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     rows_forward(ctx, &a->rows, a->qkv, x);
     map_features(ctx, a);
     scalar_extend(&a->core, state, a->S, a->o);
-    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
 }
 
 /* Projections, u, psi read from its pieces, writing and reading the state. */

@@ -126,8 +126,8 @@ static void project(const struct ctx *ctx, const struct acts *a)
     const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
 
-    linear_forward(a->row, a->u, ctx->w[WQ], n, c->C, n_row(c));
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    product_forward(a->row, a->u, ctx->w[WQ], n, c->C, n_row(c));
+#pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         real *z = a->row + i * n_row(c) + n_k(c), *k = a->k + i * n_k(c);
         real *r = a->row + i * n_row(c) + r_at(c);
@@ -273,7 +273,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     leave_backward(ctx, &a->out, a->drow + r, dy, a->row + r, ld);
     vector_backward(&a->core, &a->dcore, a->out.d_o, a->saved, a->scratch);
     heads_back(ctx, a);
-    linear_backward(a->du, 0, ctx->dw[WQ], a->drow, a->u, ctx->w[WQ], n, c->C, n_row(c));
+    product_backward(a->du, 0, ctx->dw[WQ], a->drow, a->u, ctx->w[WQ], n, c->C, n_row(c));
     conv_backward(&a->conv, a->dx, ctx->dw[CONV], NULL, a->du, x);
     #pragma omp parallel for simd schedule(static)
     for (long i = 0; i < n * c->C; i++)

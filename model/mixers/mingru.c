@@ -84,8 +84,8 @@ static struct scan project(const struct ctx *ctx, const real *x, const struct ac
     const long n = ctx_rows(ctx);
     const int  e = inner(c);
 
-    linear_forward(a->kv, x, ctx->w[WZ], n, c->C, 2 * e);
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    product_forward(a->kv, x, ctx->w[WZ], n, c->C, 2 * e);
+#pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++)
         gate_row(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e,
                  a->h + r * e, e, positive(c));
@@ -98,7 +98,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     struct scan  s = project(ctx, x, a);
 
     scan_forward(&s, a->h);
-    linear_forward(y, a->h, ctx->w[WO], ctx_rows(ctx), s.C, ctx->cfg->C);
+    product_forward(y, a->h, ctx->w[WO], ctx_rows(ctx), s.C, ctx->cfg->C);
 }
 
 /* One token: dk = z (1 - z) (c db - da),  dv = z g'(v) db; da is in the place of dk. */
@@ -132,10 +132,10 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
     struct scan  s = {ctx->B, ctx->T, e, a->a};
 
-    linear_backward(a->dh, 0, ctx->dw[WO], dy, a->h, ctx->w[WO], n, e, C);
+    product_backward(a->dh, 0, ctx->dw[WO], dy, a->h, ctx->w[WO], n, e, C);
     scan_backward(&s, a->dh, a->dkv, 2 * (size_t)e, a->h);
     gates_back(ctx, a);
-    linear_backward(dx, 1, ctx->dw[WZ], a->dkv, x, ctx->w[WZ], n, C, 2 * e);
+    product_backward(dx, 1, ctx->dw[WZ], a->dkv, x, ctx->w[WZ], n, C, 2 * e);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
@@ -144,7 +144,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct scan  s = project(ctx, x, a);
 
     scan_extend(&s, state, a->S, a->h);
-    linear_forward(y, a->h, ctx->w[WO], ctx_rows(ctx), s.C, ctx->cfg->C);
+    product_forward(y, a->h, ctx->w[WO], ctx_rows(ctx), s.C, ctx->cfg->C);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)

@@ -128,7 +128,7 @@ static void divide(const struct ctx *ctx, const struct acts *a, real *o)
 static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
     divide(ctx, a, a->o);
-    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), ctx->cfg->C, ctx->cfg->C);
+    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), ctx->cfg->C, ctx->cfg->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -169,7 +169,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     const int    C = ctx->cfg->C;
     struct acts *a = ctx->acts;
 
-    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
     normaliser_back(ctx, a);
     divide(ctx, a, a->d_o);
     scalar_backward(&a->core, &a->dcore, NULL, a->d_o, a->saved, a->scratch);

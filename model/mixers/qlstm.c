@@ -106,7 +106,7 @@ static struct scan gates(const struct ctx *ctx, const struct acts *a)
     const int  e = inner(ctx->cfg);
     const struct forget o = forget_of(ctx);
 
-    linear_forward(a->z, a->u, ctx->w[WG], n, e, 3 * e);
+    product_forward(a->z, a->u, ctx->w[WG], n, e, 3 * e);
     bias_forward(a->z, ctx->w[BG], n, 3 * e);
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
@@ -136,7 +136,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
         for (int j = 0; j < e; j++)
             v[j] = vgelu(p[j]) * vsigmoid(zo[j]) * h[j];
     }
-    linear_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
+    product_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -145,7 +145,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     struct acts *a = ctx->acts;
     struct scan  s;
 
-    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
+    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
     conv_forward(&a->conv, a->u, a->row + e);
     s = gates(ctx, a);
     scan_forward(&s, a->h);
@@ -224,14 +224,14 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
     struct scan  s = {ctx->B, ctx->T, e, a->f};
 
-    linear_backward(a->dh, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, C);
+    product_backward(a->dh, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, C);
     finish_back(ctx, a);
     scan_backward(&s, a->dh, a->dz, 3 * (size_t)e, a->h);
     gates_back(ctx, a);
-    linear_backward(a->dh, 1, ctx->dw[WG], a->dz, a->u, ctx->w[WG], n, e, 3 * e);
+    product_backward(a->dh, 1, ctx->dw[WG], a->dz, a->u, ctx->w[WG], n, e, 3 * e);
     conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh,
                   a->row + e);
-    linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, C, 2 * e);
+    product_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, C, 2 * e);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
@@ -240,7 +240,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
     struct scan  s;
 
-    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
+    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
     conv_extend(&a->conv, state, a->past, a->u, a->row + e);
     s = gates(ctx, a);
     scan_extend(&s, state, a->S, a->h);

@@ -151,8 +151,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .e = width(c), .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
         .q = a->qkv, .k = room_at(a->qkv, k_at(c)), .v = room_at(a->qkv, v_at(c)),
     };
-    a->ring = room_flow(m, ring_scratch(&a->core, c->context));
-    room_state(m, ring_state(&a->core, c->context));
+    a->ring = room_flow(m, kv_cache_scratch(&a->core, c->context));
+    room_state(m, kv_cache_state(&a->core, c->context));
 }
 
 /* y from z. */
@@ -162,7 +162,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
     const long n = ctx_rows(ctx);
 
     gated_norm(a->gated, a->z, ctx->w[NORM], ctx->w[GATE], n, C);
-    linear_forward(y, a->gated, ctx->w[WO], n, C, C);
+    product_forward(y, a->gated, ctx->w[WO], n, C, C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -180,7 +180,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     const long   n = ctx_rows(ctx);
     struct acts *a = ctx->acts;
 
-    linear_backward(a->dz, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, c->C, c->C);
+    product_backward(a->dz, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, c->C, c->C);
     gated_norm_back(a->dz, a->z, ctx->w[NORM], ctx->w[GATE], ctx->dw[NORM],
                     ctx->dw[GATE], n, c->C, a->partial);
     attention_backward(&a->core, NULL, NULL, a->dz, a->dqkv, a->dqkv + k_at(c),
@@ -193,7 +193,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     rows_forward(ctx, &a->rows, a->qkv, x);
-    ring_extend(&a->core, ctx->cfg->context, state, ctx->pos, a->z, a->ring);
+    kv_cache_extend(&a->core, ctx->cfg->context, state, ctx->pos, a->z, a->ring);
     finish(ctx, a, y);
 }
 

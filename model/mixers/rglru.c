@@ -113,7 +113,7 @@ static void project(const struct ctx *ctx, const real *x, const struct acts *a)
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg);
 
-    linear_forward(a->row, x, ctx->w[WY], n, ctx->cfg->C, 2 * e);
+    product_forward(a->row, x, ctx->w[WY], n, ctx->cfg->C, 2 * e);
     bias_forward(a->row, ctx->w[BY], n, 2 * e);
     for (int j = 0; j < e; j++)
         a->rate[j] = 8 * vsoftplus(ctx->w[LAM][j]);
@@ -123,9 +123,9 @@ static void project(const struct ctx *ctx, const real *x, const struct acts *a)
 static void blocks_forward(const struct ctx *ctx, const struct acts *a)
 {
     const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg), s = block(ctx->cfg), tile = linear_tile(n);
+    const int  e = inner(ctx->cfg), s = block(ctx->cfg), tile = product_tile(n);
 
-    #pragma omp parallel for collapse(2) schedule(static) if (n > FEW_ROWS)
+#pragma omp parallel for collapse(2) schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r += tile)
         for (int k = 0; k < 2 * ctx->cfg->H; k++) {
             int    rows = (int)(n - r < tile ? n - r : tile);
@@ -141,9 +141,9 @@ static void blocks_backward(const struct ctx *ctx, const struct acts *a)
 {
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), H = ctx->cfg->H,
-               tile = linear_tile(n);
+              tile = product_tile(n);
 
-    #pragma omp parallel for collapse(2) schedule(static)
+#pragma omp parallel for collapse(2) schedule(static)
     for (long r = 0; r < n; r += tile)
         for (int h = 0; h < H; h++)
             for (int k = h; k < 2 * H; k += H)
@@ -202,7 +202,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
         for (int j = 0; j < e; j++)
             v[j] = vgelu(p[j]) * h[j];
     }
-    linear_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
+    product_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -293,7 +293,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
     struct scan  s = {ctx->B, ctx->T, e, a->a};
 
-    linear_backward(a->dh, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, C);
+    product_backward(a->dh, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, C);
     finish_back(ctx, a);
     scan_backward(&s, a->dh, a->dz, 2 * (size_t)e, a->h);
     gates_back(ctx, a);
@@ -301,7 +301,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh,
                   a->row + e);
     bias_backward(ctx->dw[BY], a->drow, n, 2 * e);
-    linear_backward(dx, 1, ctx->dw[WY], a->drow, x, ctx->w[WY], n, C, 2 * e);
+    product_backward(dx, 1, ctx->dw[WY], a->drow, x, ctx->w[WY], n, C, 2 * e);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)

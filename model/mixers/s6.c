@@ -136,10 +136,10 @@ static void select_from(const struct ctx *ctx, const struct acts *a)
     const int   e = inner(c), N = n_of(c);
     const real *bias = ctx->w[BDT];
 
-    linear_forward(a->q, a->u, ctx->w[WX], n, e, rank_of(c));
-    linear_forward(a->bc, a->u, ctx->w[WX] + bc_at(c), n, e, 2 * N);
-    linear_forward(a->step, a->q, ctx->w[WDT], n, rank_of(c), e);
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    product_forward(a->q, a->u, ctx->w[WX], n, e, rank_of(c));
+    product_forward(a->bc, a->u, ctx->w[WX] + bc_at(c), n, e, 2 * N);
+    product_forward(a->step, a->q, ctx->w[WDT], n, rank_of(c), e);
+#pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r++) {
         real *s = a->step + r * e;
 
@@ -160,15 +160,15 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
     const int  e = inner(ctx->cfg);
 
     gate_forward(GATE_SILU, a->v, e, a->o, e, a->row + e, 2 * (size_t)e, n, e);
-    linear_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
+    product_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
-                   2 * inner(ctx->cfg));
+    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
+                    2 * inner(ctx->cfg));
     conv_forward(&a->conv, a->u, a->row);
     select_from(ctx, a);
     selective_forward(&a->core, a->o, a->saved);
@@ -210,26 +210,26 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     const size_t ld = 2 * (size_t)e, bc = bc_at(c);
     struct acts *a = ctx->acts;
 
-    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, c->C);
+    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, c->C);
     gate_backward(GATE_SILU, a->d_o, a->drow + e, ld, a->d_o, e, a->o, e, a->row + e,
                   ld, n, e);
     selective_backward(&a->core, &a->dcore, a->d_o, a->saved, a->scratch);
     sums_back(ctx, a);
     step_back(ctx, a);
-    linear_backward(a->dq, 0, ctx->dw[WDT], a->dstep, a->q, ctx->w[WDT], n, R, e);
-    linear_backward(a->du, 1, ctx->dw[WX], a->dq, a->u, ctx->w[WX], n, e, R);
-    linear_backward(a->du, 1, ctx->dw[WX] + bc, a->dbc, a->u, ctx->w[WX] + bc, n, e,
-                    2 * n_of(c));
+    product_backward(a->dq, 0, ctx->dw[WDT], a->dstep, a->q, ctx->w[WDT], n, R, e);
+    product_backward(a->du, 1, ctx->dw[WX], a->dq, a->u, ctx->w[WX], n, e, R);
+    product_backward(a->du, 1, ctx->dw[WX] + bc, a->dbc, a->u, ctx->w[WX] + bc, n, e,
+                     2 * n_of(c));
     conv_backward(&a->conv, a->drow, ctx->dw[CONV], ctx->dw[CONVB], a->du, a->row);
-    linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, c->C, 2 * e);
+    product_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, c->C, 2 * e);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
-                   2 * inner(ctx->cfg));
+    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
+                    2 * inner(ctx->cfg));
     conv_extend(&a->conv, state, a->past, a->u, a->row);
     select_from(ctx, a);
     selective_extend(&a->core, state, a->S, a->o);

@@ -113,8 +113,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, v),
         .sink = has_sink(c) ? room_param(m, sink_at(c)) : NULL,
     };
-    a->ring = room_flow(m, ring_scratch(&a->core, span(c)));
-    room_state(m, ring_state(&a->core, span(c)));
+    a->ring = room_flow(m, kv_cache_scratch(&a->core, span(c)));
+    room_state(m, kv_cache_state(&a->core, span(c)));
 }
 
 /* x to rows of normalised, rotated q and k, and v. */
@@ -124,7 +124,7 @@ static void project(const struct ctx *ctx, const real *x, struct acts *a)
     const long   n = ctx_rows(ctx);
     const size_t ld = row(c), k = k_at(c), v = v_at(c);
 
-    linear_forward(a->qkv, x, ctx->w[WQ], n, c->C, (int)ld);
+    product_forward(a->qkv, x, ctx->w[WQ], n, c->C, (int)ld);
     if (has_norm(c)) {
         for (long i = 0; i < n; i++)
             memcpy(a->raw + i * v, a->qkv + i * ld, v * sizeof(real));
@@ -142,7 +142,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 
     project(ctx, x, a);
     attention_forward(&a->core, a->o, a->lse);
-    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), (int)k_at(c), c->C);
+    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), (int)k_at(c), c->C);
 }
 
 /* Back through rotation and norm, from the gradient of the rows to that of x. */
@@ -161,7 +161,7 @@ static void project_back(const struct ctx *ctx, const real *x, const struct acts
         rms_backward(&a->norm_k, dk, ld, 0, ctx->dw[KN], dk, ld, a->raw + k, v,
                      ctx->w[KN], n, a->partial);
     }
-    linear_backward(dx, 1, ctx->dw[WQ], a->dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
+    product_backward(dx, 1, ctx->dw[WQ], a->dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
@@ -171,8 +171,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     a->core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
-    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx),
-                    (int)k, c->C);
+    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), (int)k,
+                     c->C);
     attention_backward(&a->core, a->o, a->lse, a->d_o, a->dqkv, a->dqkv + k,
                        a->dqkv + v_at(c), a->dsink);
     for (int i = 0; has_sink(c) && i < ctx->B * c->H; i++)
@@ -186,8 +186,8 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     project(ctx, x, a);
-    ring_extend(&a->core, span(c), state, ctx->pos, a->o, a->ring);
-    linear_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), (int)k_at(c), c->C);
+    kv_cache_extend(&a->core, span(c), state, ctx->pos, a->o, a->ring);
+    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), (int)k_at(c), c->C);
 }
 
 /* Projections, and 4 e per visible pair and head. */

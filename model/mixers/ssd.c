@@ -169,7 +169,7 @@ static void finish(const struct ctx *ctx, const struct acts *a, real *y)
     skip(ctx, a);
     gate_forward(GATE_SILU, a->u, e, a->o, e, a->row, row(c), n, e);
     rms_forward(&a->norm, a->u, e, a->u, e, ctx->w[NORM], n);
-    linear_forward(y, a->u, ctx->w[WO], n, e, c->C);
+    product_forward(y, a->u, ctx->w[WO], n, e, c->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -177,7 +177,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
+    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
     conv_forward(&a->conv, a->xbc, a->row + inner(c));
     gates(ctx, a);
     scalar_forward(&a->core, a->o, a->saved);
@@ -192,7 +192,7 @@ static void finish_back(const struct ctx *ctx, const struct acts *a, const real 
     const int   e = inner(c);
     real       *gated = a->dv;
 
-    linear_backward(a->d_o, 0, ctx->dw[WO], dy, a->u, ctx->w[WO], n, e, c->C);
+    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->u, ctx->w[WO], n, e, c->C);
     gate_forward(GATE_SILU, gated, e, a->o, e, a->row, row(c), n, e);
     rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[NORM], a->d_o, e, gated, e,
                  ctx->w[NORM], n, a->partial);
@@ -297,8 +297,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     core_back(ctx, a);
     conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dxbc,
                   a->row + e);
-    linear_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], ctx_rows(ctx),
-                    c->C, row(c));
+    product_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], ctx_rows(ctx), c->C,
+                     row(c));
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
@@ -306,7 +306,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    linear_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
+    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
     conv_extend(&a->conv, state, a->past, a->xbc, a->row + inner(c));
     gates(ctx, a);
     scalar_extend(&a->core, state, a->S, a->o);

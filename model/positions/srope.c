@@ -176,9 +176,9 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
 static void project_full(const struct acts *a)
 {
     const struct shape *s = &a->s;
-    const long          tile = linear_tile(s->n);
+    const long          tile = product_tile(s->n);
 
-    #pragma omp parallel for collapse(2) schedule(static) if (s->n > tile)
+#pragma omp parallel for collapse(2) schedule(static) if (s->n > tile)
     for (long i = 0; i < s->n; i += tile)
         for (int h = 0; h < s->A; h++)
             gemm_nt(a->w + i * s->P + h * s->half, s->P,
@@ -197,14 +197,14 @@ static void project(const struct ctx *ctx, const struct acts *a, const real *x)
     for (long i = 0; i < s->n * s->A; i++)
         unit(a->xh + i * s->g, x + i * s->g, s->g, EPS, 1);
     if (s->rank) {
-        linear_forward(a->low, a->xh, ctx->w[SR_A], s->n, s->C, s->rank);
-        linear_forward(a->w, a->low, ctx->w[SR_B], s->n, s->rank, s->P);
+        product_forward(a->low, a->xh, ctx->w[SR_A], s->n, s->C, s->rank);
+        product_forward(a->w, a->low, ctx->w[SR_B], s->n, s->rank, s->P);
     } else {
         project_full(a);
     }
     if (!has_gate(c))
         return;
-    linear_forward(a->gate, a->xh, ctx->w[wg_at(c)], s->n, s->C, s->A);
+    product_forward(a->gate, a->xh, ctx->w[wg_at(c)], s->n, s->C, s->A);
     for (long i = 0; i < s->n * s->A; i++)
         a->gate[i] = vsigmoid(a->gate[i] + ctx->w[bg_at(c)][i % s->A]);
 }
@@ -262,7 +262,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
 static void full_back(const struct acts *a)
 {
     const struct shape *s = &a->s;
-    const long          tile = linear_tile(s->n);
+    const long          tile = product_tile(s->n);
     const size_t        head = (size_t)s->half * s->g;
 
     #pragma omp parallel
@@ -300,17 +300,17 @@ static void project_back(const struct ctx *ctx, const struct acts *a)
     const struct shape     *s = &a->s;
 
     if (s->rank) {
-        linear_backward(a->dlow, 0, ctx->dw[SR_B], a->dw, a->low, ctx->w[SR_B],
-                        s->n, s->rank, s->P);
-        linear_backward(a->dxh, 0, ctx->dw[SR_A], a->dlow, a->xh, ctx->w[SR_A],
-                        s->n, s->C, s->rank);
+        product_backward(a->dlow, 0, ctx->dw[SR_B], a->dw, a->low, ctx->w[SR_B], s->n,
+                         s->rank, s->P);
+        product_backward(a->dxh, 0, ctx->dw[SR_A], a->dlow, a->xh, ctx->w[SR_A], s->n,
+                         s->C, s->rank);
     } else {
         full_back(a);
         full_weights(ctx, s, a->du);
     }
     if (has_gate(c))
-        linear_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->wind.dlogit, a->xh,
-                        ctx->w[wg_at(c)], s->n, s->C, s->A);
+        product_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->wind.dlogit, a->xh,
+                         ctx->w[wg_at(c)], s->n, s->C, s->A);
 }
 
 /* Over the batch, in order:  dbias = e^bias sum dz,  dbg = sum dlogit. */

@@ -199,7 +199,7 @@ static long next_portion(void *user, uint32_t *ids, long n, struct why *why)
     long take = 1 + 5 * (p->calls++ % 4);
 
     if (p->fails_at >= 0 && p->at >= p->fails_at) {
-        fail(why, FAIL_INPUT, "no more");
+        (void)fail(why, FAIL_INPUT, "no more");
         return -1;
     }
     take = take < n ? take : n;

@@ -130,13 +130,14 @@ START_TEST(a_path_that_is_no_checkpoint_says_what_it_is)
 
     assert_refused("no/such/run", "no such run or checkpoint");
     assert_refused(dir, "neither a run nor a checkpoint");
-    file_write(path_join(path, sizeof path, dir, "config.cfg"), "", 0, &why);
+    ck_assert(!file_write(path_join(path, sizeof path, dir, "config.cfg"), "", 0, &why));
     assert_refused(path, "give a run or checkpoint directory");
     assert_refused(dir, "no checkpoint yet; continue training with: weft train --resume");
     ck_assert(!link_replace(dir, "latest", "ckpt-1", &why));
     assert_refused(dir, "points at ckpt-1, which is no checkpoint");
     dir = rig_tmp();
-    file_write(path_join(path, sizeof path, dir, "dataset.json"), "", 0, &why);
+    ck_assert(
+        !file_write(path_join(path, sizeof path, dir, "dataset.json"), "", 0, &why));
     assert_refused(dir, "a dataset, not a run; train on it with: weft train");
 }
 END_TEST
@@ -347,23 +348,23 @@ START_TEST(parts_come_back_under_their_prefix)
         for (size_t i = 0; i < m.n; i++)
             a[k][i] = (float)(i + 0.5 * k);
     }
-    const struct part from[] = {{"m.", false, a[0]}, {"v.", false, a[1]}};
-    const struct part to[] = {{"m.", false, b[0]}, {"v.", false, b[1]}};
-    const struct part swapped[] = {{"v.", false, b[0]}, {"m.", false, b[1]}};
-    const struct part missing = {"w.", false, b[0]};
+    const struct tensor_set from[] = {{"m.", false, a[0]}, {"v.", false, a[1]}};
+    const struct tensor_set to[] = {{"m.", false, b[0]}, {"v.", false, b[1]}};
+    const struct tensor_set swapped[] = {{"v.", false, b[0]}, {"m.", false, b[1]}};
+    const struct tensor_set missing = {"w.", false, b[0]};
 
     path_join(path, sizeof path, rig_tmp(), "trainer.safetensors");
-    ck_assert(!parts_write(path, &m, from, 2, &why));
-    ck_assert_msg(!parts_read(path, &m, to, 2, &why), "%s", why.line);
+    ck_assert(!tensors_write(path, &m, from, 2, &why));
+    ck_assert_msg(!tensors_read(path, &m, to, 2, &why), "%s", why.line);
     ck_assert(!memcmp(a[0], b[0], m.n * sizeof(real)) &&
               !memcmp(a[1], b[1], m.n * sizeof(real)));
-    ck_assert(!parts_read(path, &m, swapped, 2, &why));
+    ck_assert(!tensors_read(path, &m, swapped, 2, &why));
     ck_assert(!memcmp(a[1], b[0], m.n * sizeof(real)) &&
               !memcmp(a[0], b[1], m.n * sizeof(real)));
-    ck_assert_int_eq(parts_read(path, &m, to, 1, &why), FAIL_INPUT);
-    ck_assert_int_eq(parts_read(path, &m, &missing, 1, &why), FAIL_INPUT);
+    ck_assert_int_eq(tensors_read(path, &m, to, 1, &why), FAIL_INPUT);
+    ck_assert_int_eq(tensors_read(path, &m, &missing, 1, &why), FAIL_INPUT);
     ck_assert_msg(strstr(why.line, "w.embed is missing") != NULL, "%s", why.line);
-    ck_assert_int_eq(parts_write("/dev/full", &m, from, 2, &why), FAIL_WRITE);
+    ck_assert_int_eq(tensors_write("/dev/full", &m, from, 2, &why), FAIL_WRITE);
     for (int k = 0; k < 2; k++)
         free(a[k]), free(b[k]);
     model_close(&m);

@@ -52,7 +52,7 @@ START_TEST(a_linear_layer_is_its_sum)
         for (int o = 0; o < out; o++)
             for (int j = 0; j < in; j++)
                 want[i * out + o] += (double)x[i * in + j] * (double)w[o * in + j];
-    linear_forward(y, x, w, n, in, out);
+    product_forward(y, x, w, n, in, out);
     rig_assert_error("y", y, want, (size_t)n * out);
     free(x), free(w), free(y), free(want);
 }
@@ -76,10 +76,10 @@ START_TEST(gradients_of_a_linear_layer_are_their_sums)
             }
     for (size_t i = 0; i < n_x; i++)
         sum_dx[i] = (double)dx[i] + want_dx[i];
-    linear_backward(dx, 1, dw, dy, x, w, n, in, out);
+    product_backward(dx, 1, dw, dy, x, w, n, in, out);
     rig_assert_error("dx added", dx, sum_dx, n_x);
     rig_assert_error("dw added", dw, want_dw, n_w);
-    linear_backward(fresh, 0, NULL, dy, x, w, n, in, out);
+    product_backward(fresh, 0, NULL, dy, x, w, n, in, out);
     rig_assert_error("dx alone", fresh, want_dx, n_x);
     free(x), free(w), free(dy), free(dx), free(fresh), free(dw);
     free(want_dx), free(sum_dx), free(want_dw);
@@ -96,8 +96,8 @@ static real *on_threads(int threads, int n, int in, int out)
     real *x = normal(n_x), *w = normal(n_w), *dy = normal(n_y);
 
     omp_set_num_threads(threads);
-    linear_forward(all, x, w, n, in, out);
-    linear_backward(all + n_y, 0, all + n_y + n_x, dy, x, w, n, in, out);
+    product_forward(all, x, w, n, in, out);
+    product_backward(all + n_y, 0, all + n_y + n_x, dy, x, w, n, in, out);
     free(x), free(w), free(dy);
     return all;
 }
@@ -149,7 +149,7 @@ END_TEST
 
 START_TEST(the_openmp_flavour_of_blas_is_loaded)
 {
-    ck_assert_msg(!linear_blas_problem(), "%s", linear_blas_problem());
+    ck_assert_msg(!product_blas_problem(), "%s", product_blas_problem());
 }
 END_TEST
 

@@ -266,7 +266,7 @@ static void fill_lag(const void *user, struct rng *r, int n, int32_t *tokens,
 
 static double lag_accuracy[2];
 
-static int train_lag(struct lab *l, struct why *why)
+static enum fail train_lag(struct lab *l, struct why *why)
 {
     struct task t = {
         .mixers = "s6(expand=1,state=1)",
@@ -298,8 +298,8 @@ static int train_lag(struct lab *l, struct why *why)
     return code;
 }
 
-static int run_in(const char *name, enum form form,
-                  int (*run)(struct lab *, struct why *), struct why *why)
+static int run_in(const char *name, enum form                               form,
+                  enum fail (*run)(struct lab *, struct why *), struct why *why)
 {
     struct experiment e = {"try", "claim", "paper", "a,b", 1, run, false, false};
     char              dir[512];
@@ -328,7 +328,7 @@ END_TEST
 static int stop_after, computed;
 
 /* Four cells; the user asks to stop after stop_after of them. */
-static int four_cells(struct lab *l, struct why *why)
+static enum fail four_cells(struct lab *l, struct why *why)
 {
     lab_plan(l, 4);
     for (int i = 0; i < 4; i++) {

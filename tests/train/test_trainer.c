@@ -384,7 +384,7 @@ START_TEST(a_step_allocates_nothing)
         p.live = i % 2;
         p.shown = 0;
         progress_step(&p, &line);
-        log_step(&l, &line, &why);
+        ck_assert(!log_step(&l, &line, &why));
     }
     count = allocations - count;
     dup2(err, STDERR_FILENO);
@@ -429,7 +429,7 @@ static int restore(struct trainer *t, const char *dir, long steps, uint64_t hash
 {
     struct config c = small_config(steps);
     struct model  m;
-    int           code = save_load_model(dir, &c, data.tokenizer, &m, why);
+    enum fail     code = save_load_model(dir, &c, data.tokenizer, &m, why);
 
     if (!code)
         code = trainer_open(t, &c, &m, &data.shard[0], why);

@@ -47,18 +47,18 @@ struct rig {
     long         n_tokens, step;
 };
 
-int  rig_open(struct rig *r, const struct shape *s, struct why *why);
+enum fail rig_open(struct rig *r, const struct shape *s, struct why *why);
 void rig_close(struct rig *r);
 
 /* One step; seconds, and of each part unless p is NULL. */
 double rig_step(struct rig *r, struct parts *p);
 
 /* Training: everything of a result up to parts. */
-int bench_training(struct rig *r, const struct shape *s, struct result *out,
-                   struct why *why);
+enum fail bench_training(struct rig *r, const struct shape *s, struct result *out,
+                         struct why *why);
 
 /* Prefill and decoding, by the weights of r. */
-int bench_decoding(struct rig *r, struct result *out, struct why *why);
+enum fail bench_decoding(struct rig *r, struct result *out, struct why *why);
 
 /* GB/s of reading 512 MiB with all threads. */
 double read_bandwidth(void);
@@ -68,9 +68,9 @@ void   peak_reset(void);
 double peak_mib(void);
 
 /* Cost against length: a training step at fixed tokens, decoding at several positions. */
-int bench_slopes(const char *arch, struct why *why);
+enum fail bench_slopes(const char *arch, struct why *why);
 
 /* What changed from one file of --json lines to another, beyond their noise. */
-int bench_changes(const char *before, const char *after, struct why *why);
+enum fail bench_changes(const char *before, const char *after, struct why *why);
 
 #endif

@@ -42,25 +42,25 @@ static void measuring(const char *what, const char *arch)
 static double machine_gflops(void)
 {
     measuring("products", "");
-    return linear_peak_gflops(10);
+    return product_peak_gflops(10);
 }
 
-static int bench_shape(const struct shape *s, struct result *out, struct why *why)
+static enum fail bench_shape(const struct shape *s, struct result *out, struct why *why)
 {
     struct rig r;
-    int        code;
+    enum fail  err;
 
     measuring("training ", s->arch);
-    code = bench_training(&r, s, out, why);
-    if (!code) {
+    err = bench_training(&r, s, out, why);
+    if (!err) {
         measuring("decoding ", s->arch);
         if (!out->read_gbs)
             out->read_gbs = read_bandwidth();
-        code = bench_decoding(&r, out, why);
+        err = bench_decoding(&r, out, why);
     }
     measuring("", "");
     rig_close(&r);
-    return code;
+    return err;
 }
 
 static void print_shape(const struct shape *s)
@@ -174,10 +174,10 @@ static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 {
     struct result r = {.sgemm_gflops = machine_gflops()};
     struct why    why;
-    int           code = bench_shape(s, &r, &why);
+    enum fail     err = bench_shape(s, &r, &why);
 
-    if (code)
-        cli_fail(cli, code, &why);
+    if (err)
+        cli_fail(cli, err, &why);
     (json ? print_json : print_report)(s, &r);
 }
 
@@ -187,11 +187,11 @@ static void run_mixers(const struct cli *cli, struct shape s, bool json)
     struct why    why;
 
     for (int i = 0; i < n_mixers; i++) {
-        int code;
+        enum fail err;
 
         s.arch = mixers[i]->name;
-        if ((code = bench_shape(&s, &r, &why)))
-            cli_fail(cli, code, &why);
+        if ((err = bench_shape(&s, &r, &why)))
+            cli_fail(cli, err, &why);
         if (!i && !json)
             print_head(&s, &r);
         (json ? print_json : print_row)(&s, &r);
@@ -273,7 +273,7 @@ int bench_main(int argc, char **argv)
         {0},
     };
     struct cli cli = {.verb = "bench", .help = help, .flags = flags};
-    int        code = FAIL_NONE;
+    enum fail  err = FAIL_NONE;
 
     cli_parse(&cli, argc, argv);
     if (threads)
@@ -285,14 +285,14 @@ int bench_main(int argc, char **argv)
         cli_die(&cli, FAIL_USAGE, "--slopes has a shape of its own; only --arch and "
                                   "--threads go with it");
     if (changes)
-        code = bench_changes(cli.args[0], cli.args[1], &why);
+        err = bench_changes(cli.args[0], cli.args[1], &why);
     else if (slopes)
-        code = bench_slopes(s.arch, &why);
+        err = bench_slopes(s.arch, &why);
     else if (cli.n_args)
         run_named(&cli, &s, json);
     else
         run_unnamed(&cli, &s, json);
-    if (code)
-        cli_fail(&cli, code, &why);
+    if (err)
+        cli_fail(&cli, err, &why);
     return 0;
 }

@@ -42,8 +42,8 @@ static json_t *read_lines(const char *path, struct why *why)
     if (json_array_size(all))
         return all;
     json_decref(all);
-    fail(why, FAIL_INPUT, "%s: %s; make it with `weft bench --json`", path,
-         f ? "holds no measurements" : "cannot be read");
+    (void)fail(why, FAIL_INPUT, "%s: %s; make it with `weft bench --json`", path,
+               f ? "holds no measurements" : "cannot be read");
     return NULL;
 }
 
@@ -121,7 +121,7 @@ static bool seen_before(const json_t *lines, size_t at)
     return false;
 }
 
-int bench_changes(const char *before, const char *after, struct why *why)
+enum fail bench_changes(const char *before, const char *after, struct why *why)
 {
     json_t *was = read_lines(before, why), *is = was ? read_lines(after, why) : NULL;
     int     shapes = 0;

@@ -56,15 +56,15 @@ static double weights_read(const struct model *m)
     return ((double)m->n - embed) * sizeof(real);
 }
 
-static int time_session(struct rig *r, int S, struct result *out, const int32_t *tokens,
-                        struct why *why)
+static enum fail time_session(struct rig *r, int S, struct result *out,
+                              const int32_t *tokens, struct why *why)
 {
     struct session d;
-    int            code = session_open(&d, &r->model, S, why);
+    enum fail      err = session_open(&d, &r->model, S, why);
     double         rate;
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     rate = prefill_rate(&d, tokens);
     if (S == 1) {
         out->prefill_tok_s = rate;
@@ -75,16 +75,16 @@ static int time_session(struct rig *r, int S, struct result *out, const int32_t 
     return FAIL_NONE;
 }
 
-int bench_decoding(struct rig *r, struct result *out, struct why *why)
+enum fail bench_decoding(struct rig *r, struct result *out, struct why *why)
 {
     int32_t tokens[BENCH_PREFILL];
-    int     code;
+    enum fail err;
 
     for (int i = 0; i < BENCH_PREFILL; i++)
         tokens[i] = r->tokens[i % r->n_tokens];
-    if ((code = time_session(r, 1, out, tokens, why)) ||
-        (code = time_session(r, BENCH_TOGETHER, out, tokens, why)))
-        return code;
+    if ((err = time_session(r, 1, out, tokens, why)) ||
+        (err = time_session(r, BENCH_TOGETHER, out, tokens, why)))
+        return err;
     out->prefill_mfu = prefill_flops(&r->model) * out->prefill_tok_s /
                        BENCH_PREFILL / 1e9 / out->sgemm_gflops;
     out->decode_share = out->decode_tok_s * weights_read(&r->model) / 1e9 / out->read_gbs;

@@ -24,19 +24,19 @@ static struct shape shape_of(const char *arch, int T)
 }
 
 /* Microseconds per token of the best of a few steps. */
-static int step_cost(const char *arch, int T, double *us, struct why *why)
+static enum fail step_cost(const char *arch, int T, double *us, struct why *why)
 {
     struct shape s = shape_of(arch, T);
     struct rig   r;
-    int          code = rig_open(&r, &s, why);
+    enum fail    err = rig_open(&r, &s, why);
 
-    for (int i = 0; !code && i < 1 + s.steps; i++) {
+    for (int i = 0; !err && i < 1 + s.steps; i++) {
         double t = rig_step(&r, NULL) * 1e6 / TOKENS;
 
         *us = i <= 1 || t < *us ? t : *us;
     }
     rig_close(&r);
-    return code;
+    return err;
 }
 
 /* Microseconds per token after each of the positions. */
@@ -59,14 +59,14 @@ static void decode_costs(struct session *d, const int32_t *tokens, double *us)
     }
 }
 
-static int decode_cost(const char *arch, double *us, double *state, struct why *why)
+static enum fail decode_cost(const char *arch, double *us, double *state, struct why *why)
 {
     struct shape   s = shape_of(arch, TOKENS);
     struct rig     r;
     struct session d = {0};
-    int            code = rig_open(&r, &s, why);
+    enum fail      err = rig_open(&r, &s, why);
 
-    if (!code && !(code = session_open(&d, &r.model, 1, why))) {
+    if (!err && !(err = session_open(&d, &r.model, 1, why))) {
         for (long i = 0; i < r.n_tokens; i++)
             r.tokens[i] = (int32_t)(i * 7919 % s.vocab);
         decode_costs(&d, r.tokens, us);
@@ -74,26 +74,26 @@ static int decode_cost(const char *arch, double *us, double *state, struct why *
     }
     session_close(&d);
     rig_close(&r);
-    return code;
+    return err;
 }
 
-static int print_arch(const char *arch, struct why *why)
+static enum fail print_arch(const char *arch, struct why *why)
 {
     double us, least = 0, most = 0, decode[PLACES], bytes = 0;
     char   state[16];
-    int    code;
+    enum fail err;
 
     printf("%-20s", arch);
     for (int i = 0; i < LENGTHS; i++) {
-        if ((code = step_cost(arch, lengths[i], &us, why)))
-            return code;
+        if ((err = step_cost(arch, lengths[i], &us, why)))
+            return err;
         least = i == 0 || us < least ? us : least;
         most = us > most ? us : most;
         printf(" %6.1f", us);
         fflush(stdout);
     }
-    if ((code = decode_cost(arch, decode, &bytes, why)))
-        return code;
+    if ((err = decode_cost(arch, decode, &bytes, why)))
+        return err;
     printf(" %6.2f  ", most / least);
     for (int i = 0; i < PLACES; i++)
         printf(" %6.0f", decode[i]);
@@ -103,9 +103,9 @@ static int print_arch(const char *arch, struct why *why)
     return FAIL_NONE;
 }
 
-int bench_slopes(const char *arch, struct why *why)
+enum fail bench_slopes(const char *arch, struct why *why)
 {
-    int code = FAIL_NONE;
+    enum fail err = FAIL_NONE;
 
     printf("2 layers, width 128, 4 heads, vocabulary 512; %d tokens a step\n\n"
            "%-20s %41s %6s   %20s\n%-20s", TOKENS, "",
@@ -119,7 +119,7 @@ int bench_slopes(const char *arch, struct why *why)
     printf(" %9s\n", "state");
     if (arch)
         return print_arch(arch, why);
-    for (int i = 0; i < n_mixers && !code; i++)
-        code = print_arch(mixers[i]->name, why);
-    return code;
+    for (int i = 0; i < n_mixers && !err; i++)
+        err = print_arch(mixers[i]->name, why);
+    return err;
 }

@@ -9,27 +9,27 @@
 
 #include <stdlib.h>
 
-int rig_open(struct rig *r, const struct shape *s, struct why *why)
+enum fail rig_open(struct rig *r, const struct shape *s, struct why *why)
 {
     struct config c;
-    int           code;
+    enum fail     err;
 
     *r = (struct rig){.n_tokens = (long)s->batch * s->context + 1};
-    if ((code = presets_apply(&c, &(struct sources){.arch = s->arch}, why)))
-        return code;
+    if ((err = presets_apply(&c, &(struct sources){.arch = s->arch}, why)))
+        return err;
     c.layers = s->layers, c.width = s->width, c.heads = s->heads;
     c.context = s->context, c.batch = s->batch, c.vocab = s->vocab;
     c.mlp = c.kv_heads = 0, c.tied = 1;
-    if ((code = config_resolve(&c, why)) || (code = model_open(&r->model, &c, why)) ||
-        (code = pass_open(&r->pass, &r->model, s->batch, s->context, true, why)))
-        return code;
+    if ((err = config_resolve(&c, why)) || (err = model_open(&r->model, &c, why)) ||
+        (err = pass_open(&r->pass, &r->model, s->batch, s->context, true, why)))
+        return err;
     model_init(&r->model, 1);
     r->bytes = r->model.n * sizeof(real);
     r->m = pages_alloc(r->bytes);
     r->v = pages_alloc(r->bytes);
     r->tokens = malloc(r->n_tokens * sizeof *r->tokens);
     if (!r->m || !r->v || !r->tokens)
-        return fail(why, FAIL_INPUT, "not enough memory for this shape");
+        return fail(why, FAIL_MEMORY, "not enough memory for this shape");
     return FAIL_NONE;
 }
 
@@ -180,15 +180,16 @@ static int time_steps(struct rig *r, const struct shape *s, struct result *out)
     return n;
 }
 
-int bench_training(struct rig *r, const struct shape *s, struct result *out,
-                   struct why *why)
+enum fail bench_training(struct rig *r, const struct shape *s, struct result *out,
+                         struct why *why)
 {
     struct gemm_log log = {0};
-    int             code, tries;
+    int             tries;
+    enum fail       err;
 
     peak_reset();
-    if ((code = rig_open(r, s, why)))
-        return code;
+    if ((err = rig_open(r, s, why)))
+        return err;
     warm_up(r, &log);
     tries = time_steps(r, s, out);
     out->mfu = 3 * model_flops(&r->model, s->context, 0) * s->batch /

@@ -90,17 +90,18 @@ struct comparison {
 /* ---- entries.c: from names to models of equal size ---- */
 
 /* Split --arch at commas outside parentheses into c->arch[].name and slug. FAIL_USAGE. */
-int entries_split(struct comparison *c, const char *list, struct why *why);
+enum fail entries_split(struct comparison *c, const char *list, struct why *why);
 
 /* Settings of all, before the vocabulary is known. FAIL_USAGE, FAIL_INPUT. */
-int entries_settle(struct comparison *c, const struct sources *from, struct why *why);
+enum fail entries_settle(struct comparison *c, const struct sources *from,
+                         struct why *why);
 
 /* With the vocabulary: match sizes to the first, count. FAIL_USAGE: no size matches.
  * FAIL_INPUT: the text is too small. */
-int entries_match(struct comparison *c, struct why *why);
+enum fail entries_match(struct comparison *c, struct why *why);
 
 /* FAIL_USAGE when the budget (FLOPs or tokens) buys less than a step of one of them. */
-int entries_check_budget(const struct comparison *c, struct why *why);
+enum fail entries_check_budget(const struct comparison *c, struct why *why);
 
 /* ---- trial.c ---- */
 
@@ -109,15 +110,16 @@ void trials_name(struct comparison *c);
 
 /* Run or continue a trial up to its result. 0, also when it failed (t->failed says why);
  * FAIL_INTERRUPTED; FAIL_WRITE; FAIL_USAGE: the time is too short for a step. */
-int trial_run(struct comparison *c, struct trial *t, struct why *why);
+enum fail trial_run(struct comparison *c, struct trial *t, struct why *why);
 
 /* ---- judge.c: what a trained model is worth ---- */
 
-int judge(struct setup *s, struct trial *t, struct why *why);
+enum fail judge(struct setup *s, struct trial *t, struct why *why);
 
 /* ---- result.c ---- */
 
-int  result_write(const struct comparison *c, const struct trial *t, struct why *why);
+enum fail result_write(const struct comparison *c, const struct trial *t,
+                       struct why *why);
 bool result_read(struct trial *t);                  // false: there is none
 void curve_read(struct trial *t);                   // from log.jsonl
 json_t *result_json(const struct comparison *c, const struct trial *t);
@@ -134,9 +136,9 @@ void view_clear(struct comparison *c);
 
 void gather(struct comparison *c);                      // means and tests
 void table_print(const struct comparison *c, FILE *f);
-int  table_files(const struct comparison *c, struct why *why);      // results.csv, .jsonl
-int  report_markdown(const struct comparison *c, struct why *why);
-int  report_html(const struct comparison *c, struct why *why);      // and report.svg
+enum fail table_files(const struct comparison *c, struct why *why); // results.csv, .jsonl
+enum fail report_markdown(const struct comparison *c, struct why *why);
+enum fail report_html(const struct comparison *c, struct why *why); // and report.svg
 
 /* plots.c: every chart, each in a <figure>. */
 void plots_write(const struct comparison *c, FILE *f);
@@ -148,7 +150,7 @@ void report_p(char *buf, size_t cap, double p);           // 0.034, or "" for NA
 void report_budget(const struct comparison *c, char *buf, size_t cap);  // "2e12 FLOPs"
 
 /* f, an open_memstream of text, becomes OUT/name. */
-int  report_save(const struct comparison *c, const char *name, FILE *f, char **text,
-                 size_t *len, struct why *why);
+enum fail report_save(const struct comparison *c, const char *name, FILE *f, char **text,
+                      size_t *len, struct why *why);
 
 #endif

@@ -243,18 +243,18 @@ static bool holds_anything(const char *dir)
 }
 
 /* compare.json in c->out, or NULL in *j when there is none. FAIL_INPUT: it is damaged. */
-static int read_identity(const struct comparison *c, json_t **j, struct why *why)
+static enum fail read_identity(const struct comparison *c, json_t **j, struct why *why)
 {
     char   path[PATH_MAX], *text;
     size_t len;
-    int    code;
+    enum fail err;
 
     *j = NULL;
     if (!path_exists(path_join(path, sizeof path, c->out, "compare.json")))
         return 0;
-    code = file_read(path, IDENTITY_MAX, &text, &len, why);
-    if (code)
-        return code;
+    err = file_read(path, IDENTITY_MAX, &text, &len, why);
+    if (err)
+        return err;
     *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
     free(text);
     return *j ? 0 : fail(why, FAIL_INPUT,
@@ -263,50 +263,51 @@ static int read_identity(const struct comparison *c, json_t **j, struct why *why
 }
 
 /* May the comparison `mine` be in c->out? *new: it is not yet. */
-static int check_out(const struct comparison *c, json_t *mine, bool *new, struct why *why)
+static enum fail check_out(const struct comparison *c, json_t *mine, bool *new,
+                           struct why *why)
 {
     json_t     *theirs;
-    int         code = read_identity(c, &theirs, why);
+    enum fail   err = read_identity(c, &theirs, why);
     const char *other = theirs ? difference(mine, theirs) : NULL;
 
     *new = !theirs;
-    if (!code && other)
-        code = fail(why, FAIL_USAGE,
-                    "%s holds another comparison (its %s differs); name another "
-                    "directory with --out",
-                    c->out, other);
-    else if (!code && !theirs && path_exists(c->out) &&
+    if (!err && other)
+        err = fail(why, FAIL_USAGE,
+                   "%s holds another comparison (its %s differs); name another "
+                   "directory with --out",
+                   c->out, other);
+    else if (!err && !theirs && path_exists(c->out) &&
              (!path_is_dir(c->out) || holds_anything(c->out)))
-        code = fail(why, FAIL_USAGE,
-                    "%s exists and is not a comparison; name another directory "
-                    "with --out",
-                    c->out);
+        err = fail(why, FAIL_USAGE,
+                   "%s exists and is not a comparison; name another directory "
+                   "with --out",
+                   c->out);
     json_decref(theirs);
-    return code;
+    return err;
 }
 
 /* Continue what is in c->out, or begin there: *new. *lock stays open. */
-static int open_out(const struct cli *cli, const struct comparison *c, int *lock,
-                    bool *new, struct why *why)
+static enum fail open_out(const struct cli *cli, const struct comparison *c, int *lock,
+                          bool *new, struct why *why)
 {
     json_t *mine = identity(cli, c);
     char    path[PATH_MAX], *text = json_dumps(mine, JSON_INDENT(1));
-    int     code = check_out(c, mine, new, why);
+    enum fail err = check_out(c, mine, new, why);
 
-    if (!code)
-        code = dir_make(c->out, why);
-    if (!code)
-        code = dir_lock(c->out, lock, why);
-    if (!code)
-        code = check_out(c, mine, new, why);    // again: nobody else can change it now
+    if (!err)
+        err = dir_make(c->out, why);
+    if (!err)
+        err = dir_lock(c->out, lock, why);
+    if (!err)
+        err = check_out(c, mine, new, why); // again: nobody else can change it now
     path_join(path, sizeof path, c->out, "compare.json");
-    if (!code && *new)
-        code = text ? file_write(path, text, strlen(text), why)
-                    : fail(why, FAIL_WRITE, "%s: out of memory", path);
-    *new &= !code;
+    if (!err && *new)
+        err = text ? file_write(path, text, strlen(text), why)
+                   : fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    *new &= !err;
     free(text);
     json_decref(mine);
-    return code;
+    return err;
 }
 
 /* Is there nothing of any run? The directories that would hold them go. */
@@ -337,8 +338,8 @@ static void discard(const struct comparison *c)
 
 /* ---- the text ---- */
 
-static int build_data(const struct comparison *c, const char *dir, int lock,
-                      struct why *why)
+static enum fail build_data(const struct comparison *c, const char *dir, int lock,
+                            struct why *why)
 {
     const struct config   *cfg = &c->arch[0].cfg;
     const char            *inputs[] = {c->input};
@@ -355,25 +356,25 @@ static int build_data(const struct comparison *c, const char *dir, int lock,
         .user = &progress,
         .stop = &interrupted,
     };
-    int code;
+    enum fail err;
 
     dir_sweep(c->out);
-    code = dataset_build(dir, &o, why);
+    err = dataset_build(dir, &o, why);
     progress_clear(&progress);
-    return code && interrupted ? FAIL_INTERRUPTED : code;
+    return err && interrupted ? FAIL_INTERRUPTED : err;
 }
 
-static int open_data(struct comparison *c, int lock, struct why *why)
+static enum fail open_data(struct comparison *c, int lock, struct why *why)
 {
     char own[PATH_MAX], dir[PATH_MAX];
-    int  code = 0;
+    enum fail err = 0;
 
     path_join(own, sizeof own, c->out, "data");
     if (!dataset_is(c->input) && !dataset_is(own))
-        code = build_data(c, own, lock, why);
-    if (!code && !realpath(dataset_is(c->input) ? c->input : own, dir))
-        code = fail(why, FAIL_INPUT, "%s: it is gone", own);
-    return code ? code : dataset_open(&c->data, dir, why);
+        err = build_data(c, own, lock, why);
+    if (!err && !realpath(dataset_is(c->input) ? c->input : own, dir))
+        err = fail(why, FAIL_INPUT, "%s: it is gone", own);
+    return err ? err : dataset_open(&c->data, dir, why);
 }
 
 /* ---- the runs ---- */
@@ -392,58 +393,59 @@ static void choose_rate(struct arch *a, int seeds)
         a->trial[k].lr = a->cfg.lr;
 }
 
-static int run_all(struct comparison *c, struct why *why)
+static enum fail run_all(struct comparison *c, struct why *why)
 {
-    int code = 0;
+    enum fail err = 0;
 
     c->trials = c->n * (c->seeds + (c->sweep ? SWEEP : 0));
     for (int i = 0; c->sweep && i < c->n; i++) {
-        for (int k = 0; !code && k < SWEEP; k++)
-            code = trial_run(c, &c->arch[i].sweep[k], why);
+        for (int k = 0; !err && k < SWEEP; k++)
+            err = trial_run(c, &c->arch[i].sweep[k], why);
         choose_rate(&c->arch[i], c->seeds);
     }
     for (int k = 0; k < c->seeds; k++)
-        for (int i = 0; !code && i < c->n; i++)
-            code = trial_run(c, &c->arch[i].trial[k], why);
+        for (int i = 0; !err && i < c->n; i++)
+            err = trial_run(c, &c->arch[i].trial[k], why);
     view_clear(c);
-    return code;
+    return err;
 }
 
 /* ---- the answer ---- */
 
-static int print_jsonl(const struct comparison *c, struct why *why)
+static enum fail print_jsonl(const struct comparison *c, struct why *why)
 {
     char   path[PATH_MAX], *text;
     size_t len;
-    int code = file_read(path_join(path, sizeof path, c->out, "results.jsonl"), 1 << 30,
-                         &text, &len, why);
+    enum fail err = file_read(path_join(path, sizeof path, c->out, "results.jsonl"),
+                              1 << 30, &text, &len, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     fwrite(text, 1, len, stdout);
     free(text);
     return 0;
 }
 
-static int answer(struct comparison *c, struct why *why)
+static enum fail answer(struct comparison *c, struct why *why)
 {
     char word[1200];
-    int  code, good = 0;
+    int       good = 0;
+    enum fail err;
 
     gather(c);
-    code = table_files(c, why);
-    if (!code)
-        code = report_markdown(c, why);
-    if (!code)
-        code = report_html(c, why);
-    if (!code && ask.json)
-        code = print_jsonl(c, why);
-    else if (!code)
+    err = table_files(c, why);
+    if (!err)
+        err = report_markdown(c, why);
+    if (!err)
+        err = report_html(c, why);
+    if (!err && ask.json)
+        err = print_jsonl(c, why);
+    else if (!err)
         table_print(c, stdout);
-    if (!code && fflush(stdout))
-        code = fail(why, FAIL_WRITE, "cannot write the table");
-    if (code)
-        return code;
+    if (!err && fflush(stdout))
+        err = fail(why, FAIL_WRITE, "cannot write the table");
+    if (err)
+        return err;
     path_quote(word, sizeof word, c->out);
     fprintf(stderr, "with plots: %s/report.html\n", word);
     for (int i = 0; i < c->n; i++)
@@ -453,47 +455,48 @@ static int answer(struct comparison *c, struct why *why)
 }
 
 /* The text, and models of equal size; nothing has been trained yet. */
-static int prepare(struct comparison *c, int lock, struct why *why)
+static enum fail prepare(struct comparison *c, int lock, struct why *why)
 {
-    int code = open_data(c, lock, why);
+    enum fail err = open_data(c, lock, why);
 
-    if (!code)
-        code = entries_match(c, why);
-    if (!code)
-        code = entries_check_budget(c, why);
+    if (!err)
+        err = entries_match(c, why);
+    if (!err)
+        err = entries_check_budget(c, why);
     for (int i = 0; i < c->n; i++)
         if (c->arch[i].cfg.threads == 0)
             c->arch[i].cfg.threads = omp_get_max_threads();
     omp_set_num_threads(c->arch[0].cfg.threads);
     c->seed = c->arch[0].cfg.seed;
     trials_name(c);
-    return code;
+    return err;
 }
 
-static int compare(const struct cli *cli, struct comparison *c, struct why *why)
+static enum fail compare(const struct cli *cli, struct comparison *c, struct why *why)
 {
     struct sources from = {
         .size = ask.size, .file = ask.file, .set = cli->set, .n_set = cli->n_set};
-    int lock = -1, code = entries_split(c, ask.arch, why);
+    int       lock = -1;
+    enum fail err = entries_split(c, ask.arch, why);
     bool new = false;
 
-    if (!code)
-        code = entries_settle(c, &from, why);
-    if (!code && !path_exists(c->input))
-        code = fail(why, FAIL_INPUT, "%s: no such file or directory", c->input);
-    if (!code)
-        code = open_out(cli, c, &lock, &new, why);
-    if (!code)
-        code = prepare(c, lock, why);
-    if (!code)
-        code = run_all(c, why);
-    if (!code)
-        code = answer(c, why);
-    if (code && code != FAIL_INTERRUPTED && new && untouched(c))
+    if (!err)
+        err = entries_settle(c, &from, why);
+    if (!err && !path_exists(c->input))
+        err = fail(why, FAIL_INPUT, "%s: no such file or directory", c->input);
+    if (!err)
+        err = open_out(cli, c, &lock, &new, why);
+    if (!err)
+        err = prepare(c, lock, why);
+    if (!err)
+        err = run_all(c, why);
+    if (!err)
+        err = answer(c, why);
+    if (err && err != FAIL_INTERRUPTED && new &&untouched(c))
         discard(c);
     if (lock >= 0)
         close(lock);
-    return code;
+    return err;
 }
 
 int compare_main(int argc, char **argv)
@@ -501,23 +504,23 @@ int compare_main(int argc, char **argv)
     struct cli cli = {.verb = "compare", .help = help, .flags = flags, .settings = config_names()};
     struct comparison *c = calloc(1, sizeof *c);
     struct why         why;
-    int                code;
+    enum fail          err;
 
     cli_parse(&cli, argc, argv);
     if (!c)
-        cli_die(&cli, FAIL_INPUT, "out of memory");
+        cli_die(&cli, FAIL_MEMORY, "out of memory");
     take_command(&cli, c);
     keep_command(c, argc, argv);
     name_out(c);
     signal(SIGPIPE, SIG_IGN);
     catch_interrupts();
-    code = compare(&cli, c, &why);
-    if (code == FAIL_INTERRUPTED)
+    err = compare(&cli, c, &why);
+    if (err == FAIL_INTERRUPTED)
         fprintf(stderr, "stopped after %d of %d runs\ncontinue with:  %s\n", c->done,
                 c->trials, c->command);
-    else if (code)
-        cli_fail(&cli, code, &why);
+    else if (err)
+        cli_fail(&cli, err, &why);
     dataset_close(&c->data);
     free(c);
-    return code;
+    return err;
 }

@@ -28,7 +28,8 @@ static void make_slug(char *slug, size_t cap, const char *name)
     slug[n] = 0;
 }
 
-static int add_entry(struct comparison *c, const char *name, size_t len, struct why *why)
+static enum fail add_entry(struct comparison *c, const char *name, size_t len,
+                           struct why *why)
 {
     struct arch *a = &c->arch[c->n];
     unsigned     same = 0;
@@ -54,42 +55,44 @@ static int add_entry(struct comparison *c, const char *name, size_t len, struct 
     return 0;
 }
 
-int entries_split(struct comparison *c, const char *list, struct why *why)
+enum fail entries_split(struct comparison *c, const char *list, struct why *why)
 {
-    int         depth = 0, code = 0;
+    int         depth = 0;
+    enum fail   err = 0;
     const char *from = list;
 
-    for (const char *at = list; !code; at++) {
+    for (const char *at = list; !err; at++) {
         depth += (*at == '(') - (*at == ')');
         if (*at && (*at != ',' || depth > 0))
             continue;
-        code = add_entry(c, from, (size_t)(at - from), why);
+        err = add_entry(c, from, (size_t)(at - from), why);
         from = at + 1;
         if (!*at)
             break;
     }
-    if (!code && c->n < 2)
-        code = fail(why, FAIL_USAGE,
-                    "--arch %s: give two architectures or more, parted by "
-                    "commas, as in softmax,gla,mlstm",
-                    list);
-    return code;
+    if (!err && c->n < 2)
+        err = fail(why, FAIL_USAGE,
+                   "--arch %s: give two architectures or more, parted by "
+                   "commas, as in softmax,gla,mlstm",
+                   list);
+    return err;
 }
 
-int entries_settle(struct comparison *c, const struct sources *from, struct why *why)
+enum fail entries_settle(struct comparison *c, const struct sources *from,
+                         struct why *why)
 {
     for (int i = 0; i < c->n; i++) {
         struct sources s = *from;
         struct config  resolved;
-        int            code;
+        enum fail      err;
 
         s.arch = c->arch[i].name;
-        code = presets_apply(&c->arch[i].cfg, &s, why);
+        err = presets_apply(&c->arch[i].cfg, &s, why);
         resolved = c->arch[i].cfg;
-        if (!code)
-            code = config_resolve(&resolved, why);
-        if (code)
-            return code;
+        if (!err)
+            err = config_resolve(&resolved, why);
+        if (err)
+            return err;
     }
     return 0;
 }
@@ -97,17 +100,17 @@ int entries_settle(struct comparison *c, const struct sources *from, struct why 
 /* ---- sizes ---- */
 
 /* What is to be equal, of a model with these settings. */
-static int measure(const struct comparison *c, const struct config *cfg, double *size,
-                   struct arch *a, struct why *why)
+static enum fail measure(const struct comparison *c, const struct config *cfg,
+                         double *size, struct arch *a, struct why *why)
 {
     struct config resolved = *cfg;
     struct model  m;
-    int           code = config_resolve(&resolved, why);
+    enum fail     err = config_resolve(&resolved, why);
 
-    if (!code)
-        code = model_open(&m, &resolved, why);
-    if (code)
-        return code;
+    if (!err)
+        err = model_open(&m, &resolved, why);
+    if (err)
+        return err;
     a->cfg = resolved;
     a->params = (double)model_count(&m);
     a->flops = 3 * model_flops(&m, resolved.context, 0) / resolved.context;
@@ -130,43 +133,45 @@ static int solve_width(double with, double without, int mlp, double want)
 
 /* Bring a (its settings as asked for) to the size `want` by the MLP's width, then, where
  * the mixer alone is too large, by narrower models. */
-static int fit(const struct comparison *c, struct arch *a, double want, struct why *why)
+static enum fail fit(const struct comparison *c, struct arch *a, double want,
+                     struct why *why)
 {
     struct config asked = a->cfg;
-    int           heads = asked.heads, code = 0;
+    int           heads = asked.heads;
+    enum fail     err = 0;
 
-    for (int width = asked.width; !code && width >= asked.width / 2; width -= 2 * heads) {
+    for (int width = asked.width; !err && width >= asked.width / 2; width -= 2 * heads) {
         struct config cfg = asked;
         double        with, without, got = 0;
         int           mlp;
 
         cfg.width = width;
         cfg.mlp = STEP;
-        code = measure(c, &cfg, &without, a, why);
+        err = measure(c, &cfg, &without, a, why);
         cfg.mlp = 8 * STEP;
-        if (!code)
-            code = measure(c, &cfg, &with, a, why);
-        if (code)
+        if (!err)
+            err = measure(c, &cfg, &with, a, why);
+        if (err)
             break;
         mlp = solve_width(with, without, cfg.mlp, want);
         if (mlp < width / 2)
             continue;
         cfg.mlp = mlp;
-        code = measure(c, &cfg, &got, a, why);
-        if (!code && fabs(got / want - 1) <= near_enough)
+        err = measure(c, &cfg, &got, a, why);
+        if (!err && fabs(got / want - 1) <= near_enough)
             return 0;
     }
-    return code ? code
-                : fail(why, FAIL_USAGE,
-                       "%s cannot be brought within 2 %% of %s's %s; "
-                       "give it other settings, or --match none",
-                       a->name, c->arch[0].name,
-                       c->match == MATCH_FLOPS ? "FLOPs a token" : "parameters");
+    return err ? err
+               : fail(why, FAIL_USAGE,
+                      "%s cannot be brought within 2 %% of %s's %s; "
+                      "give it other settings, or --match none",
+                      a->name, c->arch[0].name,
+                      c->match == MATCH_FLOPS ? "FLOPs a token" : "parameters");
 }
 
 /* A window of training text, and something to validate on. */
-static int check_text(const struct comparison *c, const struct config *cfg,
-                      struct why *why)
+static enum fail check_text(const struct comparison *c, const struct config *cfg,
+                            struct why *why)
 {
     const struct dataset *d = &c->data;
 
@@ -183,30 +188,30 @@ static int check_text(const struct comparison *c, const struct config *cfg,
     return 0;
 }
 
-int entries_match(struct comparison *c, struct why *why)
+enum fail entries_match(struct comparison *c, struct why *why)
 {
     double want = 0, got;
-    int    code = 0;
+    enum fail err = 0;
 
-    for (int i = 0; !code && i < c->n; i++) {
+    for (int i = 0; !err && i < c->n; i++) {
         struct arch *a = &c->arch[i];
 
         a->cfg.vocab = c->data.vocab;
         snprintf(a->cfg.tokenizer, sizeof a->cfg.tokenizer, "%s",
                  tokenizer_kind(c->data.tokenizer));
         if (i == 0 || c->match == MATCH_NONE)
-            code = measure(c, &a->cfg, &got, a, why);
+            err = measure(c, &a->cfg, &got, a, why);
         else
-            code = fit(c, a, want, why);
+            err = fit(c, a, want, why);
         if (i == 0)
             want = got;
-        if (!code)
-            code = check_text(c, &a->cfg, why);
+        if (!err)
+            err = check_text(c, &a->cfg, why);
     }
-    return code;
+    return err;
 }
 
-int entries_check_budget(const struct comparison *c, struct why *why)
+enum fail entries_check_budget(const struct comparison *c, struct why *why)
 {
     for (int i = 0; i < c->n; i++) {
         const struct arch *a = &c->arch[i];

@@ -253,7 +253,7 @@ static void write_answer(const struct comparison *c, FILE *f)
     free(text);
 }
 
-static int save_page(const struct comparison *c, struct why *why)
+static enum fail save_page(const struct comparison *c, struct why *why)
 {
     char       *text = NULL, budget[64], bytes[32];
     size_t      len = 0;
@@ -262,7 +262,7 @@ static int save_page(const struct comparison *c, struct why *why)
                *name = slash && slash[1] ? slash + 1 : c->input;
 
     if (!f)
-        return fail(why, FAIL_WRITE, "out of memory");
+        return fail(why, FAIL_MEMORY, "out of memory");
     report_budget(c, budget, sizeof budget);
     format_bytes(bytes, sizeof bytes, (double)(c->data.train.bytes + c->data.val.bytes));
     fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta "
@@ -291,21 +291,21 @@ static int save_page(const struct comparison *c, struct why *why)
     return report_save(c, "report.html", f, &text, &len, why);
 }
 
-static int save_plot(const struct comparison *c, struct why *why)
+static enum fail save_plot(const struct comparison *c, struct why *why)
 {
     char  *text = NULL;
     size_t len = 0;
     FILE  *f = open_memstream(&text, &len);
 
     if (!f)
-        return fail(why, FAIL_WRITE, "out of memory");
+        return fail(why, FAIL_MEMORY, "out of memory");
     plots_alone(c, f);
     return report_save(c, "report.svg", f, &text, &len, why);
 }
 
-int report_html(const struct comparison *c, struct why *why)
+enum fail report_html(const struct comparison *c, struct why *why)
 {
-    int code = save_page(c, why);
+    enum fail err = save_page(c, why);
 
-    return code ? code : save_plot(c, why);
+    return err ? err : save_plot(c, why);
 }

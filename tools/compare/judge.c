@@ -31,22 +31,22 @@ static void add_window(void *user, const uint32_t *ids, const real *nats, long n
     spread_add(&y->spread, sum, bytes);
 }
 
-static int validate(struct setup *s, struct trial *t, struct why *why)
+static enum fail validate(struct setup *s, struct trial *t, struct why *why)
 {
     struct shard_cursor *cursor = calloc(1, sizeof *cursor);
     struct tallying      y = {.tokenizer = s->data.tokenizer};
     struct score         score;
-    int                  code;
+    enum fail            err;
 
     if (!cursor)
-        return fail(why, FAIL_INPUT, "out of memory");
+        return fail(why, FAIL_MEMORY, "out of memory");
     cursor->shard = &s->data.shard[1];
-    code = score_run(&s->trainer.model, &s->trainer.pass, s->trainer.cfg.batch,
-                     tokenizer_eos(s->data.tokenizer), shard_cursor_next, cursor,
-                     FINAL_TOKENS, add_window, &y, &score, why);
+    err = score_run(&s->trainer.model, &s->trainer.pass, s->trainer.cfg.batch,
+                    tokenizer_eos(s->data.tokenizer), shard_cursor_next, cursor,
+                    FINAL_TOKENS, add_window, &y, &score, why);
     free(cursor);
-    if (code)
-        return code;
+    if (err)
+        return err;
     t->nats = score.nats / (double)score.tokens;
     t->bpb = y.spread.x / y.spread.y / M_LN2;
     t->error = spread_error(&y.spread) / M_LN2;
@@ -82,8 +82,8 @@ static void add_piece(struct page *p, const struct tokenizer *k, int32_t token)
 
 /* Write S documents of at most n tokens with the sampler's defaults; *speed: steps a
  * second. */
-static int write_pages(const struct setup *s, int S, int n, uint64_t seed,
-                       struct page *page, double *speed, struct why *why)
+static enum fail write_pages(const struct setup *s, int S, int n, uint64_t seed,
+                             struct page *page, double *speed, struct why *why)
 {
     const struct tokenizer *k = s->data.tokenizer;
     struct sampler_options  o;
@@ -91,18 +91,18 @@ static int write_pages(const struct setup *s, int S, int n, uint64_t seed,
     struct session          session;
     int32_t                 token[STORIES], eos = tokenizer_eos(k);
     int                     vocab = s->trainer.cfg.vocab, left = S, steps = 0;
-    int                     code = session_open(&session, &s->trainer.model, S, why);
+    enum fail               err = session_open(&session, &s->trainer.model, S, why);
     double                  seconds = 0;
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     sampler_defaults(&o);
     o.seed = seed;
     for (int i = 0; i < S; i++)
         if (!(sampler[i] = sampler_open(&o, vocab, (uint64_t)i)))
-            code = fail(why, FAIL_INPUT, "out of memory for %d samples", S);
+            err = fail(why, FAIL_MEMORY, "out of memory for %d samples", S);
     session_prompt(&session, &eos, 1);
-    for (; !code && steps < n && left > 0 && !interrupted; steps++) {
+    for (; !err && steps < n && left > 0 && !interrupted; steps++) {
         left = 0;
         for (int i = 0; i < S; i++) {
             token[i] =
@@ -119,7 +119,7 @@ static int write_pages(const struct setup *s, int S, int n, uint64_t seed,
     for (int i = 0; i < S; i++)
         sampler_close(sampler[i]);
     session_close(&session);
-    return code;
+    return err;
 }
 
 /* The page as UTF-8 of at most cap - 1 bytes: what is none becomes U+FFFD. */
@@ -158,39 +158,39 @@ static double share_of_stories(const struct page *page)
 }
 
 /* Every model writes from the same draws: only the architecture and its seed differ. */
-static int write_samples(struct setup *s, struct trial *t, struct why *why)
+static enum fail write_samples(struct setup *s, struct trial *t, struct why *why)
 {
     struct page *page = calloc(STORIES, sizeof *page);
     double       ignored;
-    int          code;
+    enum fail    err;
 
     if (!page)
-        return fail(why, FAIL_INPUT, "out of memory for samples");
-    code = write_pages(s, 1, 200, t->seed, page, &t->decode, why);
+        return fail(why, FAIL_MEMORY, "out of memory for samples");
+    err = write_pages(s, 1, 200, t->seed, page, &t->decode, why);
     keep_text(t->sample, sizeof t->sample, page);
     t->stories = NAN;
-    if (!code && s->data.floor_bpb > 0 && t->share == 1) {
+    if (!err && s->data.floor_bpb > 0 && t->share == 1) {
         memset(page, 0, STORIES * sizeof *page);
-        code = write_pages(s, STORIES, 1000, t->seed, page, &ignored, why);
+        err = write_pages(s, STORIES, 1000, t->seed, page, &ignored, why);
         t->stories = share_of_stories(page);
     }
     free(page);
-    return code;
+    return err;
 }
 
-int judge(struct setup *s, struct trial *t, struct why *why)
+enum fail judge(struct setup *s, struct trial *t, struct why *why)
 {
     const struct tally *y = &s->trainer.tally;
-    int                 code = validate(s, t, why);
+    enum fail           err = validate(s, t, why);
 
-    if (!code)
-        code = write_samples(s, t, why);
-    if (!code && interrupted)
-        code = FAIL_INTERRUPTED;
+    if (!err)
+        err = write_samples(s, t, why);
+    if (!err && interrupted)
+        err = FAIL_INTERRUPTED;
     t->tokens = (double)y->tokens;
     t->flops = y->flops;
     t->steps = (double)y->step;
-    if (!code && !isfinite(t->bpb))
-        code = fail(why, FAIL_DIVERGED, "diverged: its validation loss is not finite");
-    return code;
+    if (!err && !isfinite(t->bpb))
+        err = fail(why, FAIL_DIVERGED, "diverged: its validation loss is not finite");
+    return err;
 }

@@ -11,17 +11,18 @@
 
 static const double chance = 0.05;
 
-int report_save(const struct comparison *c, const char *name, FILE *f, char **text,
-                size_t *len, struct why *why)
+enum fail report_save(const struct comparison *c, const char *name, FILE *f, char **text,
+                      size_t *len, struct why *why)
 {
     char path[PATH_MAX];
-    int  code = fclose(f) ? fail(why, FAIL_WRITE, "%s/%s: out of memory", c->out, name)
-                          : file_write(path_join(path, sizeof path, c->out, name), *text,
-                                       *len, why);
+    enum fail err = fclose(f)
+                        ? fail(why, FAIL_MEMORY, "%s/%s: out of memory", c->out, name)
+                        : file_write(path_join(path, sizeof path, c->out, name), *text,
+                                     *len, why);
 
     free(*text);
     *text = NULL;
-    return code;
+    return err;
 }
 
 void report_budget(const struct comparison *c, char *buf, size_t cap)
@@ -198,7 +199,7 @@ static void markdown_table(const struct comparison *c, FILE *f)
     fputs(" (bits per byte of the validation text)\n\n", f);
 }
 
-int report_markdown(const struct comparison *c, struct why *why)
+enum fail report_markdown(const struct comparison *c, struct why *why)
 {
     char                *text = NULL, budget[64];
     size_t               len = 0;
@@ -206,7 +207,7 @@ int report_markdown(const struct comparison *c, struct why *why)
     const struct config *cfg = &c->arch[0].cfg;
 
     if (!f)
-        return fail(why, FAIL_WRITE, "out of memory");
+        return fail(why, FAIL_MEMORY, "out of memory");
     report_budget(c, budget, sizeof budget);
     fprintf(
         f,

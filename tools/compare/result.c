@@ -78,18 +78,18 @@ json_t *result_json(const struct comparison *c, const struct trial *t)
     return j;
 }
 
-int result_write(const struct comparison *c, const struct trial *t, struct why *why)
+enum fail result_write(const struct comparison *c, const struct trial *t, struct why *why)
 {
     char    path[PATH_MAX];
     json_t *j = result_json(c, t);
     char   *text = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-    int     code = text ? file_write(path_join(path, sizeof path, t->dir, "result.json"),
-                                     text, strlen(text), why)
-                        : fail(why, FAIL_WRITE, "%s: out of memory", t->dir);
+    enum fail err = text ? file_write(path_join(path, sizeof path, t->dir, "result.json"),
+                                      text, strlen(text), why)
+                         : fail(why, FAIL_MEMORY, "%s: out of memory", t->dir);
 
     free(text);
     json_decref(j);
-    return code;
+    return err;
 }
 
 bool result_read(struct trial *t)

@@ -166,14 +166,14 @@ static void csv_row(const struct comparison *c, const struct trial *t, FILE *f)
         csv_number(f, ok || i < 6 ? x[i] : NAN, i == N - 1);
 }
 
-static int write_csv(const struct comparison *c, struct why *why)
+static enum fail write_csv(const struct comparison *c, struct why *why)
 {
     char  *text = NULL;
     size_t len = 0;
     FILE  *f = open_memstream(&text, &len);
 
     if (!f)
-        return fail(why, FAIL_WRITE, "out of memory");
+        return fail(why, FAIL_MEMORY, "out of memory");
     fputs(
         "arch,seed,failed,lr,width,mlp,parameters,flops_per_token,state_bytes,bits_per_"
         "byte,"
@@ -209,21 +209,21 @@ static void write_line(const struct comparison *c, const struct trial *t, FILE *
     json_decref(j);
 }
 
-int table_files(const struct comparison *c, struct why *why)
+enum fail table_files(const struct comparison *c, struct why *why)
 {
     char  *text = NULL;
     size_t len = 0;
     FILE  *f = open_memstream(&text, &len);
 
     if (!f)
-        return fail(why, FAIL_WRITE, "out of memory");
+        return fail(why, FAIL_MEMORY, "out of memory");
     for (int i = 0; i < c->n; i++) {
         for (int k = 0; c->sweep && k < SWEEP; k++)
             write_line(c, &c->arch[i].sweep[k], f);
         for (int k = 0; k < c->seeds; k++)
             write_line(c, &c->arch[i].trial[k], f);
     }
-    int code = report_save(c, "results.jsonl", f, &text, &len, why);
+    enum fail err = report_save(c, "results.jsonl", f, &text, &len, why);
 
-    return code ? code : write_csv(c, why);
+    return err ? err : write_csv(c, why);
 }

@@ -47,8 +47,8 @@ void trials_name(struct comparison *c)
 
 /* ---- a run ---- */
 
-static int create(const struct comparison *c, const struct trial *t, struct run *r,
-                  struct why *why)
+static enum fail create(const struct comparison *c, const struct trial *t, struct run *r,
+                        struct why *why)
 {
     *r = (struct run){.cfg = c->arch[t->arch].cfg,
                       .lock = -1,
@@ -60,28 +60,28 @@ static int create(const struct comparison *c, const struct trial *t, struct run 
     r->cfg.keep = 1;
     if (r->cfg.sample_every == 0)
         r->cfg.sample_every = 1000000000; // beyond any run: samples come at the end
-    int code = run_add_input(r, c->data.dir, why);
+    enum fail err = run_add_input(r, c->data.dir, why);
 
-    return code ? code : run_create(r, why);
+    return err ? err : run_create(r, why);
 }
 
 /* *new: there was no such run. */
-static int open_run(const struct comparison *c, const struct trial *t, struct run *r,
-                    bool *new, struct why *why)
+static enum fail open_run(const struct comparison *c, const struct trial *t,
+                          struct run *r, bool *new, struct why *why)
 {
     char config[PATH_MAX];
-    int  code;
+    enum fail err;
 
     *new = !path_exists(path_join(config, sizeof config, t->dir, "config.cfg"));
-    code = *new ? create(c, t, r, why) : run_open(r, t->dir, why);
-    *new &= !code;
-    if (!code && !*new && config_resolve(&r->cfg, why))
-        code = FAIL_INPUT;
-    return code;
+    err = *new ? create(c, t, r, why) : run_open(r, t->dir, why);
+    *new &= !err;
+    if (!err && !*new &&config_resolve(&r->cfg, why))
+        err = FAIL_INPUT;
+    return err;
 }
 
-static int settle_intervals(const struct comparison *c, const struct trial *t,
-                            struct setup *s, struct why *why)
+static enum fail settle_intervals(const struct comparison *c, const struct trial *t,
+                                  struct setup *s, struct why *why)
 {
     struct config *cfg = &s->run.cfg;
 
@@ -98,7 +98,7 @@ static int settle_intervals(const struct comparison *c, const struct trial *t,
     return run_write_config(&s->run, why);
 }
 
-static int train(struct comparison *c, struct setup *s, struct why *why)
+static enum fail train(struct comparison *c, struct setup *s, struct why *why)
 {
     double nats, bits;
 
@@ -109,42 +109,42 @@ static int train(struct comparison *c, struct setup *s, struct why *why)
 }
 
 /* Up to a result in *t, which is not written yet. */
-static int attempt(struct comparison *c, struct trial *t, struct why *why)
+static enum fail attempt(struct comparison *c, struct trial *t, struct why *why)
 {
     struct setup s = {
         .run.lock = -1, .saved = -1, .progress = {.watch = view_step, .user = c}};
     bool new;
-    int  code = open_run(c, t, &s.run, &new, why);
+    enum fail err = open_run(c, t, &s.run, &new, why);
 
-    if (!code)
-        code = setup_open(&s, why);
-    if (!code)
-        code = settle_intervals(c, t, &s, why);
-    if (!code)      // curves want many points, so that each validates on less text
+    if (!err)
+        err = setup_open(&s, why);
+    if (!err)
+        err = settle_intervals(c, t, &s, why);
+    if (!err) // curves want many points, so that each validates on less text
         validation_cut(&s.validation, s.data.tokenizer, CURVE_TOKENS);
-    if (!code && !setup_finished(&s))
-        code = train(c, &s, why);
-    if (!code) {
+    if (!err && !setup_finished(&s))
+        err = train(c, &s, why);
+    if (!err) {
         view_phase(c, "scoring, writing samples");
-        code = judge(&s, t, why);
+        err = judge(&s, t, why);
     }
-    if (code == FAIL_USAGE && new)
+    if (err == FAIL_USAGE && new)
         run_discard(&s.run);
     setup_close(&s);
-    return code;
+    return err;
 }
 
 /* ---- the trial ---- */
 
 /* A failure of the model's is a row in the table; one of the machine's or the user's ends
  * everything. */
-static int take_failure(const struct comparison *c, struct trial *t, int code,
-                        struct why *why)
+static enum fail take_failure(const struct comparison *c, struct trial *t, int err,
+                              struct why *why)
 {
-    if (code != FAIL_DIVERGED && code != FAIL_INPUT)
-        return code;
+    if (err != FAIL_DIVERGED && err != FAIL_INPUT)
+        return err;
     t->done = true;
-    if (code == FAIL_INPUT) {
+    if (err == FAIL_INPUT) {
         snprintf(t->failed, sizeof t->failed, "%.250s", why->line);
         return 0;
     }
@@ -152,10 +152,10 @@ static int take_failure(const struct comparison *c, struct trial *t, int code,
     return result_write(c, t, why);
 }
 
-int trial_run(struct comparison *c, struct trial *t, struct why *why)
+enum fail trial_run(struct comparison *c, struct trial *t, struct why *why)
 {
     double start = wall_seconds();
-    int    code;
+    enum fail err;
 
     if (result_read(t)) {
         view_end(c, t);
@@ -164,19 +164,19 @@ int trial_run(struct comparison *c, struct trial *t, struct why *why)
     view_begin(c, t);
     if (c->arch[t->arch].failed[0]) {
         snprintf(why->line, sizeof why->line, "%s", c->arch[t->arch].failed);
-        code = FAIL_INPUT;
+        err = FAIL_INPUT;
     } else {
-        code = attempt(c, t, why);
+        err = attempt(c, t, why);
     }
     t->wall = wall_seconds() - start;
-    if (code) {
-        code = take_failure(c, t, code, why);
+    if (err) {
+        err = take_failure(c, t, err, why);
     } else {
         t->done = true;
-        code = result_write(c, t, why);
+        err = result_write(c, t, why);
     }
     curve_read(t);
-    if (!code)
+    if (!err)
         view_end(c, t);
-    return code;
+    return err;
 }

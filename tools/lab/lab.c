@@ -76,7 +76,7 @@ bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_
 }
 
 /* 1 to LAB_ARMS entries, none of them empty. */
-static int check_arch(const struct lab *l, struct why *why)
+static enum fail check_arch(const struct lab *l, struct why *why)
 {
     char   entry[512];
     int    n = 0;
@@ -263,7 +263,8 @@ static void append(struct lab *l, const char *line)
     l->len += len;
 }
 
-int lab_record(struct lab *l, const char *key, const double *values, struct why *why)
+enum fail lab_record(struct lab *l, const char *key, const double *values,
+                     struct why *why)
 {
     struct cell *c = hold_cell(l, key, strlen(key));
     char         number[40];
@@ -314,20 +315,20 @@ static const char *take_line(struct lab *l, const char *line)
     return *p == '\n' ? p + 1 : NULL;
 }
 
-static int read_record(struct lab *l, struct why *why)
+static enum fail read_record(struct lab *l, struct why *why)
 {
     char        head[512], *text;
     size_t      len;
     const char *line;
-    int         code;
+    enum fail   err;
 
     snprintf(head, sizeof head, "form,cell,%s\n", l->e->columns);
     if (!path_exists(l->path)) {
         append(l, head);
         return FAIL_NONE;
     }
-    if ((code = file_read(l->path, 64 << 20, &text, &len, why)))
-        return code;
+    if ((err = file_read(l->path, 64 << 20, &text, &len, why)))
+        return err;
     l->text = text, l->len = len;
     line = strncmp(text, head, strlen(head)) ? NULL : text + strlen(head);
     while (line && *line)
@@ -369,19 +370,20 @@ void verdicts_free(struct verdicts *v)
     *v = (struct verdicts){0};
 }
 
-int lab_chart(struct lab *l, const char *name, const struct chart *c, struct why *why)
+enum fail lab_chart(struct lab *l, const char *name, const struct chart *c,
+                    struct why *why)
 {
     char   file[64], path[PATH_MAX], *bytes = NULL;
     size_t len = 0;
     FILE  *f = need(open_memstream(&bytes, &len));
-    int    code;
+    enum fail err;
 
     chart_write(f, c, 1);
     snprintf(file, sizeof file, "%s.svg", name);
     path_join(path, sizeof path, l->ask.out, file);
-    code = fclose(f) ? fail_write(why, path) : file_write(path, bytes, len, why);
+    err = fclose(f) ? fail_write(why, path) : file_write(path, bytes, len, why);
     free(bytes);
-    return code;
+    return err;
 }
 
 /* ---- a run ---- */
@@ -395,26 +397,27 @@ static int count_columns(const char *columns)
     return n;
 }
 
-int lab_run(const struct experiment *e, const struct lab_ask *ask, struct verdicts *v,
-            struct why *why)
+enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
+                  struct verdicts *v, struct why *why)
 {
     struct lab l = {
         .e = e, .ask = *ask, .verdicts = v, .columns = count_columns(e->columns)};
     char       file[64];
-    int        lock = -1, code;
+    int        lock = -1;
+    enum fail  err;
 
     snprintf(file, sizeof file, "%s.csv", e->name);
     path_join(l.path, sizeof l.path, ask->out, file);
     l.start = l.shown = wall_seconds();
-    code = ask->arch ? check_arch(&l, why) : FAIL_NONE;
-    if (!code)
-        code = dir_make(ask->out, why);
-    if (!code)
-        code = dir_lock(ask->out, &lock, why);
-    if (!code)
-        code = read_record(&l, why);
-    if (!code)
-        code = e->run(&l, why);
+    err = ask->arch ? check_arch(&l, why) : FAIL_NONE;
+    if (!err)
+        err = dir_make(ask->out, why);
+    if (!err)
+        err = dir_lock(ask->out, &lock, why);
+    if (!err)
+        err = read_record(&l, why);
+    if (!err)
+        err = e->run(&l, why);
     clear(&l);
     for (int i = 0; i < l.n; i++)
         free(l.cell[i].key);
@@ -422,5 +425,5 @@ int lab_run(const struct experiment *e, const struct lab_ask *ask, struct verdic
     free(l.text);
     if (lock >= 0)
         close(lock);
-    return code;
+    return err;
 }

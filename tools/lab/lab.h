@@ -37,7 +37,7 @@ struct experiment {
     const char *paper;
     const char *columns;    // of a cell's values: "risk,stderr"; LAB_VALUES at most
     int seeds;              // by default, in the full form
-    int (*run)(struct lab *l, struct why *why);
+    enum fail (*run)(struct lab *l, struct why *why);
     bool exact;             // the tests want every verdict of the brief form to hold
     bool arch;              // takes --arch a,b,c
     int quick;              // seeds by default in the quick form; 0: one
@@ -66,7 +66,8 @@ void lab_plan(struct lab *l, int cells);
  * sizes, seed. The form is recorded beside it. */
 bool lab_recall(struct lab *l, const char *key, double *values);
 bool lab_progress(struct lab *l, const char *key, double share);
-int  lab_record(struct lab *l, const char *key, const double *values, struct why *why);
+enum fail lab_record(struct lab *l, const char *key, const double *values,
+                     struct why *why);
 
 /* A line of the table on stdout; nothing under --json, where cells and verdicts are
  * printed. */
@@ -79,7 +80,8 @@ void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measu
                  const char *yardstick);
 
 /* NAME.svg in --out. */
-int lab_chart(struct lab *l, const char *name, const struct chart *c, struct why *why);
+enum fail lab_chart(struct lab *l, const char *name, const struct chart *c,
+                    struct why *why);
 
 /* ---- what the verb uses ---- */
 
@@ -103,7 +105,7 @@ struct verdicts {
 
 /* Run one experiment into ask->out and append its verdicts. The experiment's own failure,
  * FAIL_INPUT for a record of something else, FAIL_WRITE, FAIL_INTERRUPTED. */
-int  lab_run(const struct experiment *e, const struct lab_ask *ask, struct verdicts *v,
-             struct why *why);
+enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
+                  struct verdicts *v, struct why *why);
 void verdicts_free(struct verdicts *v);
 #endif

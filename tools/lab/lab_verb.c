@@ -53,19 +53,19 @@ static void run(const struct cli *c, const struct experiment *e, struct lab_ask 
                 const char *dir, struct verdicts *v)
 {
     struct why why;
-    int        code;
+    enum fail  err;
 
     ask.out = dir;
     if (!ask.json)
         printf("%s: %s\n%s\n\n", e->name, e->claim, e->paper);
     fflush(stdout);
-    code = lab_run(e, &ask, v, &why);
-    if (code == FAIL_INTERRUPTED)
-        cli_die(c, code,
+    err = lab_run(e, &ask, v, &why);
+    if (err == FAIL_INTERRUPTED)
+        cli_die(c, err,
                 "interrupted; what is finished is in %s, the same command continues",
                 dir);
-    if (code)
-        cli_fail(c, code, &why);
+    if (err)
+        cli_fail(c, err, &why);
     if (!ask.json)
         printf("\nwritten to %s\n", dir);
     fflush(stdout);
@@ -120,18 +120,18 @@ static void summary(const struct cli *c, const struct lab_ask *ask, const char *
     size_t     len = 0;
     struct why why;
     FILE      *f = open_memstream(&text, &len);
-    int        code;
+    enum fail  err;
 
     path_join(path, sizeof path, out, "summary.md");
     if (!f)
-        cli_die(c, FAIL_WRITE, "%s: out of memory for the table", path);
+        cli_die(c, FAIL_MEMORY, "%s: out of memory for the table", path);
     write_title(f, ask);
     write_table(f, v);
     if (fclose(f))
-        cli_die(c, FAIL_WRITE, "%s: out of memory for the table", path);
-    code = file_write(path, text, len, &why);
-    if (code)
-        cli_fail(c, code, &why);
+        cli_die(c, FAIL_MEMORY, "%s: out of memory for the table", path);
+    err = file_write(path, text, len, &why);
+    if (err)
+        cli_fail(c, err, &why);
     if (!ask->json)
         printf("%s\nwritten to %s\n", text, path);
     free(text);

@@ -10,28 +10,28 @@ static double *values_of(const struct panel *p, int arm, int seed)
     return p->value + ((size_t)arm * p->seeds + seed) * LAB_VALUES;
 }
 
-int panel_list(struct panel_arms *a, const struct lab *l, const char *standard,
-               const struct task *t, struct why *why)
+enum fail panel_list(struct panel_arms *a, const struct lab *l, const char *standard,
+                     const struct task *t, struct why *why)
 {
     struct task arm = *t;
-    int         code = FAIL_NONE;
+    enum fail   err = FAIL_NONE;
 
     a->n = 0;
-    while (!code && a->n < PANEL_ARMS &&
+    while (!err && a->n < PANEL_ARMS &&
            lab_arch(l, standard, a->n, a->text[a->n], sizeof a->text[0])) {
         arm.mixers = a->name[a->n] = a->text[a->n];
-        code = task_check(&arm, why);
+        err = task_check(&arm, why);
         a->n++;
     }
-    return code;
+    return err;
 }
 
-int panel_open(struct panel *p, struct lab *l, struct why *why)
+enum fail panel_open(struct panel *p, struct lab *l, struct why *why)
 {
     p->seeds = lab_seeds(l);
     p->value = calloc((size_t)p->arms * p->seeds * LAB_VALUES, sizeof *p->value);
     if (!p->value)
-        return fail(why, FAIL_INPUT, "out of memory for a table");
+        return fail(why, FAIL_MEMORY, "out of memory for a table");
     lab_plan(l, p->arms * p->seeds);
     return FAIL_NONE;
 }
@@ -53,27 +53,28 @@ static void key_of(const struct panel *p, int arm, uint64_t seed, char *key, siz
              (unsigned long long)seed);
 }
 
-static int run_cell(struct panel *p, struct lab *l, int arm, int seed, struct why *why)
+static enum fail run_cell(struct panel *p, struct lab *l, int arm, int seed,
+                          struct why *why)
 {
     double *v = values_of(p, arm, seed);
     char    key[384];
-    int     code;
+    enum fail err;
 
     key_of(p, arm, lab_seed(l, seed), key, sizeof key);
     if (lab_recall(l, key, v))
         return FAIL_NONE;
-    code = p->cell(p, l, arm, lab_seed(l, seed), key, v, why);
-    return code ? code : lab_record(l, key, v, why);
+    err = p->cell(p, l, arm, lab_seed(l, seed), key, v, why);
+    return err ? err : lab_record(l, key, v, why);
 }
 
-int panel_run(struct panel *p, struct lab *l, struct why *why)
+enum fail panel_run(struct panel *p, struct lab *l, struct why *why)
 {
-    int code = FAIL_NONE;
+    enum fail err = FAIL_NONE;
 
     for (int s = 0; s < p->seeds; s++)
-        for (int a = 0; !code && a < p->arms; a++)
-            code = run_cell(p, l, a, s, why);
-    return code;
+        for (int a = 0; !err && a < p->arms; a++)
+            err = run_cell(p, l, a, s, why);
+    return err;
 }
 
 double panel_mean(const struct panel *p, int arm, int column)
@@ -163,8 +164,8 @@ void panel_table(const struct panel *p, struct lab *l,
         lab_say(l, "%-40s%8.3f", lines[i].name, lines[i].y);
 }
 
-int panel_chart(const struct panel *p, struct lab *l,
-                const struct chart_line *lines, int n, struct why *why)
+enum fail panel_chart(const struct panel *p, struct lab *l,
+                      const struct chart_line *lines, int n, struct why *why)
 {
     struct chart_series s[PANEL_ARMS] = {0};
     struct chart        c = {.title = p->title, .xlabel = p->xlabel, .ylabel = p->ylabel,
@@ -172,7 +173,7 @@ int panel_chart(const struct panel *p, struct lab *l,
                              .lines = lines, .nlines = n,
                              .ymax = p->unbounded ? 0 : 1};
     double             *y = malloc(2 * (size_t)p->arms * p->n * sizeof *y);
-    int                 code;
+    enum fail           err;
 
     if (!y || p->arms > PANEL_ARMS) {
         free(y);
@@ -187,7 +188,7 @@ int panel_chart(const struct panel *p, struct lab *l,
         s[a] = (struct chart_series){.name = p->arm[a], .x = p->x, .y = mean, .n = p->n,
                                      .err = p->seeds > 1 ? spread : NULL, .colour = a};
     }
-    code = lab_chart(l, p->name, &c, why);
+    err = lab_chart(l, p->name, &c, why);
     free(y);
-    return code;
+    return err;
 }

@@ -11,8 +11,9 @@
 struct panel;
 
 /* Measure one arm: values as the experiment's columns, of which the panel shows some. */
-typedef int (*panel_cell)(const struct panel *p, struct lab *l, int arm, uint64_t seed,
-                          const char *key, double *values, struct why *why);
+typedef enum fail (*panel_cell)(const struct panel *p, struct lab *l, int arm,
+                                uint64_t seed, const char *key, double *values,
+                                struct why *why);
 
 struct panel {
     const char  *title, *xlabel, *ylabel;
@@ -38,12 +39,12 @@ struct panel_arms {
     const char *name[PANEL_ARMS];
     int         n;
 };
-int panel_list(struct panel_arms *a, const struct lab *l, const char *standard,
-               const struct task *t, struct why *why);
+enum fail panel_list(struct panel_arms *a, const struct lab *l, const char *standard,
+                     const struct task *t, struct why *why);
 
 /* Tell the frame how many cells there will be; then run them all. The cells' failures. */
-int  panel_open(struct panel *p, struct lab *l, struct why *why);
-int  panel_run(struct panel *p, struct lab *l, struct why *why);
+enum fail panel_open(struct panel *p, struct lab *l, struct why *why);
+enum fail panel_run(struct panel *p, struct lab *l, struct why *why);
 void panel_close(struct panel *p);
 
 /* Over the seeds: the mean, and the standard deviation (0 with one seed), of a value. */
@@ -62,7 +63,7 @@ const char *panel_text(const struct panel *p, int arm, int column, char buf[32])
 /* Both with the yardsticks below the arms. */
 void panel_table(const struct panel *p, struct lab *l,
                  const struct chart_line *lines, int n);
-int  panel_chart(const struct panel *p, struct lab *l,
-                 const struct chart_line *lines, int n, struct why *why);
+enum fail panel_chart(const struct panel *p, struct lab *l,
+                      const struct chart_line *lines, int n, struct why *why);
 
 #endif

@@ -12,9 +12,9 @@
 /* Held-out sequences are counted from here; no training reaches it. */
 static const uint64_t held_out = (uint64_t)1 << 48;
 
-static int configure(const struct task *t, struct config *c, struct why *why)
+static enum fail configure(const struct task *t, struct config *c, struct why *why)
 {
-    int code;
+    enum fail err;
 
     config_defaults(c);
     c->layers = t->layers, c->width = t->width, c->heads = t->heads, c->vocab = t->vocab;
@@ -22,11 +22,11 @@ static int configure(const struct task *t, struct config *c, struct why *why)
     c->lr = t->lr, c->weight_decay = t->weight_decay, c->clip = t->clip,
     c->seed = t->seed;
     c->warmup = 0.1, c->window_short = t->window_short, c->window_p = t->window_p;
-    code = config_set(c, "mixers", t->mixers, why);
-    if (!code)
-        code = config_resolve(c, why);
+    err = config_set(c, "mixers", t->mixers, why);
+    if (!err)
+        err = config_resolve(c, why);
     c->mlp = t->mlp;
-    return code;
+    return err;
 }
 
 static size_t state_at(const char *entry, int context)
@@ -42,7 +42,7 @@ static size_t state_at(const char *entry, int context)
 
 bool task_grows(const char *entry) { return state_at(entry, 128) > state_at(entry, 64); }
 
-int task_check(const struct task *t, struct why *why)
+enum fail task_check(const struct task *t, struct why *why)
 {
     struct config c;
 
@@ -71,8 +71,8 @@ struct gym {
     int32_t     *tokens, *targets;  // (B, T), one allocation at tokens
 };
 
-static int gym_open(struct gym *g, const struct task *t, const struct model *m,
-                    struct why *why)
+static enum fail gym_open(struct gym *g, const struct task *t, const struct model *m,
+                          struct why *why)
 {
     size_t n = (size_t)t->batch * t->length;
 
@@ -82,7 +82,7 @@ static int gym_open(struct gym *g, const struct task *t, const struct model *m,
     g->tokens = malloc(2 * n * sizeof *g->tokens);
     g->targets = g->tokens + n;
     if (!g->m || !g->v || !g->tokens)
-        return fail(why, FAIL_INPUT, "out of memory for a task's model");
+        return fail(why, FAIL_MEMORY, "out of memory for a task's model");
     return pass_open(&g->pass, m, t->batch, t->length, true, why);
 }
 
@@ -114,8 +114,9 @@ static bool train_step(const struct task *t, struct model *m, struct gym *g, lon
     return true;
 }
 
-static int train_steps(const struct task *t, struct model *m, struct gym *g,
-                       struct lab *l, const char *key, double share, struct why *why)
+static enum fail train_steps(const struct task *t, struct model *m, struct gym *g,
+                             struct lab *l, const char *key, double share,
+                             struct why *why)
 {
     long updates = 0, bad = 0;
 
@@ -137,45 +138,46 @@ static int train_steps(const struct task *t, struct model *m, struct gym *g,
     return FAIL_NONE;
 }
 
-int task_train(const struct task *t, struct model *m, struct lab *l, const char *key,
-               double share, struct why *why)
+enum fail task_train(const struct task *t, struct model *m, struct lab *l,
+                     const char *key, double share, struct why *why)
 {
     struct config c;
     struct gym    g = {0};
-    int           code = configure(t, &c, why);
+    enum fail     err = configure(t, &c, why);
 
     *m = (struct model){0};
-    if (!code)
-        code = model_open(m, &c, why);
-    if (code)
-        return code;
+    if (!err)
+        err = model_open(m, &c, why);
+    if (err)
+        return err;
     model_init(m, t->seed);
     if (t->start)
         model_take(m, t->start, NULL);
-    code = gym_open(&g, t, m, why);
-    if (!code)
-        code = train_steps(t, m, &g, l, key, share, why);
+    err = gym_open(&g, t, m, why);
+    if (!err)
+        err = train_steps(t, m, &g, l, key, share, why);
     gym_close(&g);
-    if (code)
+    if (err)
         model_close(m);
-    return code;
+    return err;
 }
 
 /* ---- testing ---- */
 
-int task_test(const struct task *t, const struct model *m, int T, int n, task_each each,
-              void *user, struct why *why)
+enum fail task_test(const struct task *t, const struct model *m, int T, int n,
+                    task_each each, void *user, struct why *why)
 {
     enum { AT_ONCE = 1 << 13 };         // tokens
-    int         B = AT_ONCE / T > 1 ? AT_ONCE / T : 1, code;
+    int         B = AT_ONCE / T > 1 ? AT_ONCE / T : 1;
+    enum fail   err;
     size_t      size = (size_t)B * T;
     struct pass p = {0};
     int32_t    *tokens = malloc(3 * size * sizeof *tokens);
     int32_t    *targets = tokens + size, *best = targets + size;
 
-    code = tokens ? pass_open(&p, m, B, T, false, why)
-                  : fail(why, FAIL_INPUT, "out of memory for %d tokens", T);
-    for (int at = 0; !code && at < n; at += B) {
+    err = tokens ? pass_open(&p, m, B, T, false, why)
+                 : fail(why, FAIL_MEMORY, "out of memory for %d tokens", T);
+    for (int at = 0; !err && at < n; at += B) {
         int now = n - at < B ? n - at : B;
 
         fill_batch(t, held_out + (uint64_t)at, now, T, tokens, targets);
@@ -186,7 +188,7 @@ int task_test(const struct task *t, const struct model *m, int T, int n, task_ea
     }
     pass_close(&p);
     free(tokens);
-    return code;
+    return err;
 }
 
 void task_count_each(void *user, int T, const int32_t *tokens, const int32_t *targets,

@@ -41,20 +41,20 @@ struct task {
 bool task_grows(const char *entry);
 
 /* Do the settings fit together? FAIL_USAGE. */
-int task_check(const struct task *t, struct why *why);
+enum fail task_check(const struct task *t, struct why *why);
 
 /* Train a model; it is the caller's to close. Tells lab_progress shares from 0 to
  * `share`. FAIL_USAGE, FAIL_INPUT, FAIL_DIVERGED, FAIL_INTERRUPTED; then there is nothing
  * to close. */
-int task_train(const struct task *t, struct model *m, struct lab *l, const char *key,
-               double share, struct why *why);
+enum fail task_train(const struct task *t, struct model *m, struct lab *l,
+                     const char *key, double share, struct why *why);
 
 /* What the model answers on n sequences of T tokens that training never saw: each is
  * called with every one in turn; best (T) is the likeliest token where targets >= 0. */
 typedef void (*task_each)(void *user, int T, const int32_t *tokens,
                           const int32_t *targets, const int32_t *best);
-int task_test(const struct task *t, const struct model *m, int T, int n, task_each each,
-              void *user, struct why *why);
+enum fail task_test(const struct task *t, const struct model *m, int T, int n,
+                    task_each each, void *user, struct why *why);
 
 /* task_each that counts: user is a struct task_count. */
 struct task_count {

@@ -48,8 +48,8 @@ static struct setting for_words(const struct lab *l, const char *group)
     return s;
 }
 
-static int words_cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
-                      const char *key, double *values, struct why *why)
+static enum fail words_cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                            const char *key, double *values, struct why *why)
 {
     const struct setting *s = p->user;
     struct task           t = s->task;
@@ -77,28 +77,28 @@ static struct setting for_copying(const struct lab *l)
 }
 
 /* The share of letters copied right from strings of track_times of LONGEST letters. */
-static int copy_cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
-                     const char *key, double *values, struct why *why)
+static enum fail copy_cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                           const char *key, double *values, struct why *why)
 {
     const struct setting *s = p->user;
     struct task           t = s->task;
     struct model          m;
-    int                   code;
+    enum fail             err;
 
     t.mixers = p->arm[arm], t.seed = seed;
-    if ((code = task_train(&t, &m, l, key, 0.9, why)))
-        return code;
-    for (int i = 0; !code && i < TRACK_RANGES; i++) {
+    if ((err = task_train(&t, &m, l, key, 0.9, why)))
+        return err;
+    for (int i = 0; !err && i < TRACK_RANGES; i++) {
         int               n = (int)(track_times[i] * LONGEST);
         struct strings    one = {LETTERS, n, n};
         struct task_count c = {0};
 
         t.user = &one;
-        code = task_test(&t, &m, string_tokens(n), s->tests, task_count_each, &c, why);
+        err = task_test(&t, &m, string_tokens(n), s->tests, task_count_each, &c, why);
         values[i] = task_accuracy(&c);
     }
     model_close(&m);
-    return code;
+    return err;
 }
 
 /* ---- verdicts --------------------------------------------------------------------- */
@@ -206,15 +206,15 @@ static void paper_says(struct lab *l, int panel)
 
 /* ---- the whole -------------------------------------------------------------------- */
 
-static int one_panel(struct panel *p, const struct setting *s, int which, struct lab *l,
-                     struct why *why)
+static enum fail one_panel(struct panel *p, const struct setting *s, int which,
+                           struct lab *l, struct why *why)
 {
     struct chart_line chance = {"guessing",
                                 which == COPY ? 1.0 / LETTERS : group_guess(&s->group)};
-    int               code = panel_run(p, l, why);
+    enum fail         err = panel_run(p, l, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     panel_table(p, l, &chance, 1);
     paper_says(l, which);
     if (which == COPY)
@@ -224,7 +224,7 @@ static int one_panel(struct panel *p, const struct setting *s, int which, struct
     return panel_chart(p, l, &chance, 1, why);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     static const char *const groups[] = {"parity", "z3", "s3"};
     static const char *const files[] = {"srope-parity", "srope-z3", "srope-s3",
@@ -237,10 +237,10 @@ static int run(struct lab *l, struct why *why)
     };
     struct setting s[PANELS];
     struct panel   p[PANELS] = {{0}};
-    int            code = track_exact(l, why);
+    enum fail      err = track_exact(l, why);
 
-    if (code || lab_form(l) == LAB_BRIEF)
-        return code;
+    if (err || lab_form(l) == LAB_BRIEF)
+        return err;
     for (int i = 0; i < PANELS; i++) {
         bool sweep = i != COPY && lab_form(l) == LAB_FULL;
 
@@ -253,13 +253,13 @@ static int run(struct lab *l, struct why *why)
                               .xlabel = "up to ... times the training length",
                               .ylabel = "accuracy", .task = &s[i].task,
                               .cell = i == COPY ? copy_cell : words_cell};
-        code = code ? code : panel_open(&p[i], l, why);
+        err = err ? err : panel_open(&p[i], l, why);
     }
     for (int i = 0; i < PANELS; i++)
-        code = code ? code : one_panel(&p[i], &s[i], i, l, why);
+        err = err ? err : one_panel(&p[i], &s[i], i, l, why);
     for (int i = 0; i < PANELS; i++)
         panel_close(&p[i]);
-    return code;
+    return err;
 }
 
 const struct experiment experiment_srope = {

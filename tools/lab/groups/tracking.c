@@ -21,37 +21,38 @@ static void by_range(const struct task_places *p, int length, double *values)
     }
 }
 
-static int test_words(const struct task *t, const struct model *m, int tests,
-                      double *values, struct why *why)
+static enum fail test_words(const struct task *t, const struct model *m, int tests,
+                            double *values, struct why *why)
 {
-    int                T = TRACK_TIMES * t->length, code;
+    int                T = TRACK_TIMES * t->length;
+    enum fail          err;
     struct task_places p = {calloc(2 * (size_t)T, sizeof *p.asked), NULL};
 
     if (!p.asked)
-        return fail(why, FAIL_INPUT, "out of memory for %d positions", T);
+        return fail(why, FAIL_MEMORY, "out of memory for %d positions", T);
     p.right = p.asked + T;
-    code = task_test(t, m, T, tests, task_places_each, &p, why);
-    if (!code)
+    err = task_test(t, m, T, tests, task_places_each, &p, why);
+    if (!err)
         by_range(&p, t->length, values);
     free(p.asked);
-    return code;
+    return err;
 }
 
-int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
-                const char *key, double *values, struct why *why)
+enum fail track_words(struct task *t, const struct group *g, int tests, struct lab *l,
+                      const char *key, double *values, struct why *why)
 {
     struct model m;
-    int          code;
+    enum fail    err;
 
     t->vocab = group_vocab(g);
     t->fill = group_fill;
     t->user = g;
-    code = task_train(t, &m, l, key, 0.9, why);
-    if (code)
-        return code;
-    code = test_words(t, &m, tests, values, why);
+    err = task_train(t, &m, l, key, 0.9, why);
+    if (err)
+        return err;
+    err = test_words(t, &m, tests, values, why);
     model_close(&m);
-    return code;
+    return err;
 }
 
 /* ---- by hand ---------------------------------------------------------------------- */
@@ -109,61 +110,61 @@ static void set_by_hand(struct model *m)
 /* A model of one gla layer with Selective RoPE whose weights are set by hand: each 1
  * turns by half a turn, the start token alone is remembered, and the sign of the
  * cosine is the answer. It is the caller's to close. */
-static int half_turn(struct model *m, struct why *why)
+static enum fail half_turn(struct model *m, struct why *why)
 {
     struct config c;
-    int           code;
+    enum fail     err;
 
     *m = (struct model){0};
     config_defaults(&c);
     c.layers = 1, c.width = WIDTH, c.heads = 1, c.vocab = START + 1, c.tied = 0;
-    code = config_set(&c, "mixers", "gla(dk=2)+srope(base=1,act=none,gate=0)", why);
-    if (!code)
-        code = config_resolve(&c, why);
+    err = config_set(&c, "mixers", "gla(dk=2)+srope(base=1,act=none,gate=0)", why);
+    if (!err)
+        err = config_resolve(&c, why);
     c.mlp = 0;
-    if (!code)
-        code = model_open(m, &c, why);
-    if (!code)
+    if (!err)
+        err = model_open(m, &c, why);
+    if (!err)
         set_by_hand(m);
-    return code;
+    return err;
 }
 
 /* The hand-set model on one word of T tokens: a cell. */
-static int exact_cell(struct lab *l, const struct model *m, int T, double *values,
-                      struct why *why)
+static enum fail exact_cell(struct lab *l, const struct model *m, int T, double *values,
+                            struct why *why)
 {
     struct group g;
     struct task  t = {.length = T / TRACK_TIMES, .fill = group_fill,
                       .seed = lab_seed(l, 0)};
     char         key[64];
-    int          code;
+    enum fail    err;
 
     snprintf(key, sizeof key, "half turns set by hand, %d tokens", T);
     if (lab_recall(l, key, values))
         return FAIL_NONE;
     group_make(&g, "parity");
     t.user = &g;
-    code = test_words(&t, m, 1, values, why);
-    return code ? code : lab_record(l, key, values, why);
+    err = test_words(&t, m, 1, values, why);
+    return err ? err : lab_record(l, key, values, why);
 }
 
-int track_exact(struct lab *l, struct why *why)
+enum fail track_exact(struct lab *l, struct why *why)
 {
     static const int lengths[] = {64, 1024, 16384, 131072};
     double           least = 1, values[LAB_VALUES];
     struct model     m;
     char             text[96];
-    int              code = half_turn(&m, why);
+    enum fail        err = half_turn(&m, why);
 
     lab_plan(l, 4);
-    for (int i = 0; !code && i < 4; i++) {
-        code = exact_cell(l, &m, lengths[i], values, why);
-        for (int j = 0; !code && j < TRACK_RANGES; j++)
+    for (int i = 0; !err && i < 4; i++) {
+        err = exact_cell(l, &m, lengths[i], values, why);
+        for (int j = 0; !err && j < TRACK_RANGES; j++)
             least = fmin(least, values[j]);
     }
     model_close(&m);
-    if (code)
-        return code;
+    if (err)
+        return err;
     snprintf(text, sizeof text, "%.6f of the prefixes right, up to %d elements", least,
              lengths[3] - 1);
     lab_verdict(l, least == 1,

@@ -14,11 +14,11 @@ extern const double track_times[TRACK_RANGES];
 
 /* Train t, whose vocabulary and data are set here, on words of the group and fill values
  * (TRACK_RANGES) from `tests` words. */
-int track_words(struct task *t, const struct group *g, int tests, struct lab *l,
-                const char *key, double *values, struct why *why);
+enum fail track_words(struct task *t, const struct group *g, int tests, struct lab *l,
+                      const char *key, double *values, struct why *why);
 
 /* The hand-set model on words of 64, 1024, 16384 and 131072 tokens: a cell each, by
  * position as if trained on an eighth of that, and one verdict. */
-int track_exact(struct lab *l, struct why *why);
+enum fail track_exact(struct lab *l, struct why *why);
 
 #endif

@@ -25,8 +25,8 @@ struct words {
     int          tests;
 };
 
-static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
-                const char *key, double *values, struct why *why)
+static enum fail cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                      const char *key, double *values, struct why *why)
 {
     const struct words *w = p->user;
     struct task         t = w->task;
@@ -101,29 +101,29 @@ static void judge(const struct panel *p, const struct words *w, struct lab *l)
                 claim, measured, yardstick);
 }
 
-static int one_group(struct panel *p, const struct words *w, struct lab *l,
-                     struct why *why)
+static enum fail one_group(struct panel *p, const struct words *w, struct lab *l,
+                           struct why *why)
 {
     struct chart_line chance = {"guessing", group_guess(&w->group)};
-    int               code = panel_run(p, l, why);
+    enum fail         err = panel_run(p, l, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     panel_table(p, l, &chance, 1);
     judge(p, w, l);
     return panel_chart(p, l, &chance, 1, why);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     struct words      w[GROUPS];
     struct panel      p[GROUPS];
     struct panel_arms arms;
     char              title[GROUPS][64], file[GROUPS][32];
-    int               code = track_exact(l, why);
+    enum fail         err = track_exact(l, why);
 
-    if (code || lab_form(l) == LAB_BRIEF)
-        return code;
+    if (err || lab_form(l) == LAB_BRIEF)
+        return err;
     for (int i = 0; i < GROUPS; i++) {
         w[i] = settings(l, group_names[i]);
         snprintf(title[i], sizeof title[i], "%s: running products right, by position",
@@ -135,16 +135,16 @@ static int run(struct lab *l, struct why *why)
                               .ylabel = "accuracy", .cell = cell, .user = &w[i],
                               .task = &w[i].task};
     }
-    code = panel_list(&arms, l, standard, &w[0].task, why);
+    err = panel_list(&arms, l, standard, &w[0].task, why);
     for (int i = 0; i < GROUPS; i++) {
         p[i].arms = arms.n;
-        code = code ? code : panel_open(&p[i], l, why);
+        err = err ? err : panel_open(&p[i], l, why);
     }
     for (int i = 0; i < GROUPS; i++)
-        code = code ? code : one_group(&p[i], &w[i], l, why);
+        err = err ? err : one_group(&p[i], &w[i], l, why);
     for (int i = 0; i < GROUPS; i++)
         panel_close(&p[i]);
-    return code;
+    return err;
 }
 
 const struct experiment experiment_words = {

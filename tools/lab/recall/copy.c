@@ -85,80 +85,80 @@ static struct task task_of(const struct size *s, const char *list, uint64_t seed
     };
 }
 
-static int test(const struct size *s, const struct task *t, const struct model *m,
-                struct result *out, struct why *why)
+static enum fail test(const struct size *s, const struct task *t, const struct model *m,
+                      struct result *out, struct why *why)
 {
-    int code = FAIL_NONE;
+    enum fail err = FAIL_NONE;
 
-    for (int i = 0; !code && i < LENGTHS; i++) {
+    for (int i = 0; !err && i < LENGTHS; i++) {
         struct strings    one = {trained.letters, length[i], length[i]};
         struct task       u = *t;
         struct task_count c = {0};
 
         u.user = &one;
-        code = task_test(&u, m, string_tokens(length[i]), s->tests, task_count_each, &c,
-                         why);
+        err = task_test(&u, m, string_tokens(length[i]), s->tests, task_count_each, &c,
+                        why);
         out->letters[i] = task_accuracy(&c);
         out->whole[i] = (double)c.whole / (double)c.strings;
     }
     out->state = (double)model_state_bytes(m);
-    return code;
+    return err;
 }
 
-static int run_cell(struct lab *l, const struct size *s, const char *arm, uint64_t seed,
-                    struct result *out, struct why *why)
+static enum fail run_cell(struct lab *l, const struct size *s, const char *arm,
+                          uint64_t seed, struct result *out, struct why *why)
 {
     char         list[ARM + 32], key[ARM + 96];
     struct task  t = task_of(s, list, seed);
     struct model m;
-    int          code;
+    enum fail    err;
 
     snprintf(list, sizeof list, "%s/%s", shift, arm);
     snprintf(key, sizeof key, "%s d%d h%d B%d steps %ld lr %g seed %llu", arm, s->width,
              s->heads, s->batch, s->steps, s->lr, (unsigned long long)seed);
     if (lab_recall(l, key, out->letters))
         return FAIL_NONE;
-    code = task_train(&t, &m, l, key, 1, why);
-    if (code)
-        return code;
-    code = test(s, &t, &m, out, why);
+    err = task_train(&t, &m, l, key, 1, why);
+    if (err)
+        return err;
+    err = test(s, &t, &m, out, why);
     model_close(&m);
-    return code ? code : lab_record(l, key, out->letters, why);
+    return err ? err : lab_record(l, key, out->letters, why);
 }
 
-static int run_arm(struct lab *l, const struct size *s, const char *arm,
-                   struct result *out, struct why *why)
+static enum fail run_arm(struct lab *l, const struct size *s, const char *arm,
+                         struct result *out, struct why *why)
 {
-    int seeds = lab_seeds(l), code = FAIL_NONE;
+    int       seeds = lab_seeds(l);
+    enum fail err = FAIL_NONE;
 
     *out = (struct result){0};
-    for (int k = 0; !code && k < seeds; k++) {
+    for (int k = 0; !err && k < seeds; k++) {
         struct result one = {0};
 
-        code = run_cell(l, s, arm, lab_seed(l, k), &one, why);
+        err = run_cell(l, s, arm, lab_seed(l, k), &one, why);
         for (int i = 0; i < LENGTHS; i++) {
             out->letters[i] += one.letters[i] / seeds;
             out->whole[i] += one.whole[i] / seeds;
         }
         out->state = one.state;
     }
-    return code;
+    return err;
 }
 
-static int read_arms(struct lab *l, const struct size *s, struct table *t,
-                     struct why *why)
+static enum fail read_arms(struct lab *l, const struct size *s, struct table *t,
+                           struct why *why)
 {
     char        list[ARM + 32];
     struct task task = task_of(s, list, 1);
-    int         code = FAIL_NONE;
+    enum fail   err = FAIL_NONE;
 
     t->n = 0;
-    while (!code && t->n < LAB_ARMS &&
-           lab_arch(l, standard, t->n, t->arm[t->n], ARM)) {
+    while (!err && t->n < LAB_ARMS && lab_arch(l, standard, t->n, t->arm[t->n], ARM)) {
         snprintf(list, sizeof list, "%s/%s", shift, t->arm[t->n++]);
-        code = task_check(&task, why);
+        err = task_check(&task, why);
     }
-    return code;
+    return err;
 }
 
 /* ---- what is shown ---- */
@@ -196,7 +196,7 @@ static void say_chance(struct lab *l)
     say_row(l, "chance", &r);
 }
 
-static int draw(struct lab *l, const struct table *t, struct why *why)
+static enum fail draw(struct lab *l, const struct table *t, struct why *why)
 {
     struct chart_series series[LAB_ARMS];
     struct chart_line   line = {"chance", 1.0 / trained.letters};
@@ -263,19 +263,19 @@ static void judge(struct lab *l, const struct table *t)
                 line);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     const struct size *s = &sizes[lab_form(l)];
     struct table       t;
-    int                code = read_arms(l, s, &t, why);
+    enum fail          err = read_arms(l, s, &t, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     lab_plan(l, t.n * lab_seeds(l));
     say_head(l, s);
     for (int a = 0; a < t.n; a++) {
-        if ((code = run_arm(l, s, t.arm[a], &t.r[a], why)))
-            return code;
+        if ((err = run_arm(l, s, t.arm[a], &t.r[a], why)))
+            return err;
         say_row(l, t.arm[a], &t.r[a]);
     }
     say_chance(l);

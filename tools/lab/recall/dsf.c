@@ -185,18 +185,19 @@ static void judge(struct lab *l, const struct recall_size *s, const struct table
     judge_order(l, s, t, "qLSTM recalls more with the reversed sigmoid", reversed);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     const struct recall_size *s = &sizes[lab_form(l)];
-    int          n_rates = lab_form(l) == LAB_FULL ? 2 : 1, code;
+    int                       n_rates = lab_form(l) == LAB_FULL ? 2 : 1;
+    enum fail                 err;
     struct table t;
 
     list_arms(&t);
     lab_plan(l, t.n * n_rates * lab_seeds(l));
     say_head(l, s);
     for (int a = 0; a < t.n; a++) {
-        if ((code = recall_arm(l, s, rates, n_rates, t.arm[a], &t.r[a], why)))
-            return code;
+        if ((err = recall_arm(l, s, rates, n_rates, t.arm[a], &t.r[a], why)))
+            return err;
         say_row(l, &t, s, a);
     }
     judge(l, s, &t);

@@ -21,16 +21,16 @@ struct table {
     int                  n;
 };
 
-static int read_arms(struct lab *l, const struct recall_size *s, struct table *t,
-                     struct why *why)
+static enum fail read_arms(struct lab *l, const struct recall_size *s, struct table *t,
+                           struct why *why)
 {
-    int code = FAIL_NONE;
+    enum fail err = FAIL_NONE;
 
     t->n = 0;
-    while (!code && t->n < LAB_ARMS &&
+    while (!err && t->n < LAB_ARMS &&
            lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM))
-        code = recall_check(s, t->arm[t->n++], why);
-    return code;
+        err = recall_check(s, t->arm[t->n++], why);
+    return err;
 }
 
 static void say_head(struct lab *l, const struct recall_size *s)
@@ -75,8 +75,8 @@ static void say_yardsticks(struct lab *l, const struct recall_size *s)
 
 /* ---- charts ---- */
 
-static int chart_pairs(struct lab *l, const struct recall_size *s, const struct table *t,
-                       struct why *why)
+static enum fail chart_pairs(struct lab *l, const struct recall_size *s,
+                             const struct table *t, struct why *why)
 {
     struct chart_series series[LAB_ARMS + 1];
     double              x[RECALL_KS], bag[RECALL_KS];
@@ -156,26 +156,27 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
                 measured, line);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     const struct recall_size *s = &sizes[lab_form(l)];
-    int           n_rates = lab_form(l) == LAB_BRIEF ? 1 : 2, code;
+    int                       n_rates = lab_form(l) == LAB_BRIEF ? 1 : 2;
+    enum fail                 err;
     struct table  t;
 
-    if ((code = read_arms(l, s, &t, why)))
-        return code;
+    if ((err = read_arms(l, s, &t, why)))
+        return err;
     lab_plan(l, t.n * n_rates * lab_seeds(l));
     say_head(l, s);
     for (int a = 0; a < t.n; a++) {
-        if ((code = recall_arm(l, s, rates, n_rates, t.arm[a], &t.r[a], why)))
-            return code;
+        if ((err = recall_arm(l, s, rates, n_rates, t.arm[a], &t.r[a], why)))
+            return err;
         say_row(l, t.arm[a], s, &t.r[a]);
     }
     say_yardsticks(l, s);
     judge_attention(l, s, &t);
     judge_fixed(l, s, &t);
-    code = chart_pairs(l, s, &t, why);
-    return code ? code : recall_chart(l, "mqar-state", s, t.arm, t.r, t.n, why);
+    err = chart_pairs(l, s, &t, why);
+    return err ? err : recall_chart(l, "mqar-state", s, t.arm, t.r, t.n, why);
 }
 
 const struct experiment experiment_mqar = {

@@ -78,7 +78,7 @@ static void mixers_of(const char *arm, char *buf, size_t cap)
     snprintf(buf, cap, RECALL_SHIFT "/%s", arm);
 }
 
-int recall_check(const struct recall_size *s, const char *arm, struct why *why)
+enum fail recall_check(const struct recall_size *s, const char *arm, struct why *why)
 {
     char        list[RECALL_ARM + 32];
     struct task t = task_of(s, list, 1);
@@ -87,25 +87,25 @@ int recall_check(const struct recall_size *s, const char *arm, struct why *why)
     return task_check(&t, why);
 }
 
-static int test(const struct recall_size *s, const struct task *t, const struct model *m,
-                struct recall_result *out, struct why *why)
+static enum fail test(const struct recall_size *s, const struct task *t,
+                      const struct model *m, struct recall_result *out, struct why *why)
 {
-    int code = FAIL_NONE;
+    enum fail err = FAIL_NONE;
 
     for (int i = 0; i < RECALL_KS; i++)
         out->right[i] = NAN;
-    for (int i = 0; !code && i < s->recall.n; i++) {
+    for (int i = 0; !err && i < s->recall.n; i++) {
         struct recall only = {
             .vocab = s->recall.vocab, .pairs = {s->recall.pairs[i]}, .n = 1};
         struct task       u = *t;
         struct task_count c = {0};
 
         u.user = &only;
-        code = task_test(&u, m, s->length, s->tests, task_count_each, &c, why);
+        err = task_test(&u, m, s->length, s->tests, task_count_each, &c, why);
         out->right[i] = task_accuracy(&c);
     }
     out->state = (double)model_state_bytes(m);
-    return code;
+    return err;
 }
 
 static double mean_right(const struct recall_size *s, const double *right)
@@ -119,14 +119,14 @@ static double mean_right(const struct recall_size *s, const double *right)
 
 /* The cell of this arm and seed: recalled, or trained, tested and recorded. Errors
  * are 0. */
-static int cell(struct lab *l, const struct recall_size *s, const char *arm,
-                uint64_t seed, struct recall_result *out, struct why *why)
+static enum fail cell(struct lab *l, const struct recall_size *s, const char *arm,
+                      uint64_t seed, struct recall_result *out, struct why *why)
 {
     char         list[RECALL_ARM + 32], key[RECALL_ARM + 96];
     double       values[RECALL_KS + 1];
     struct task  t = task_of(s, list, seed);
     struct model m;
-    int          code = FAIL_NONE;
+    enum fail    err = FAIL_NONE;
 
     mixers_of(arm, list, sizeof list);
     snprintf(key, sizeof key, "%s V%d T%d K%d-%d d%d h%d B%d steps %ld lr %g seed %llu",
@@ -134,20 +134,20 @@ static int cell(struct lab *l, const struct recall_size *s, const char *arm,
              s->recall.pairs[s->recall.n - 1], s->width, s->heads, s->batch, s->steps,
              s->lr, (unsigned long long)seed);
     if (!lab_recall(l, key, values)) {
-        code = task_train(&t, &m, l, key, 1, why);
-        if (code)
-            return code;
-        code = test(s, &t, &m, out, why);
+        err = task_train(&t, &m, l, key, 1, why);
+        if (err)
+            return err;
+        err = test(s, &t, &m, out, why);
         model_close(&m);
         memcpy(values, out->right, sizeof out->right);
         values[RECALL_KS] = out->state;
-        if (!code)
-            code = lab_record(l, key, values, why);
+        if (!err)
+            err = lab_record(l, key, values, why);
     }
     *out = (struct recall_result){.state = values[RECALL_KS]};
     memcpy(out->right, values, sizeof out->right);
     out->mean = mean_right(s, out->right);
-    return code;
+    return err;
 }
 
 /* A value of every seed so far. */
@@ -167,15 +167,17 @@ static void settle(const struct tally *t, int seeds, double *mean, double *error
     *mean = e.mean, *error = e.se;
 }
 
-static int mean_over_seeds(struct lab *l, const struct recall_size *s, const char *arm,
-                           struct recall_result *out, struct why *why)
+static enum fail mean_over_seeds(struct lab *l, const struct recall_size *s,
+                                 const char *arm, struct recall_result *out,
+                                 struct why *why)
 {
     struct tally right[RECALL_KS] = {{0}}, mean = {0};
-    int          seeds = lab_seeds(l), code;
+    int          seeds = lab_seeds(l);
+    enum fail    err;
 
     for (int k = 0; k < seeds; k++) {
-        if ((code = cell(l, s, arm, lab_seed(l, k), out, why)))
-            return code;
+        if ((err = cell(l, s, arm, lab_seed(l, k), out, why)))
+            return err;
         for (int i = 0; i < RECALL_KS; i++)
             add(&right[i], out->right[i]);
         add(&mean, out->mean);
@@ -186,21 +188,23 @@ static int mean_over_seeds(struct lab *l, const struct recall_size *s, const cha
     return FAIL_NONE;
 }
 
-int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
-               int n_rates, const char *arm, struct recall_result *out, struct why *why)
+enum fail recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
+                     int n_rates, const char *arm, struct recall_result *out,
+                     struct why *why)
 {
-    int last = s->recall.n - 1, code = FAIL_NONE;
+    int       last = s->recall.n - 1;
+    enum fail err = FAIL_NONE;
 
-    for (int i = 0; !code && i < n_rates; i++) {
+    for (int i = 0; !err && i < n_rates; i++) {
         struct recall_size   now = *s;
         struct recall_result r;
 
         now.lr = rates[i];
-        code = mean_over_seeds(l, &now, arm, &r, why);
-        if (!code && (i == 0 || r.right[last] > out->right[last]))
+        err = mean_over_seeds(l, &now, arm, &r, why);
+        if (!err && (i == 0 || r.right[last] > out->right[last]))
             *out = r;
     }
-    return code;
+    return err;
 }
 
 /* Of right[i] as a share of the queries of `seeds` tests. */
@@ -233,9 +237,9 @@ const char *recall_error_name(int seeds)
     return seeds > 1 ? "standard errors" : "standard errors of the test alone";
 }
 
-int recall_chart(struct lab *l, const char *name, const struct recall_size *s,
-                 const char (*arm)[RECALL_ARM], const struct recall_result *r, int n,
-                 struct why *why)
+enum fail recall_chart(struct lab *l, const char *name, const struct recall_size *s,
+                       const char (*arm)[RECALL_ARM], const struct recall_result *r,
+                       int n, struct why *why)
 {
     const int           last = s->recall.n - 1;
     struct chart_series series[RECALL_ARMS];

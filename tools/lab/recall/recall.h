@@ -48,12 +48,13 @@ struct recall_result {
 };
 
 /* Does the arm parse and fit? FAIL_USAGE. */
-int recall_check(const struct recall_size *s, const char *arm, struct why *why);
+enum fail recall_check(const struct recall_size *s, const char *arm, struct why *why);
 
 /* The mean over the seeds, with the learning rates of `rates` (n_rates) tried and the
  * best mean at the largest number of pairs kept. */
-int recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
-               int n_rates, const char *arm, struct recall_result *out, struct why *why);
+enum fail recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
+                     int n_rates, const char *arm, struct recall_result *out,
+                     struct why *why);
 
 /* Standard error of right[i], and of mean: the larger of that over the seeds and that of
  * a share of the queries of `seeds` tests. */
@@ -67,8 +68,8 @@ const char *recall_error_name(int seeds);
 
 /* NAME.svg: accuracy at the largest number of pairs against the decode state, a point for
  * each of n <= RECALL_ARMS arms. */
-int recall_chart(struct lab *l, const char *name, const struct recall_size *s,
-                 const char (*arm)[RECALL_ARM], const struct recall_result *r, int n,
-                 struct why *why);
+enum fail recall_chart(struct lab *l, const char *name, const struct recall_size *s,
+                       const char (*arm)[RECALL_ARM], const struct recall_result *r,
+                       int n, struct why *why);
 
 #endif

@@ -79,7 +79,8 @@ static struct task task_of(struct bench *b, const char *entry, long steps)
 }
 
 /* The softmax model, once. */
-static int need_softmax(struct bench *b, const char *key, double *bits, struct why *why)
+static enum fail need_softmax(struct bench *b, const char *key, double *bits,
+                              struct why *why)
 {
     struct task t = task_of(b, "softmax", b->size->base);
 
@@ -87,27 +88,27 @@ static int need_softmax(struct bench *b, const char *key, double *bits, struct w
     return b->softmax.w ? 0 : task_train(&t, &b->softmax, b->lab, key, 1, why);
 }
 
-static int run_softmax(struct bench *b, double *bits, struct why *why)
+static enum fail run_softmax(struct bench *b, double *bits, struct why *why)
 {
     char key[64];
-    int  code;
+    enum fail err;
 
     snprintf(key, sizeof key, "softmax %ld steps seed %llu", b->size->base,
              (unsigned long long)b->seed);
     if (lab_recall(b->lab, key, bits))
         return 0;
-    code = need_softmax(b, key, bits, why);
-    return code ? code : lab_record(b->lab, key, bits, why);
+    err = need_softmax(b, key, bits, why);
+    return err ? err : lab_record(b->lab, key, bits, why);
 }
 
-static int run_arm(struct bench *b, const char *arm, bool convert, double *bits,
-                   struct why *why)
+static enum fail run_arm(struct bench *b, const char *arm, bool convert, double *bits,
+                         struct why *why)
 {
     char         key[128], entry[96];
     double       unused[MARKS];
     struct task  t;
     struct model m;
-    int          code = 0;
+    enum fail    err = 0;
 
     snprintf(key, sizeof key, "%.60s %s %ld steps seed %llu", arm,
              convert ? "converted" : "scratch", b->size->tune,
@@ -115,16 +116,16 @@ static int run_arm(struct bench *b, const char *arm, bool convert, double *bits,
     if (lab_recall(b->lab, key, bits))
         return 0;
     if (convert)
-        code = need_softmax(b, key, unused, why);
-    if (code)
-        return code;
+        err = need_softmax(b, key, unused, why);
+    if (err)
+        return err;
     snprintf(entry, sizeof entry, "%.80s+rope", arm);
     t = task_of(b, entry, b->size->tune);
     t.start = convert ? &b->softmax : NULL;
     b->bits = bits;
-    code = task_train(&t, &m, b->lab, key, 1, why);
-    if (code)
-        return code;
+    err = task_train(&t, &m, b->lab, key, 1, why);
+    if (err)
+        return err;
     model_close(&m);
     return lab_record(b->lab, key, bits, why);
 }
@@ -142,26 +143,26 @@ struct table {
     int           n;
 };
 
-static int run_seed(struct lab *l, const struct size *s, struct table *t, int k,
-                    struct why *why)
+static enum fail run_seed(struct lab *l, const struct size *s, struct table *t, int k,
+                          struct why *why)
 {
     struct bench b = {.lab = l, .size = s, .seed = lab_seed(l, k)};
     double       bits[MARKS], by = 1.0 / lab_seeds(l);
-    int          code = corpus_open(&b.corpus, s->bytes, HELD_OUT, b.seed, why);
+    enum fail    err = corpus_open(&b.corpus, s->bytes, HELD_OUT, b.seed, why);
 
-    if (!code && !(code = run_softmax(&b, bits, why)))
+    if (!err && !(err = run_softmax(&b, bits, why)))
         t->softmax += by * bits[MARKS - 1];
-    for (int i = 0; !code && i < 2 * t->n; i++) {
+    for (int i = 0; !err && i < 2 * t->n; i++) {
         struct result *r = &t->r[i / 2];
         double        *to = i % 2 ? r->scratch : r->converted;
 
-        code = run_arm(&b, r->arm, i % 2 == 0, bits, why);
-        for (int j = 0; !code && j < MARKS; j++)
+        err = run_arm(&b, r->arm, i % 2 == 0, bits, why);
+        for (int j = 0; !err && j < MARKS; j++)
             to[j] += by * bits[j];
     }
     model_close(&b.softmax);
     corpus_close(&b.corpus);
-    return code;
+    return err;
 }
 
 static void say_row(struct lab *l, const char *name, const char *how, const double *bits)
@@ -223,8 +224,8 @@ static void judge(struct lab *l, const struct size *s, const struct table *t)
                 measured, line);
 }
 
-static int draw(struct lab *l, const struct size *s, const struct table *t,
-                struct why *why)
+static enum fail draw(struct lab *l, const struct size *s, const struct table *t,
+                      struct why *why)
 {
     struct chart_series series[ARMS];
     struct chart_line   line = {"softmax", t->softmax};
@@ -243,19 +244,19 @@ static int draw(struct lab *l, const struct size *s, const struct table *t,
     return lab_chart(l, "convert", &c, why);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     const struct size *s = &sizes[lab_form(l)];
     struct table       t = {0};
-    int                code = 0;
+    enum fail          err = 0;
 
     while (t.n < ARMS && lab_arch(l, standard, t.n, t.r[t.n].arm, sizeof t.r[0].arm))
         t.n++;
     lab_plan(l, lab_seeds(l) * (1 + 2 * t.n));
-    for (int k = 0; !code && k < lab_seeds(l); k++)
-        code = run_seed(l, s, &t, k, why);
-    if (code)
-        return code;
+    for (int k = 0; !err && k < lab_seeds(l); k++)
+        err = run_seed(l, s, &t, k, why);
+    if (err)
+        return err;
     say_table(l, s, &t);
     judge(l, s, &t);
     return draw(l, s, &t, why);

@@ -20,8 +20,8 @@ static double append(struct corpus *c, uint64_t seed, uint64_t k)
     return bits;
 }
 
-int corpus_open(struct corpus *c, long bytes, long held_out, uint64_t seed,
-                struct why *why)
+enum fail corpus_open(struct corpus *c, long bytes, long held_out, uint64_t seed,
+                      struct why *why)
 {
     size_t   room = (size_t)(bytes + held_out + 2 * STORY_MAX);
     uint64_t k = 0, first;
@@ -29,7 +29,7 @@ int corpus_open(struct corpus *c, long bytes, long held_out, uint64_t seed,
 
     *c = (struct corpus){.id = malloc(room * sizeof *c->id)};
     if (!c->id)
-        return fail(why, FAIL_INPUT, "out of memory for %zu bytes of stories", room);
+        return fail(why, FAIL_MEMORY, "out of memory for %zu bytes of stories", room);
     while (c->n < bytes)
         append(c, seed, k++);
     c->held = c->n;
@@ -72,21 +72,21 @@ static void add(const int32_t *targets, const real *scored, int B, int T, double
     }
 }
 
-int corpus_score(const struct corpus *c, const struct model *m, int T, double *nats,
-                 double *bytes, struct why *why)
+enum fail corpus_score(const struct corpus *c, const struct model *m, int T, double *nats,
+                       double *bytes, struct why *why)
 {
     enum { AT_ONCE = 16 };
     size_t      size = (size_t)AT_ONCE * T;
     struct pass p = {0};
     int32_t    *tokens = malloc(2 * size * sizeof *tokens), *targets = tokens + size;
     real       *scored = malloc(size * sizeof *scored);
-    int         code = tokens && scored ? pass_open(&p, m, AT_ONCE, T, false, why)
-                                        : fail(why, FAIL_INPUT,
-                                               "out of memory for scoring text");
+    enum fail   err = tokens && scored
+                          ? pass_open(&p, m, AT_ONCE, T, false, why)
+                          : fail(why, FAIL_MEMORY, "out of memory for scoring text");
 
     memset(nats, 0, (size_t)T * sizeof *nats);
     memset(bytes, 0, (size_t)T * sizeof *bytes);
-    for (long at = c->held - 1; !code && at + T < c->n;) {
+    for (long at = c->held - 1; !err && at + T < c->n;) {
         int B = 0;
 
         for (; B < AT_ONCE && at + T < c->n; B++, at += T)
@@ -97,7 +97,7 @@ int corpus_score(const struct corpus *c, const struct model *m, int T, double *n
     pass_close(&p);
     free(tokens);
     free(scored);
-    return code;
+    return err;
 }
 
 double corpus_bits(const double *nats, const double *bytes, int from, int to)

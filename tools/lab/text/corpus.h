@@ -17,8 +17,8 @@ struct corpus {
 
 /* At least `bytes` to train on and `held_out` more, in whole stories. FAIL_INPUT; then
  * there is nothing to close. */
-int  corpus_open(struct corpus *c, long bytes, long held_out, uint64_t seed,
-                 struct why *why);
+enum fail corpus_open(struct corpus *c, long bytes, long held_out, uint64_t seed,
+                      struct why *why);
 void corpus_close(struct corpus *c);
 
 /* task_fill; user is the corpus. T tokens from anywhere before what is held out. */
@@ -28,8 +28,8 @@ void corpus_fill(const void *user, struct rng *r, int T, int32_t *tokens,
 /* What the model makes of the text held out, in windows of T tokens that do not overlap:
  * for each position of a window, the nats of all tokens there and how many bytes of text
  * they are (an end is none). nats, bytes (T). FAIL_INPUT when memory is short. */
-int corpus_score(const struct corpus *c, const struct model *m, int T, double *nats,
-                 double *bytes, struct why *why);
+enum fail corpus_score(const struct corpus *c, const struct model *m, int T, double *nats,
+                       double *bytes, struct why *why);
 
 /* Bits per byte at positions from .. to - 1 of these. */
 double corpus_bits(const double *nats, const double *bytes, int from, int to);

@@ -39,39 +39,39 @@ static struct setting settings(const struct lab *l)
     };
 }
 
-static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
-                const char *key, double *values, struct why *why)
+static enum fail cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                      const char *key, double *values, struct why *why)
 {
     static const struct tree_task root = {{6, 5, 24, 96}, false};
     const struct setting         *s = p->user;
     struct task                   t = s->task;
     struct task_count             c = {0}, each = {0};
     struct model                  m;
-    int                           code;
+    enum fail                     err;
 
     t.mixers = p->arm[arm], t.seed = seed;
-    if ((code = task_train(&t, &m, l, key, 0.9, why)))
-        return code;
-    code = task_test(&t, &m, t.length, s->tests, task_count_each, &each, why);
+    if ((err = task_train(&t, &m, l, key, 0.9, why)))
+        return err;
+    err = task_test(&t, &m, t.length, s->tests, task_count_each, &each, why);
     t.user = &root;
-    if (!code)
-        code = task_test(&t, &m, t.length, s->tests, task_count_each, &c, why);
+    if (!err)
+        err = task_test(&t, &m, t.length, s->tests, task_count_each, &c, why);
     model_close(&m);
     values[ROOT] = task_accuracy(&c);
     values[EVERY] = task_accuracy(&each);
     values[MAJORITY] = values[OPERATOR] = values[DIGITS] = NAN;
-    return code;
+    return err;
 }
 
 /* ---- what can be guessed ---------------------------------------------------------- */
 
 /* What can be guessed of a form, as a cell. */
-static int guess(struct lab *l, const struct tree_form *f, int samples,
-                 struct tree_baselines *b, struct why *why)
+static enum fail guess(struct lab *l, const struct tree_form *f, int samples,
+                       struct tree_baselines *b, struct why *why)
 {
     double v[LAB_VALUES] = {[ROOT] = NAN, [EVERY] = NAN};
     char   key[96];
-    int    code = FAIL_NONE;
+    enum fail err = FAIL_NONE;
 
     snprintf(key, sizeof key,
              "guesses at depth %d, %d arguments, %d to %d tokens, %d samples", f->depth,
@@ -79,23 +79,23 @@ static int guess(struct lab *l, const struct tree_form *f, int samples,
     if (!lab_recall(l, key, v)) {
         *b = tree_guess(f, lab_seed(l, 0), samples);
         v[MAJORITY] = b->majority, v[OPERATOR] = b->root, v[DIGITS] = b->digits;
-        code = lab_record(l, key, v, why);
+        err = lab_record(l, key, v, why);
     }
     *b = (struct tree_baselines){v[MAJORITY], v[OPERATOR], v[DIGITS], NAN};
-    return code;
+    return err;
 }
 
 /* The published generator against its known figures. */
-static int judge_guesses(struct lab *l, struct why *why)
+static enum fail judge_guesses(struct lab *l, struct why *why)
 {
     int                   n = lab_form(l) == LAB_BRIEF ? 4000 : 10000;
     double                limit = 4 * sqrt(0.24 / n);
     struct tree_baselines b;
     char                  measured[160];
-    int                   code = guess(l, &published, n, &b, why);
+    enum fail             err = guess(l, &published, n, &b, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     snprintf(measured, sizeof measured,
              "commonest digit %.3f, given the root's operator %.3f, "
              "given its digits too %.3f", b.majority, b.root, b.digits);
@@ -136,17 +136,17 @@ static void judge_models(const struct panel *p, const struct tree_baselines *b,
                 "its digits", measured, yardstick);
 }
 
-static int measure(struct panel *p, struct lab *l, struct why *why)
+static enum fail measure(struct panel *p, struct lab *l, struct why *why)
 {
     struct tree_baselines b;
-    int                   code = panel_open(p, l, why);
+    enum fail             err = panel_open(p, l, why);
 
-    if (!code)
-        code = guess(l, &small, 20000, &b, why);
-    if (!code)
-        code = panel_run(p, l, why);
-    if (code)
-        return code;
+    if (!err)
+        err = guess(l, &small, 20000, &b, why);
+    if (!err)
+        err = panel_run(p, l, why);
+    if (err)
+        return err;
 
     const struct chart_line lines[GUESSES] = {
         {"commonest digit", b.majority}, {"by the root's operator", b.root},
@@ -159,7 +159,7 @@ static int measure(struct panel *p, struct lab *l, struct why *why)
     return panel_chart(p, l, lines, GUESSES, why);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     static const double columns[] = {1, 2};
     struct setting      s = settings(l);
@@ -168,18 +168,18 @@ static int run(struct lab *l, struct why *why)
                              .name = "listops", .xlabel = "measure", .ylabel = "accuracy",
                              .arm = arms.name, .n = 2, .x = columns, .cell = cell,
                              .user = &s, .task = &s.task};
-    int                 code;
+    enum fail           err;
 
     lab_plan(l, lab_form(l) == LAB_BRIEF ? 1 : 2);
-    code = judge_guesses(l, why);
-    if (code || lab_form(l) == LAB_BRIEF)
-        return code;
-    code = panel_list(&arms, l, standard, &s.task, why);
+    err = judge_guesses(l, why);
+    if (err || lab_form(l) == LAB_BRIEF)
+        return err;
+    err = panel_list(&arms, l, standard, &s.task, why);
     p.arms = arms.n;
-    if (!code)
-        code = measure(&p, l, why);
+    if (!err)
+        err = measure(&p, l, why);
     panel_close(&p);
-    return code;
+    return err;
 }
 
 const struct experiment experiment_listops = {

@@ -37,27 +37,27 @@ static struct setting settings(const struct lab *l)
 }
 
 /* The share of digits right, (LENGTHS, DEPTHS). */
-static int cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
-                const char *key, double *values, struct why *why)
+static enum fail cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                      const char *key, double *values, struct why *why)
 {
     const struct setting *s = p->user;
     struct task           t = s->task;
     struct model          m;
-    int                   code;
+    enum fail             err;
 
     t.mixers = p->arm[arm], t.seed = seed;
-    if ((code = task_train(&t, &m, l, key, 0.8, why)))
-        return code;
-    for (int i = 0; !code && i < LENGTHS * DEPTHS; i++) {
+    if ((err = task_train(&t, &m, l, key, 0.8, why)))
+        return err;
+    for (int i = 0; !err && i < LENGTHS * DEPTHS; i++) {
         struct needle     one = {NEEDLES, 1, depths[i % DEPTHS]};
         struct task_count c = {0};
 
         t.user = &one;
-        code = task_test(&t, &m, lengths[i / DEPTHS], s->tests, task_count_each, &c, why);
+        err = task_test(&t, &m, lengths[i / DEPTHS], s->tests, task_count_each, &c, why);
         values[i] = task_accuracy(&c);
     }
     model_close(&m);
-    return code;
+    return err;
 }
 
 /* The mean over depths at one length. */
@@ -109,13 +109,13 @@ static void judge(const struct panel *p, struct lab *l)
 }
 
 /* Table and chart of each length, from the cells of one run. */
-static int show(const struct panel *all, struct lab *l, struct why *why)
+static enum fail show(const struct panel *all, struct lab *l, struct why *why)
 {
     static const struct chart_line guess = {"guessing", 0.1};
     char                           title[96], name[32];
-    int                            code = FAIL_NONE;
+    enum fail                      err = FAIL_NONE;
 
-    for (int i = 0; !code && i < LENGTHS; i++) {
+    for (int i = 0; !err && i < LENGTHS; i++) {
         struct panel p = *all;
 
         snprintf(title, sizeof title, "needles in %d bytes%s: digits right, by depth",
@@ -123,12 +123,12 @@ static int show(const struct panel *all, struct lab *l, struct why *why)
         snprintf(name, sizeof name, "niah-%d", lengths[i]);
         p.title = title, p.name = name, p.from = i * DEPTHS;
         panel_table(&p, l, &guess, 1);
-        code = panel_chart(&p, l, &guess, 1, why);
+        err = panel_chart(&p, l, &guess, 1, why);
     }
-    return code;
+    return err;
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     struct setting    s = settings(l);
     struct panel_arms arms;
@@ -136,19 +136,19 @@ static int run(struct lab *l, struct why *why)
                            .ylabel = "digits right", .arm = arms.name, .n = DEPTHS,
                            .x = depths, .cell = cell, .user = &s,
                            .task = &s.task};
-    int               code = panel_list(&arms, l, standard, &s.task, why);
+    enum fail         err = panel_list(&arms, l, standard, &s.task, why);
 
     p.arms = arms.n;
-    if (!code)
-        code = panel_open(&p, l, why);
-    if (!code)
-        code = panel_run(&p, l, why);
-    if (!code)
-        code = show(&p, l, why);
-    if (!code)
+    if (!err)
+        err = panel_open(&p, l, why);
+    if (!err)
+        err = panel_run(&p, l, why);
+    if (!err)
+        err = show(&p, l, why);
+    if (!err)
         judge(&p, l);
     panel_close(&p);
-    return code;
+    return err;
 }
 
 const struct experiment experiment_niah = {

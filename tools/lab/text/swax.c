@@ -118,78 +118,78 @@ static double mean(const double *values, int n)
     return sum / n;
 }
 
-static int ask(const struct setting *s, struct task *t, const struct model *m,
-               double *values, struct why *why)
+static enum fail ask(const struct setting *s, struct task *t, const struct model *m,
+                     double *values, struct why *why)
 {
     const struct scale *c = s->scale;
-    int                 code = FAIL_NONE;
+    enum fail           err = FAIL_NONE;
 
-    for (int i = 0; !code && i < DISTANCES; i++) {
+    for (int i = 0; !err && i < DISTANCES; i++) {
         struct facts      at = s->facts;
         struct task_count count = {0};
         int               distance = (int)c->distances[i], room = distance + ROOM;
 
         at.near = at.far = distance;
         t->user = &at;
-        code = task_test(t, m, room > c->length ? room : c->length, s->tests,
-                         task_count_each, &count, why);
+        err = task_test(t, m, room > c->length ? room : c->length, s->tests,
+                        task_count_each, &count, why);
         values[i] = task_accuracy(&count);
     }
     values[WITHIN] = mean(values, WITHIN_TO);
     values[BEYOND] = mean(values + BEYOND_FROM, DISTANCES - BEYOND_FROM);
-    return code;
+    return err;
 }
 
-static int recall_cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
-                       const char *key, double *values, struct why *why)
+static enum fail recall_cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                             const char *key, double *values, struct why *why)
 {
     const struct setting *s = p->user;
     struct task           t = s->recall;
     struct model          m;
-    int                   code;
+    enum fail             err;
 
     prepare(&t, s->scale, arm, seed, values);
-    if ((code = task_train(&t, &m, l, key, 0.9, why)))
-        return code;
-    code = ask(s, &t, &m, values, why);
+    if ((err = task_train(&t, &m, l, key, 0.9, why)))
+        return err;
+    err = ask(s, &t, &m, values, why);
     model_close(&m);
-    return code;
+    return err;
 }
 
-static int score_text(const struct scale *c, const struct corpus *text,
-                      const struct model *m, double *values, struct why *why)
+static enum fail score_text(const struct scale *c, const struct corpus *text,
+                            const struct model *m, double *values, struct why *why)
 {
     double nats[LONGEST], bytes[LONGEST];
-    int    code = corpus_score(text, m, c->length, nats, bytes, why);
+    enum fail err = corpus_score(text, m, c->length, nats, bytes, why);
 
     for (int i = 0; i < PLACES; i++)
         values[BITS + i] = corpus_bits(nats, bytes, i ? (int)c->places[i - 1] : 0,
                                        (int)c->places[i]);
     values[NEAR] = corpus_bits(nats, bytes, 0, c->length / 2);
     values[FLOOR] = text->floor;
-    return code;
+    return err;
 }
 
-static int text_cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
-                     const char *key, double *values, struct why *why)
+static enum fail text_cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
+                           const char *key, double *values, struct why *why)
 {
     const struct setting *s = p->user;
     struct task           t = s->text;
     struct corpus         c;
     struct model          m;
-    int                   code = corpus_open(&c, s->bytes, s->held_out, seed, why);
+    enum fail             err = corpus_open(&c, s->bytes, s->held_out, seed, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     prepare(&t, s->scale, arm, seed, values);
     t.user = &c;
-    code = task_train(&t, &m, l, key, 0.95, why);
-    if (!code) {
-        code = score_text(s->scale, &c, &m, values, why);
+    err = task_train(&t, &m, l, key, 0.95, why);
+    if (!err) {
+        err = score_text(s->scale, &c, &m, values, why);
         model_close(&m);
     }
     corpus_close(&c);
-    return code;
+    return err;
 }
 
 /* ---- verdicts --------------------------------------------------------------------- */
@@ -275,13 +275,13 @@ static void say_column(const struct panel *p, struct lab *l, const char *title, 
                 reported && reported[a] ? reported[a] : "");
 }
 
-static int run_recall(struct panel *p, struct lab *l, struct why *why)
+static enum fail run_recall(struct panel *p, struct lab *l, struct why *why)
 {
     static const struct chart_line guess = {"guessing", 0.25};
-    int                            code = panel_run(p, l, why);
+    enum fail                      err = panel_run(p, l, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     panel_table(p, l, &guess, 1);
     say_column(p, l, "mean within the long window", WITHIN, NULL);
     say_column(p, l, "mean beyond the stacked windows", BEYOND, reported_recall);
@@ -292,13 +292,13 @@ static int run_recall(struct panel *p, struct lab *l, struct why *why)
     return panel_chart(p, l, &guess, 1, why);
 }
 
-static int run_text(struct panel *p, struct lab *l, struct why *why)
+static enum fail run_text(struct panel *p, struct lab *l, struct why *why)
 {
-    int               code = panel_run(p, l, why);
+    enum fail         err = panel_run(p, l, why);
     struct chart_line floor = {"entropy of the stories", 0};
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     floor.y = panel_mean(p, SHORT, FLOOR);
     panel_table(p, l, &floor, 1);
     say_column(p, l, "all within the long window", NEAR, reported_perplexity);
@@ -308,7 +308,7 @@ static int run_text(struct panel *p, struct lab *l, struct why *why)
     return panel_chart(p, l, &floor, 1, why);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     struct setting s;
     settle(&s, lab_form(l));
@@ -326,17 +326,17 @@ static int run(struct lab *l, struct why *why)
         .x = s.scale->places, .logx = true, .unbounded = true, .cell = text_cell,
         .user = &s, .task = &s.text,
     };
-    int code = panel_open(&recall, l, why);
+    enum fail err = panel_open(&recall, l, why);
 
-    if (!code)
-        code = panel_open(&text, l, why);
-    if (!code)
-        code = run_recall(&recall, l, why);
-    if (!code)
-        code = run_text(&text, l, why);
+    if (!err)
+        err = panel_open(&text, l, why);
+    if (!err)
+        err = run_recall(&recall, l, why);
+    if (!err)
+        err = run_text(&text, l, why);
     panel_close(&recall);
     panel_close(&text);
-    return code;
+    return err;
 }
 
 const struct experiment experiment_swax = {

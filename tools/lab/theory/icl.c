@@ -117,13 +117,13 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
     return 0;
 }
 
-static int cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v,
-                struct why *why)
+static enum fail cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v,
+                      struct why *why)
 {
     struct icl_task task = {.d = D, .t = 1, .L = L, .noise = noise, .beta = 1 / sqrt(D)};
     struct icl_net  a;
     char            key[128];
-    int             code;
+    enum fail       err;
 
     snprintf(key, sizeof key,
              "heads %s d=%d L=%d noise=%g B=%d steps=%ld lr=%g tests=%ld seed=%llu",
@@ -132,15 +132,15 @@ static int cell(struct lab *l, const struct arm *arm, uint64_t seed, double *v,
     if (lab_recall(l, key, v))
         return 0;
     if (!icl_open(&a, &task, arm->heads, BATCH, arm->linear))
-        return fail(why, FAIL_INPUT, "%s: not enough memory for its prompts", key);
+        return fail(why, FAIL_MEMORY, "%s: not enough memory for its prompts", key);
     for (int i = 0; i < ICL_VALUES; i++)
         v[i] = NAN;
     v[ICL_EXACT] = arm->linear ? exact_linear() : approximate(arm->heads);
-    code = train(l, key, &a, seed);
-    if (!code)
+    err = train(l, key, &a, seed);
+    if (!err)
         measure(l, &a, seed, v);
     icl_close(&a);
-    return code ? code : lab_record(l, key, v, why);
+    return err ? err : lab_record(l, key, v, why);
 }
 
 /* ---- verdicts ---------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ static void judge_pattern(struct lab *l, const double *v)
                 "within 2 %");
 }
 
-static int run_heads(struct lab *l, struct why *why)
+static enum fail run_heads(struct lab *l, struct why *why)
 {
     double v[ARMS][ICL_VALUES], mean[ARMS][ICL_VALUES] = {{0}},
            worst[ICL_VALUES] = {0};
@@ -239,10 +239,10 @@ static int run_heads(struct lab *l, struct why *why)
 
     for (int k = 0; k < seeds; k++) {
         for (int i = 0; i < ARMS; i++) {
-            int code = cell(l, &arms[i], lab_seed(l, k), v[i], why);
+            enum fail err = cell(l, &arms[i], lab_seed(l, k), v[i], why);
 
-            if (code)
-                return code;
+            if (err)
+                return err;
             for (int j = 0; j < ICL_VALUES; j++)
                 mean[i][j] += v[i][j] / seeds;
         }
@@ -260,15 +260,15 @@ static int run_heads(struct lab *l, struct why *why)
     return 0;
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
-    int code;
+    enum fail err;
 
     lab_plan(l, ARMS * lab_seeds(l) + icl_tasks_cells(l) + icl_factor_cells(l));
-    code = run_heads(l, why);
-    if (!code)
-        code = icl_tasks(l, why);
-    return code ? code : icl_factor(l, why);
+    err = run_heads(l, why);
+    if (!err)
+        err = icl_tasks(l, why);
+    return err ? err : icl_factor(l, why);
 }
 
 const struct experiment experiment_icl = {

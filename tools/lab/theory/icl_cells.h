@@ -16,8 +16,8 @@ enum { ICL_RISK, ICL_SE, ICL_EXACT, ICL_LONGER, ICL_UNSCALED, ICL_OFF, ICL_KQ,
 /* Task allocation over heads (icl_tasks.c), preconditioning (icl_factor.c):
  * run, print, judge. */
 int icl_tasks_cells(const struct lab *l);
-int icl_tasks(struct lab *l, struct why *why);
+enum fail icl_tasks(struct lab *l, struct why *why);
 int icl_factor_cells(const struct lab *l);
-int icl_factor(struct lab *l, struct why *why);
+enum fail icl_factor(struct lab *l, struct why *why);
 
 #endif

@@ -25,8 +25,8 @@ static double rate_of(enum descent how, int i)
     return how == DESCENT_PRECONDITIONED ? h : ldexp(how == DESCENT_ADAM ? 0.1 : 4, -i);
 }
 
-static int cell(struct lab *l, enum descent how, double condition, uint64_t seed,
-                double *v, struct why *why)
+static enum fail cell(struct lab *l, enum descent how, double condition, uint64_t seed,
+                      double *v, struct why *why)
 {
     struct factor f;
     int           rates = how == DESCENT_PRECONDITIONED ? 1 : RATES, took[RATES],
@@ -55,7 +55,8 @@ static int cell(struct lab *l, enum descent how, double condition, uint64_t seed
     return lab_record(l, key, v, why);
 }
 
-static int chart(struct lab *l, double (*curve)[CONDITIONS][POINTS], struct why *why)
+static enum fail chart(struct lab *l, double (*curve)[CONDITIONS][POINTS],
+                       struct why *why)
 {
     static char         label[DESCENTS * CONDITIONS][40];
     struct chart_series series[DESCENTS * CONDITIONS];
@@ -101,7 +102,7 @@ static void judge_slopes(struct lab *l, const double *slope)
                 yardstick);
 }
 
-int icl_factor(struct lab *l, struct why *why)
+enum fail icl_factor(struct lab *l, struct why *why)
 {
     double v[ICL_VALUES], took[DESCENTS][CONDITIONS] = {{0}},
            curve[DESCENTS][CONDITIONS][POINTS], slope[CONDITIONS] = {0};
@@ -110,10 +111,10 @@ int icl_factor(struct lab *l, struct why *why)
 
     for (int i = 0; i < DESCENTS * CONDITIONS * seeds; i++) {
         int how = i / CONDITIONS / seeds, c = i / seeds % CONDITIONS;
-        int code = cell(l, how, conditions[c], lab_seed(l, i % seeds), v, why);
+        enum fail err = cell(l, how, conditions[c], lab_seed(l, i % seeds), v, why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         took[how][c] += v[ICL_LONGER] / seeds;
         if (how == DESCENT_PRECONDITIONED)
             slope[c] += slope_of(v) / seeds;

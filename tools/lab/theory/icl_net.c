@@ -147,7 +147,7 @@ double icl_loss(struct icl_net *a)
     int    e = wide(a), n = a->B * a->task.t;
     double sum = 0;
 
-    linear_forward(a->q, a->x, a->kq, a->B, a->task.d, a->H * e);
+    product_forward(a->q, a->x, a->kq, a->B, a->task.d, a->H * e);
     if (a->linear) {
         second_moments(a, a->o, a->q);
     } else {
@@ -155,7 +155,7 @@ double icl_loss(struct icl_net *a)
 
         attention_forward(&core, a->o, a->lse);
     }
-    linear_forward(a->yhat, a->o, a->ov, a->B, a->H * e, a->task.t);
+    product_forward(a->yhat, a->o, a->ov, a->B, a->H * e, a->task.t);
     for (int i = 0; i < n; i++) {
         double error = (double)a->yhat[i] - a->y[i];
 
@@ -171,7 +171,7 @@ double icl_grad(struct icl_net *a)
     int    e = wide(a);
 
     memset(a->dkq, 0, a->n * sizeof *a->dkq);
-    linear_backward(a->d_o, 0, a->dov, a->dyhat, a->o, a->ov, a->B, a->H * e, a->task.t);
+    product_backward(a->d_o, 0, a->dov, a->dyhat, a->o, a->ov, a->B, a->H * e, a->task.t);
     if (a->linear) {
         second_moments(a, a->dq, a->d_o);
     } else {
@@ -179,7 +179,7 @@ double icl_grad(struct icl_net *a)
 
         attention_backward(&core, a->o, a->lse, a->d_o, a->dq, a->dk, a->dv, NULL);
     }
-    linear_backward(NULL, 0, a->dkq, a->dq, a->x, a->kq, a->B, a->task.d, a->H * e);
+    product_backward(NULL, 0, a->dkq, a->dq, a->x, a->kq, a->B, a->task.d, a->H * e);
     for (size_t i = 0; i < a->n; i++)
         a->dkq[i] *= a->mask[i];
     return loss;

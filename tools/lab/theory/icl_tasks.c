@@ -100,7 +100,7 @@ static void read_heads(const struct icl_net *a, double *v)
     }
 }
 
-static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
+static enum fail cell(struct lab *l, uint64_t seed, double *v, struct why *why)
 {
     struct icl_task   task = {.d = D, .t = TASKS, .L = LENGTH, .beta = 1, .groups = true};
     struct icl_course course = {
@@ -115,7 +115,7 @@ static int cell(struct lab *l, uint64_t seed, double *v, struct why *why)
     if (lab_recall(l, key, v))
         return 0;
     if (!icl_open(&a, &task, H, BATCH, false))
-        return fail(why, FAIL_INPUT, "%s: not enough memory for its prompts", key);
+        return fail(why, FAIL_MEMORY, "%s: not enough memory for its prompts", key);
     begin(&a, &r);
     for (int j = 0; j < TASKS; j++)
         first[j] = leader(&a, j);
@@ -183,7 +183,7 @@ static void add_seed(struct outcome *o, const double *v, int seeds)
     }
 }
 
-int icl_tasks(struct lab *l, struct why *why)
+enum fail icl_tasks(struct lab *l, struct why *why)
 {
     struct outcome o = {.least = 1, .best = 1};
     double         v[ICL_VALUES];
@@ -192,10 +192,10 @@ int icl_tasks(struct lab *l, struct why *why)
     if (!icl_tasks_cells(l))
         return 0;
     for (int k = 0; k < seeds; k++) {
-        int code = cell(l, lab_seed(l, k), v, why);
+        enum fail err = cell(l, lab_seed(l, k), v, why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         add_seed(&o, v, seeds);
     }
     lab_say(l, "\nvalue weight of each head (of the last seed) for each of %d tasks",

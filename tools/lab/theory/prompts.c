@@ -27,9 +27,9 @@ static void clear(double *v)
         v[i] = NAN;
 }
 
-static int no_memory(struct why *why, const char *key)
+static enum fail no_memory(struct why *why, const char *key)
 {
-    return fail(why, FAIL_INPUT, "%s: not enough memory for its prompts", key);
+    return fail(why, FAIL_MEMORY, "%s: not enough memory for its prompts", key);
 }
 
 /* ---- concentration ----------------------------------------------------------------- */
@@ -56,8 +56,8 @@ static void sizes_for(enum form form, struct sizes *s)
         s->size[s->n++] = n;
 }
 
-static int cell(struct lab *l, const struct sizes *s, double scale, int n, uint64_t seed,
-                double *v, struct why *why)
+static enum fail cell(struct lab *l, const struct sizes *s, double scale, int n,
+                      uint64_t seed, double *v, struct why *why)
 {
     double              a[4];
     long                prompts = s->tokens / n < s->most ? s->tokens / n : s->most;
@@ -88,8 +88,8 @@ struct curves {
            exact[SCALES][MAX_SIZES];
 };
 
-static int measure(struct lab *l, const struct sizes *s, struct curves *c,
-                   struct why *why)
+static enum fail measure(struct lab *l, const struct sizes *s, struct curves *c,
+                         struct why *why)
 {
     int    seeds = lab_seeds(l);
     double v[VALUES];
@@ -97,10 +97,10 @@ static int measure(struct lab *l, const struct sizes *s, struct curves *c,
     for (int i = 0; i < SCALES; i++)
         for (int j = 0; j < s->n; j++)
             for (int k = 0; k < seeds; k++) {
-                int code = cell(l, s, scales[i], s->size[j], lab_seed(l, k), v, why);
+                enum fail err = cell(l, s, scales[i], s->size[j], lab_seed(l, k), v, why);
 
-                if (code)
-                    return code;
+                if (err)
+                    return err;
                 c->x[j] = s->size[j];
                 c->exact[i][j] = v[EXACT];
                 for (int q = 0; q < 3; q++) {
@@ -171,8 +171,8 @@ static void judge_constant(struct lab *l, const struct sizes *s, const struct cu
                 measured, "e^(a.Ga) (tr G + |Ga|^2), within 3 standard errors + 2 %");
 }
 
-static int chart_rates(struct lab *l, const struct sizes *s, const struct curves *c,
-                       struct why *why)
+static enum fail chart_rates(struct lab *l, const struct sizes *s, const struct curves *c,
+                             struct why *why)
 {
     static const char *const names[] = {"output", "query gradient", "value gradient"};
     struct chart_series      series[4];
@@ -205,8 +205,8 @@ enum { CONTROLS = sizeof controls / sizeof *controls };
 enum { CONTROL_N = 4096, CONTROL_PROMPTS = 256 };
 
 /* One coordinate of a control's output: mean, its error and the limit. */
-static int control_cell(struct lab *l, const struct control *c, int j, double *v,
-                        struct why *why)
+static enum fail control_cell(struct lab *l, const struct control *c, int j, double *v,
+                              struct why *why)
 {
     static const double e[] = {1, 0.5};
     struct prompt_error found;
@@ -227,17 +227,17 @@ static int control_cell(struct lab *l, const struct control *c, int j, double *v
     return lab_record(l, key, v, why);
 }
 
-static int run_controls(struct lab *l, struct why *why)
+static enum fail run_controls(struct lab *l, struct why *why)
 {
     double v[VALUES], worst = 0, at[3] = {0};
     char   measured[160];
 
     for (int i = 0; i < CONTROLS; i++)
         for (int j = 0; j < controls[i].p.d; j++) {
-            int code = control_cell(l, &controls[i], j, v, why);
+            enum fail err = control_cell(l, &controls[i], j, v, why);
 
-            if (code)
-                return code;
+            if (err)
+                return err;
 
             double off = fabs(v[OUTPUT] - v[EXACT]) / v[OUTPUT_SE];
 
@@ -360,14 +360,14 @@ static int train(struct lab *l, const char *key, struct icl_net *a, uint64_t see
     return 0;
 }
 
-static int train_cell(struct lab *l, int n, bool linear, uint64_t seed, double *v,
-                      struct why *why)
+static enum fail train_cell(struct lab *l, int n, bool linear, uint64_t seed, double *v,
+                            struct why *why)
 {
     double          spread[D];
     struct icl_task task = {.d = D, .t = 1, .L = n, .beta = 1, .spread = spread};
     struct icl_net  a;
     char            key[128];
-    int             code;
+    enum fail       err;
 
     snprintf(key, sizeof key, "train %s n=%d B=%d steps=%ld lr=%g tests=%d seed=%llu",
              linear ? "linear" : "softmax", n, BATCH, train_steps(l), rate, TESTS,
@@ -381,9 +381,9 @@ static int train_cell(struct lab *l, int n, bool linear, uint64_t seed, double *
     restrict_to(&a);
     clear(v);
     v[N] = n;
-    code = train(l, key, &a, seed, v);
+    err = train(l, key, &a, seed, v);
     icl_close(&a);
-    return code ? code : lab_record(l, key, v, why);
+    return err ? err : lab_record(l, key, v, why);
 }
 
 static int train_sizes(const struct lab *l, int *n)
@@ -401,18 +401,18 @@ struct trained {
            risk[2][TRAIN_SIZES], se[2][TRAIN_SIZES], b[2][TRAIN_SIZES];
 };
 
-static int train_all(struct lab *l, const int *n, int sizes, struct trained *t,
-                     struct why *why)
+static enum fail train_all(struct lab *l, const int *n, int sizes, struct trained *t,
+                           struct why *why)
 {
     int    seeds = lab_seeds(l);
     double v[VALUES];
 
     for (int k = 0; k < 2 * sizes * seeds; k++) {
         int i = k / seeds % sizes, linear = k / seeds / sizes;
-        int code = train_cell(l, n[i], linear, lab_seed(l, k % seeds), v, why);
+        enum fail err = train_cell(l, n[i], linear, lab_seed(l, k % seeds), v, why);
 
-        if (code)
-            return code;
+        if (err)
+            return err;
         t->x[i] = n[i];
         t->distance[linear][i] += v[DISTANCE] / seeds;
         t->gap[linear][i] += v[GAP] / seeds;
@@ -500,14 +500,14 @@ static void judge_value(struct lab *l, const struct trained *t, int last)
                 measured, yardstick);
 }
 
-static int run_training(struct lab *l, struct why *why)
+static enum fail run_training(struct lab *l, struct why *why)
 {
     struct trained t = {{0}};
-    int            n[TRAIN_SIZES], sizes = train_sizes(l, n),
-                   code = train_all(l, n, sizes, &t, why);
+    int            n[TRAIN_SIZES], sizes = train_sizes(l, n);
+    enum fail      err = train_all(l, n, sizes, &t, why);
 
-    if (code)
-        return code;
+    if (err)
+        return err;
     say_training(l, &t, sizes);
     judge_endless(l, &t, sizes);
     judge_linear(l, &t, sizes);
@@ -522,22 +522,23 @@ static int run_training(struct lab *l, struct why *why)
         why);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     struct sizes  s;
     struct curves c = {{0}};
-    int           n[TRAIN_SIZES], code;
+    int           n[TRAIN_SIZES];
+    enum fail     err;
 
     sizes_for(lab_form(l), &s);
     lab_plan(l, (SCALES * s.n + 2 * train_sizes(l, n)) * lab_seeds(l) + 7);
-    if ((code = measure(l, &s, &c, why)))
-        return code;
+    if ((err = measure(l, &s, &c, why)))
+        return err;
     judge_slopes(l, &s, &c);
     judge_constant(l, &s, &c);
-    code = chart_rates(l, &s, &c, why);
-    if (!code)
-        code = run_controls(l, why);
-    return code ? code : run_training(l, why);
+    err = chart_rates(l, &s, &c, why);
+    if (!err)
+        err = run_controls(l, why);
+    return err ? err : run_training(l, why);
 }
 
 const struct experiment experiment_prompts = {

@@ -157,14 +157,14 @@ static int cells(const struct plan *p)
 }
 
 /* Train the learners in step and record them; each runs on one thread. */
-static int run_learners(struct lab *l, const struct plan *p, struct learner *a, int n,
-                        uint64_t seed, struct why *why)
+static enum fail run_learners(struct lab *l, const struct plan *p, struct learner *a,
+                              int n, uint64_t seed, struct why *why)
 {
     double value[SLR_ARMS][SLR_VALUES];
     char   key[KEY];
-    int    code = 0;
+    enum fail err = 0;
 
-    for (int t = 0; t < p->steps && !code; t += CHUNK) {
+    for (int t = 0; t < p->steps && !err; t += CHUNK) {
         bool last = t + CHUNK >= p->steps, look = followed(a->s) && milestone(t + CHUNK);
 
         #pragma omp parallel for schedule(dynamic, 1)
@@ -176,39 +176,40 @@ static int run_learners(struct lab *l, const struct plan *p, struct learner *a, 
         key_of(key, p, a->s, a->arm, seed, 0);
         if (!lab_progress(l, key, (double)(t + CHUNK) / p->steps))
             return FAIL_INTERRUPTED;
-        for (int i = 0; i < n && look && !code; i++) {
+        for (int i = 0; i < n && look && !err; i++) {
             double known[SLR_VALUES];
 
             key_of(key, p, a->s, a[i].arm, seed, t + CHUNK);
-            code = lab_recall(l, key, known) ? 0 : lab_record(l, key, value[i], why);
+            err = lab_recall(l, key, known) ? 0 : lab_record(l, key, value[i], why);
         }
     }
-    for (int i = 0; i < n && !code; i++) {
+    for (int i = 0; i < n && !err; i++) {
         key_of(key, p, a->s, a[i].arm, seed, 0);
-        code = lab_record(l, key, value[i], why);
+        err = lab_record(l, key, value[i], why);
     }
-    return code;
+    return err;
 }
 
 /* The arms of one setting and seed that are not known yet. */
-static int run_setting(struct lab *l, const struct plan *p, const struct slr *s,
-                       uint64_t seed, struct why *why)
+static enum fail run_setting(struct lab *l, const struct plan *p, const struct slr *s,
+                             uint64_t seed, struct why *why)
 {
     struct learner a[SLR_ARMS];
     double         known[SLR_VALUES];
     char           key[KEY];
-    int            n = 0, code = 0;
+    int            n = 0;
+    enum fail      err = 0;
 
-    for (int arm = 0; arm < SLR_ARMS && !code; arm++) {
+    for (int arm = 0; arm < SLR_ARMS && !err; arm++) {
         key_of(key, p, s, arm, seed, 0);
         if (!lab_recall(l, key, known) && !learner_open(&a[n++], s, arm, p->D, seed))
-            code = fail(why, FAIL_INPUT, "%s: not enough memory for its samples", key);
+            err = fail(why, FAIL_MEMORY, "%s: not enough memory for its samples", key);
     }
-    if (!code && n > 0)
-        code = run_learners(l, p, a, n, seed, why);
+    if (!err && n > 0)
+        err = run_learners(l, p, a, n, seed, why);
     while (n > 0)
         free(a[--n].memory);
-    return code;
+    return err;
 }
 
 /* ---- results ----------------------------------------------------------------------- */
@@ -246,7 +247,7 @@ static void say_table(struct lab *l, const struct slr_result *r, int n)
 }
 
 /* Order parameters of softmax and linear attention during training. */
-static int chart_orders(struct lab *l, const struct plan *p, struct why *why)
+static enum fail chart_orders(struct lab *l, const struct plan *p, struct why *why)
 {
     enum { POINTS = 64, LINES = 5 };
     static const struct { const char *name; enum slr_arm arm; int value; } line[LINES] = {
@@ -280,30 +281,31 @@ static int chart_orders(struct lab *l, const struct plan *p, struct why *why)
         .lines = &root, .nlines = 1}, why);
 }
 
-static int run(struct lab *l, struct why *why)
+static enum fail run(struct lab *l, struct why *why)
 {
     struct plan        p;
     struct slr_result *r;
-    int                code = 0, n;
+    int                n;
+    enum fail          err = 0;
 
     plan_for(lab_form(l), &p);
     lab_plan(l, cells(&p) * lab_seeds(l) + slr_samples_cells(l));
-    for (int k = 0; k < lab_seeds(l) && !code; k++)
-        for (int i = 0; i < p.n && !code; i++)
-            code = run_setting(l, &p, &p.setting[i], lab_seed(l, k), why);
-    if (code)
-        return code;
+    for (int k = 0; k < lab_seeds(l) && !err; k++)
+        for (int i = 0; i < p.n && !err; i++)
+            err = run_setting(l, &p, &p.setting[i], lab_seed(l, k), why);
+    if (err)
+        return err;
     r = calloc(MAX_RESULTS, sizeof *r);
     if (!r)
-        return fail(why, FAIL_INPUT, "slr: not enough memory for its results");
+        return fail(why, FAIL_MEMORY, "slr: not enough memory for its results");
     n = gather(l, &p, r);
     say_table(l, r, n);
     slr_verdicts(l, r, n);
-    code = slr_chart_risks(l, r, n, why);
+    err = slr_chart_risks(l, r, n, why);
     free(r);
-    if (!code)
-        code = chart_orders(l, &p, why);
-    return code ? code : slr_samples(l, why);
+    if (!err)
+        err = chart_orders(l, &p, why);
+    return err ? err : slr_samples(l, why);
 }
 
 const struct experiment experiment_slr = {

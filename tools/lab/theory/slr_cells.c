@@ -246,7 +246,8 @@ static void curve(double *y, double *x, double (*f)(const struct slr *))
     }
 }
 
-int slr_chart_risks(struct lab *l, const struct slr_result *r, int n, struct why *why)
+enum fail slr_chart_risks(struct lab *l, const struct slr_result *r, int n,
+                          struct why *why)
 {
     static const struct {
         const char *name; double (*f)(const struct slr *);

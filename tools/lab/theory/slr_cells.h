@@ -32,10 +32,11 @@ void slr_values(double *value, struct estimate e, const struct slr_order *o,
 
 /* Population: every claim over all results, and risk against nu. */
 void slr_verdicts(struct lab *l, const struct slr_result *r, int n);
-int  slr_chart_risks(struct lab *l, const struct slr_result *r, int n, struct why *why);
+enum fail slr_chart_risks(struct lab *l, const struct slr_result *r, int n,
+                          struct why *why);
 
 /* Finite samples: softmax and linear attention fitted to N = alpha D of them. */
 int slr_samples_cells(const struct lab *l);
-int slr_samples(struct lab *l, struct why *why);
+enum fail slr_samples(struct lab *l, struct why *why);
 
 #endif

@@ -100,8 +100,8 @@ static bool best_fit(const struct lab *l, enum slr_arm arm, int alpha, uint64_t 
     return ok;
 }
 
-static int cell(struct lab *l, enum slr_arm arm, int alpha, uint64_t seed, double *value,
-                struct why *why)
+static enum fail cell(struct lab *l, enum slr_arm arm, int alpha, uint64_t seed,
+                      double *value, struct why *why)
 {
     char key[128];
 
@@ -112,13 +112,13 @@ static int cell(struct lab *l, enum slr_arm arm, int alpha, uint64_t seed, doubl
     if (lab_recall(l, key, value))
         return 0;
     if (!best_fit(l, arm, alpha, seed, value))
-        return fail(why, FAIL_INPUT, "%s: not enough memory for its samples", key);
+        return fail(why, FAIL_MEMORY, "%s: not enough memory for its samples", key);
     if (!lab_progress(l, key, 1))
         return FAIL_INTERRUPTED;
     return lab_record(l, key, value, why);
 }
 
-static int chart(struct lab *l, double (*risk)[ALPHAS], struct why *why)
+static enum fail chart(struct lab *l, double (*risk)[ALPHAS], struct why *why)
 {
     double              x[ALPHAS];
     int                 first = first_alpha(l), n = ALPHAS - first;
@@ -156,17 +156,17 @@ static void judge(struct lab *l, double (*risk)[ALPHAS])
                 measured, yardstick);
 }
 
-int slr_samples(struct lab *l, struct why *why)
+enum fail slr_samples(struct lab *l, struct why *why)
 {
     double risk[ARMS][ALPHAS] = {{0}}, value[SLR_VALUES];
 
     for (int k = 0; k < lab_seeds(l); k++)
         for (int i = first_alpha(l); i < ALPHAS; i++)
             for (int a = 0; a < ARMS; a++) {
-                int code = cell(l, arms[a], alphas[i], lab_seed(l, k), value, why);
+                enum fail err = cell(l, arms[a], alphas[i], lab_seed(l, k), value, why);
 
-                if (code)
-                    return code;
+                if (err)
+                    return err;
                 risk[a][i] += value[SLR_RISK] / lab_seeds(l);
             }
     judge(l, risk);
