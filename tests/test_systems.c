@@ -22,6 +22,11 @@ static const char *const entries[] = {
     "normattn+srope(base=10,rank=3)", "inline(local=0)+srope(base=10,bias=1)",
     "inline(local=0,feature=elu1)+rope", "retention+srope(base=10,act=none,gate=0)",
     "gla+srope(base=10,bias=1)", "gla(conv=4)+rope", "mlstm+rope",
+    "linear(decay=fixed)+rope", "linear(decay=learned)",
+    "linear(feature=id,normalise=0,decay=fixed)",
+    "linear(feature=hedgehog,normalise=0,decay=learned)",
+    "luna(m=5,channels=3,hidden=9,decay=fixed)+rope",
+    "luna(m=5,channels=3,hidden=9,psi=exp,decay=learned)",
     "mlstm+srope(base=10,bias=1)", "deltanet+srope(base=10,rank=3,bias=1)",
 };
 enum { N_ENTRIES = sizeof entries / sizeof *entries };
