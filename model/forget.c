@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* 1 - f of head h of H. */
+/* 1 - a of head h of H. */
 static double forgotten(int h, int H)
 {
     if (h == H - 1)

@@ -1,10 +1,10 @@
-/* How fast the heads of linear attention forget: the log_f of core_scalar.
+/* How fast the heads of linear attention forget: a = e^{log_f} of core_scalar.
  *
- *     none        f = 1
- *     fixed       f_h = 1 - 2^-(1 + 4 h / (H - 2)), the last head 1: from half a token on to
- *                 all of the past. H = 4: 0.5, 0.875, 0.969, 1; H = 2: 0.875, 1.
- *     learned     f_t = sigmoid(wf x_t + bf), a gate of the input as in mLSTM and Mamba-2:
- *                 wf starts at 0 and bf where f is the fixed one (1: at 1 - 2^-10)
+ *     none        a = 1
+ *     fixed       a_h = 1 - 2^-(1 + 4 h / (H - 2)), the last head 1: from a token
+ *                 to the whole past. H = 4: 0.5, 0.875, 0.969, 1; H = 2: 0.875, 1
+ *     learned     a_t = sigmoid(wf x_t + bf), a gate of the input as that of mLSTM: wf
+ *                 starts at 0, bf where a is the fixed one, 1 at 1 - 2^-10
  */
 #ifndef WEFT_FORGET_H
 #define WEFT_FORGET_H
@@ -36,7 +36,7 @@ void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x
 void forget_backward(const struct ctx *ctx, const struct forget *f, real *dx,
                      const real *x);
 
-/* Widen r (H) to hold f of every token, after forward. */
+/* Widen r (H) to hold a of every token, after forward. */
 void forget_range(const struct ctx *ctx, const struct forget *f, struct range *r);
 
 /* FLOPs of a token. */

@@ -2,7 +2,7 @@
  *
  *     q, k, v = Wq x, Wk x, Wv x       q, k (H, dk), v (H, dv); the encoding rotates q, k
  *     s_tu = phi(q_t) . phi(k_u),      u <= t
- *     s_tu times f_{u+1} ... f_t        with a decay (model/forget.h)
+ *     s_tu <- s_tu a_{u+1} ... a_t     with a decay a (model/forget.h)
  *     o_t = sum_u s_tu v_u / (sum_u s_tu + eps)            normalise = 1
  *     o_t = rms(sum_u s_tu v_u / sqrt(dk)) norm            normalise = 0
  *     y = Wo o
@@ -22,6 +22,9 @@
  * The core puts e^{top_u - top_0} back as the weight of token u and keeps it in range
  * by a running maximum, which starts with the first token and sees no later one.
  * Features are computed anew for backward.
+ *
+ * As published: feature = elu1, normalise = 1, decay = none, under absolute positions,
+ * which weft has none of. The preset linear takes what trains best.
  */
 #include "model/core_scalar.h"
 #include "model/feature.h"
@@ -389,8 +392,8 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_linear = {
     .name     = "linear",
     .about    = "linear attention with a feature map",
-    .system   = "L = a (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
-                "n_t = f(q_t) . sum of f(k), a = 1 without decay",
+    .system   = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                "n_t = f(q_t) . sum of f(k)",
     .position = "none",
     .opts     = opts,
     .check    = check,

@@ -4,13 +4,15 @@
  *     u = fw z + fb                    (m), for z = q and z = k of every head
  *     psi_l(u) = sum_j f2[l, j] relu(f1[g, j] u + f1b[g, j]) + f2b[l], and relu of it
  *     phi(z) = m^(-1/2) [psi_l(u_i)]   (m, channels)
- *     a_ts = phi(q_t) . phi(k_s), times f_{s+1} ... f_t with a decay (model/forget.h)
- *     o_t = sum_{s <= t} a_ts v_s / (sum_s a_ts + 1e-6)
+ *     w_ts = phi(q_t) . phi(k_s), times a_{s+1} ... a_t with a decay a (model/forget.h)
+ *     o_t = sum_{s <= t} w_ts v_s / (sum_s w_ts + 1e-6)
  *     y = Wo o
  *
- * psi starts as a random network, of which some channels are 0 for every u and stay so; or
- * (psi = exp) as e^u, e^-u, e^{u/2}, e^{-u/2}, ... by chords from -3 to 3, and fw as the
- * identity: no feature is 0.
+ * As published: decay = none, psi = random, under absolute positions, which weft has
+ * none of. psi then starts as a random network, of which some channels are 0 for every u
+ * and stay so. psi = exp starts it as e^u, e^-u, e^{u/2}, e^{-u/2}, ... by chords from
+ * -3 to 3, and fw as the identity: no feature is 0. The preset luna takes what
+ * trains best.
  *
  * g = 0 with shared = 1, else g = l. psi of a number is piecewise linear with a knot per
  * hidden unit, so it is read from a table of its pieces, exactly; backward sums the
@@ -33,8 +35,8 @@ enum { BLOCKS = 16 };           // of tokens, in which the gradient of psi is su
 enum { TILE = 32 };             // tokens whose features a thread takes at once
 
 static const struct opt opts[] = {
-    [M]        = {"m", "numbers that psi is taken of, per head",
-                  OPT_INT, NULL, 16, 1, 4096},
+    [M]        = {"m", "numbers that psi is taken of, per head; 0: width / heads",
+                  OPT_INT, NULL, 16, 0, 4096},
     [CHANNELS] = {"channels", "functions psi", OPT_INT, NULL, 4, 1, 256},
     [HIDDEN]   = {"hidden", "hidden units of psi", OPT_INT, NULL, 64, 1, 1024},
     [SHARED]   = {"shared", "one hidden layer for all psi", OPT_FLAG, NULL, 1, 0, 1},
@@ -44,7 +46,7 @@ static const struct opt opts[] = {
 };
 
 static int width(const struct mixer_cfg *c) { return c->C / c->H; }
-static int m_of(const struct mixer_cfg *c) { return (int)c->opt[M]; }
+static int m_of(const struct mixer_cfg *c) { return opt_or(c, M, width(c)); }
 static int channels(const struct mixer_cfg *c) { return (int)c->opt[CHANNELS]; }
 static int hidden(const struct mixer_cfg *c) { return (int)c->opt[HIDDEN]; }
 static bool starts_exp(const struct mixer_cfg *c) { return c->opt[PSI] > 0; }
@@ -83,8 +85,8 @@ static int params(const struct mixer_cfg *c, struct param *p)
     return FORGET + forget_params(kind_of(c), c, p + FORGET);
 }
 
-/* psi as exponentials. Unit j is relu(u - knot) below half and relu(-u - knot) from there;
- * a channel uses the half on which it rises, from its value at u = -3 on. */
+/* psi as exponentials. Unit j is relu(u - knot) below half and relu(-u - knot) from there
+ * on; a channel uses the half on which it rises. */
 static void init_exp(const struct mixer_cfg *c, real *const *w)
 {
     const int    n = hidden(c), half = (n + 1) / 2;
@@ -347,8 +349,8 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_luna = {
     .name     = "luna",
     .about    = "linear attention with a learned feature map",
-    .system   = "L = a (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
-                "n_t = f(q_t) . sum of f(k), f learned, a = 1 without decay",
+    .system   = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                "n_t = f(q_t) . sum of f(k), f learned",
     .position = "none",
     .opts     = opts,
     .params   = params,
