@@ -27,7 +27,7 @@ const struct key config_keys[] = {
     {"accumulate", "passes in one step",
      KEY_INT, KEY_TRAIN, AT(accumulate), 1, 65536, NULL},
     {"lr", "peak learning rate", KEY_REAL, KEY_TRAIN, AT(lr), 0, 10, NULL},
-    {"schedule", "of the learning rate: cosine, or warm-up/stable/decay",
+    {"schedule", "of the learning rate by steps: cosine, or warm-up/stable/decay",
      KEY_TEXT, KEY_TRAIN, AT(schedule), 0, 0, "cosine|wsd"},
     {"warmup", "steps, or below 1 a share of them",
      KEY_REAL, KEY_TRAIN, AT(warmup), 0, 1e9, NULL},

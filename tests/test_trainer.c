@@ -261,7 +261,7 @@ START_TEST(every_line_of_the_log_has_the_window_drawn)
     open_small(&t, 20);
     ck_assert(trainer_step_flops(&t, 5) < trainer_step_flops(&t, 0));
     for (long i = 0; i < 20; i++) {
-        int window = schedule_window(&t.cfg, i);
+        int window = schedule_window(&t.cfg, NULL, i);
 
         ck_assert(!trainer_step(&t, &s, &why));
         json_t *j = logged(dir, &t, &s);
@@ -621,7 +621,7 @@ START_TEST(validation_takes_every_layers_own_window)
     t.cfg.window_p = t.model.cfg.window_p = 0;
     ck_assert(!validation_run(&v, &t, &own, &bpb, &why));
     t.cfg.window_p = t.model.cfg.window_p = 1;
-    ck_assert_int_eq(schedule_window(&t.cfg, t.tally.step), 5);
+    ck_assert_int_eq(schedule_window(&t.cfg, NULL, t.tally.step), 5);
     ck_assert(!validation_run(&v, &t, &drawn, &bpb, &why));
     ck_assert(own == drawn);
     validation_close(&v);

@@ -54,7 +54,7 @@ int plan_check_memory(const struct model *m, const struct config *c, struct why 
 /* ---- time ---- */
 
 /* A pass of training is three passes forward; decoding reads the weights once a token. */
-static void estimate_rest(const struct trainer *t, uint64_t val_tokens, struct cost *cost)
+void plan_rest(const struct trainer *t, uint64_t val_tokens, struct cost *cost)
 {
     double weights = (double)t->model.n * sizeof(float);
 
@@ -64,8 +64,7 @@ static void estimate_rest(const struct trainer *t, uint64_t val_tokens, struct c
     cost->sample = 60 * (3e-4 + weights / 4e9);
 }
 
-/* Mean over the windows that steps will draw. */
-static double mean_flops(const struct trainer *t)
+double plan_step_flops(const struct trainer *t)
 {
     double narrow = t->cfg.window_p * (1 - t->cfg.window_anneal);
 
@@ -91,12 +90,12 @@ int plan_measure(struct trainer *t, uint64_t val_tokens, double limit, struct co
             seconds = flops = 0;        // the first also touches the memory
         seconds += s.seconds, flops += s.flops;
     }
-    mean = mean_flops(t);
+    mean = plan_step_flops(t);
     t->cfg.accumulate = passes;
     t->cfg.steps = steps;
     trainer_reset(t);
     cost->step = passes * mean * (seconds / flops);
-    estimate_rest(t, val_tokens, cost);
+    plan_rest(t, val_tokens, cost);
     return code;
 }
 
@@ -175,7 +174,7 @@ long plan_steps(const struct trainer *t, enum budget kind, double amount,
     case BUDGET_TOKENS:
         return at_least_1(amount / (double)trainer_step_tokens(c));
     case BUDGET_FLOPS:
-        return at_least_1(floor(amount / mean_flops(t)));
+        return at_least_1(floor(amount / plan_step_flops(t)));
     default:
         return c->steps;
     }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double measure_seconds = 2;
+static const double measure_seconds = 2, measure_share = 0.02;
 
 /* ---- data ---- */
 
@@ -138,7 +138,7 @@ static int open_trainer(struct setup *s, struct why *why)
     const struct config *c = &s->run.cfg;
     struct model m;
     struct why   note;
-    char         dir[PATH_MAX];
+    char         dir[PATH_MAX], word[1200];
     int          code = save_newest(s->run.dir, dir, sizeof dir, &note, why);
 
     if (code)
@@ -164,6 +164,31 @@ static int open_trainer(struct setup *s, struct why *why)
     }
     code = save_load_state(dir, &s->trainer, s->fingerprint, why);
     s->saved = s->trainer.tally.step;
+    if (!code && s->run.budget == BUDGET_STEPS && s->trainer.decisions.n > 0)
+        code = fail(why, FAIL_USAGE,
+                    "%s is trained by time, not by steps; give it more with: weft train "
+                    "--resume %s --for 3m",
+                    s->run.dir, path_quote(word, sizeof word, s->run.dir));
+    return code;
+}
+
+/* The decisions of the run that this one repeats, and what its steps took. */
+static int take_decisions(struct setup *s, struct why *why)
+{
+    struct trainer *t = &s->trainer;
+    struct tally    y;
+    char            dir[PATH_MAX];
+    int             code;
+
+    if (!*s->run.replay)
+        return 0;
+    path_join(dir, sizeof dir, s->run.replay, "latest");
+    code = save_load_tally(dir, &y, &t->decisions, why);
+    if (!code && (s->run.budget == BUDGET_FOR) != (t->decisions.n > 0))
+        code = fail(why, FAIL_INPUT, "%s: its decisions are not those of its budget",
+                    dir);
+    if (!code)
+        s->cost.step = y.seconds / (double)y.step;
     return code;
 }
 
@@ -171,27 +196,48 @@ static int open_trainer(struct setup *s, struct why *why)
 
 bool setup_finished(const struct setup *s)
 {
-    return s->run.budget == BUDGET_STEPS && s->trainer.tally.step >= s->run.cfg.steps;
+    const struct trainer *t = &s->trainer;
+    long                  step = t->tally.step;
+    long                  end = schedule_phase(&s->run.cfg, &t->decisions, step).end;
+
+    return s->run.budget <= BUDGET_FOR && s->more == 0 && end && step >= end;
+}
+
+/* A budget of time goes on, or begins; what other runs take is counted without their
+ * preparation. */
+static void start_clock(struct setup *s)
+{
+    struct run *r = &s->run;
+
+    if (s->more > 0) {
+        r->amount = s->more;
+        r->before = s->trainer.tally.seconds;
+    }
+    if (r->budget == BUDGET_FOR && !*r->replay) {
+        s->clock.amount = r->amount;
+        s->clock.before = r->before;
+    }
+    clock_start(&s->clock, s->trainer.tally.seconds);
 }
 
 static int measure(struct setup *s, struct why *why)
 {
     const struct tally *y = &s->trainer.tally;
     struct run *r = &s->run;
-    double      start = wall_seconds(), limit = measure_seconds;
+    double      limit = measure_seconds;
     int         code;
 
-    if (y->step > 0) {
-        s->cost = (struct cost){.step = y->seconds / (double)y->step};
+    if (y->step > 0)
+        s->cost.step = y->seconds / (double)y->step;
+    if (s->cost.step > 0) {
+        plan_rest(&s->trainer, s->validation.n, &s->cost);
         return 0;
     }
-    if (r->budget == BUDGET_FOR && limit > r->amount / 10)
-        limit = r->amount / 10;
-    code = plan_measure(&s->trainer, s->validation.n, limit, &s->cost, why);
-    if (code || r->budget == BUDGET_STEPS)
-        return code;
     if (r->budget == BUDGET_FOR)
-        r->amount -= wall_seconds() - start;
+        limit = fmin(limit, measure_share * r->amount);
+    code = plan_measure(&s->trainer, s->validation.n, limit, &s->cost, why);
+    if (code || r->budget <= BUDGET_FOR)
+        return code;
     r->cfg.steps =
         plan_steps(&s->trainer, r->budget, r->amount, &s->cost, s->validation.n);
     r->budget = BUDGET_STEPS;
@@ -204,14 +250,16 @@ static int settle_plan(struct setup *s, struct why *why)
 
     if (code || interrupted)
         return code ? code : FAIL_INTERRUPTED;
-    plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
+    if (s->run.budget == BUDGET_STEPS)
+        plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;
     return run_write_config(&s->run, why);
 }
 
 /* ---- all of it ---- */
 
-/* FLOP/s of this machine's products, measured once: a comparison sets up many runs. */
+/* FLOP/s of this machine's products at first, measured once: a comparison sets up many
+ * runs. */
 static double machine_peak(void)
 {
     static double peak;
@@ -229,8 +277,11 @@ int setup_open(struct setup *s, struct why *why)
         code = open_data(s, why);
     if (!code)
         code = open_trainer(s, why);
+    if (!code)
+        code = take_decisions(s, why);
     if (code || setup_finished(s))
         return code;
+    start_clock(s);
     s->peak = machine_peak();
     tell_data(s);
     tell_model(s);
@@ -241,6 +292,13 @@ int setup_open(struct setup *s, struct why *why)
     return code;
 }
 
+long setup_steps(const struct setup *s)
+{
+    return s->trainer.decisions.n && s->clock.amount == 0
+               ? schedule_phase(&s->run.cfg, &s->trainer.decisions, LONG_MAX).end
+               : s->run.cfg.steps;
+}
+
 int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
 {
     long        step = s->trainer.tally.step;
@@ -248,19 +306,26 @@ int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
     struct loop l = {
         .run = &s->run, .data = &s->data, .fingerprint = s->fingerprint,
         .trainer = &s->trainer, .validation = &s->validation, .log = &log,
-        .progress = &s->progress, .peak = s->peak, .saved = s->saved,
-        .val_loss = NAN, .val_bpb = NAN,
+        .progress = &s->progress, .clock = &s->clock, .peak = s->peak,
+        .saved = s->saved, .val_loss = NAN, .val_bpb = NAN,
     };
     bool        begun;
     int         code = log_open(&log, s->run.dir, step, &begun, why);
 
     if (!code && !begun)
         code = log_head(&log, &s->trainer, s->peak / 1e9, why);
-    progress_open(&s->progress, s->run.cfg.steps, step, &s->data, s->peak);
+    s->clock.val_tokens = s->validation.n;
+    clock_expect(&s->clock, &s->trainer, &s->cost);
+    if (s->clock.amount == 0)
+        clock_start(&s->clock, s->trainer.tally.seconds);
+    s->progress.span = s->clock.amount;
+    s->progress.deadline = wall_seconds() + clock_left(&s->clock);
+    progress_open(&s->progress, setup_steps(s), step, &s->data, s->peak);
     if (!code)
         code = loop_run(&l, why);
     log_close(&log);
     s->saved = l.saved;
+    s->peak = l.peak;
     *nats = l.val_loss;
     *bits = l.val_bpb;
     return code;

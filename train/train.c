@@ -4,6 +4,7 @@
 #include "infer/cli.h"
 #include "train/choose.h"
 #include "train/presets.h"
+#include "train/save.h"
 #include "train/start.h"
 #include "train/tell.h"
 
@@ -18,7 +19,8 @@
 static const char help[] =
     "weft train book.txt --for 3m\n"
     "weft train INPUT... [flags] [key=value...]\n"
-    "weft train --resume RUN [--steps N]\n"
+    "weft train --resume RUN [--steps N | --for TIME]\n"
+    "weft train --replay RUN [--out NEW]\n"
     "\n"
     "Trains a language model on text files, directories or a dataset, and keeps it\n"
     "in a run directory. Ctrl-C saves and prints the line that continues.\n";
@@ -27,7 +29,7 @@ static const double default_seconds = 180;
 
 /* What the command line asks for. */
 static struct {
-    const char *out, *arch, *size, *file, *time, *resume, *field, *from;
+    const char *out, *arch, *size, *file, *time, *resume, *replay, *field, *from;
     double      tokens, flops;
 } ask;
 
@@ -67,6 +69,13 @@ static int copy_path(char *dir, size_t cap, const char *path, struct why *why)
 
 /* ---- a new run ---- */
 
+/* --for, when it is given. */
+static void take_time(const struct cli *c, double *seconds)
+{
+    if (ask.time && !parse_time(ask.time, seconds))
+        cli_die(c, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m", ask.time);
+}
+
 static void take_budget(const struct cli *c, struct run *r)
 {
     bool steps = is_set(c, "steps");
@@ -76,8 +85,11 @@ static void take_budget(const struct cli *c, struct run *r)
     r->amount = default_seconds;
     r->budget = ask.tokens > 0 ? BUDGET_TOKENS : ask.flops > 0 ? BUDGET_FLOPS
               : ask.time || r->cfg.steps == 0 ? BUDGET_FOR : BUDGET_STEPS;
-    if (ask.time && !parse_time(ask.time, &r->amount))
-        cli_die(c, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m", ask.time);
+    take_time(c, &r->amount);
+    if (r->budget == BUDGET_FOR && is_set(c, "schedule"))
+        cli_die(c, FAIL_USAGE,
+                "schedule goes with --steps, --tokens or --flops; with a time budget "
+                "the clock decides when the learning rate falls");
     if (ask.tokens > 0)
         r->amount = ask.tokens;
     if (ask.flops > 0)
@@ -201,11 +213,11 @@ static void check_resume(const struct cli *c)
                 c->args[0]);
     if (ask.out || ask.arch || ask.size || ask.file || ask.field || ask.from)
         cli_die(c, FAIL_USAGE,
-                "--resume takes its settings from the run; only --steps and "
+                "--resume takes its settings from the run; only --steps, --for and "
                 "settings such as keep=5 go with it");
-    if (ask.time || ask.tokens > 0 || ask.flops > 0)
+    if (ask.tokens > 0 || ask.flops > 0)
         cli_die(c, FAIL_USAGE,
-                "extend a run by its number of steps: --resume %s --steps N",
+                "extend a run by its number of steps, or its time: --resume %s --steps N",
                 path_quote(word, sizeof word, ask.resume));
     for (int i = 0; i < c->n_set; i++)
         if (!may_change(c->set[2 * i]))
@@ -213,6 +225,20 @@ static void check_resume(const struct cli *c)
                     "%s cannot change when a run is resumed; steps, eval_every, "
                     "checkpoint_every, sample_every, keep and threads can",
                     c->set[2 * i]);
+}
+
+/* More time, or more steps: what the run is counted in. */
+static void check_more(const struct cli *c, const struct run *r)
+{
+    char word[PATH_MAX];
+
+    path_quote(word, sizeof word, ask.resume);
+    if (ask.time && (r->budget != BUDGET_FOR || is_set(c, "steps")))
+        cli_die(c, FAIL_USAGE,
+                "extend a run by its number of steps: --resume %s --steps N", word);
+    if (*r->replay && (ask.time || is_set(c, "steps")))
+        cli_die(c, FAIL_USAGE, "%s repeats another run; extend that one: --resume %s",
+                word, r->replay);
 }
 
 /* The run that path means: itself, or the one whose newest checkpoint it is. */
@@ -236,10 +262,11 @@ static int find_run(const char *path, char *dir, size_t cap, struct why *why)
 }
 
 /* *steps: how many the run had. */
-static int reopen(const struct cli *c, struct run *r, long *steps, struct why *why)
+static int reopen(const struct cli *c, struct setup *s, long *steps, struct why *why)
 {
-    char dir[sizeof r->dir];
-    int  code;
+    struct run *r = &s->run;
+    char        dir[sizeof r->dir];
+    int         code;
 
     check_resume(c);
     code = find_run(ask.resume, dir, sizeof dir, why);
@@ -252,6 +279,8 @@ static int reopen(const struct cli *c, struct run *r, long *steps, struct why *w
                     "%s: its text came from stdin and did not arrive whole; remove it "
                     "and repeat the command that began it",
                     dir);
+    check_more(c, r);
+    take_time(c, &s->more);
     *steps = r->cfg.steps;
     if (config_resolve(&r->cfg, why))
         return FAIL_INPUT;
@@ -282,6 +311,110 @@ static int check_stretch(const struct cli *c, struct setup *s, long before,
     return 0;
 }
 
+/* ---- a run again ---- */
+
+static void check_replay(const struct cli *c)
+{
+    if (c->n_args || ask.arch || ask.size || ask.file || ask.field || ask.from ||
+        ask.time || ask.tokens > 0 || ask.flops > 0 || ask.resume)
+        cli_die(c, FAIL_USAGE,
+                "--replay takes everything from the run; only --out and threads go "
+                "with it");
+    for (int i = 0; i < c->n_set; i++)
+        if (strcmp(c->set[2 * i], "threads"))
+            cli_die(c, FAIL_USAGE, "%s cannot change when a run is repeated",
+                    c->set[2 * i]);
+}
+
+/* Is the run at dir finished? */
+static int check_finished(const char *dir, const struct config *cfg, struct why *why)
+{
+    struct decisions d = {0};
+    struct tally     y;
+    char             latest[PATH_MAX], word[1200];
+    long             end;
+    int              code;
+
+    path_join(latest, sizeof latest, dir, "latest");
+    path_quote(word, sizeof word, dir);
+    if (!path_exists(latest))
+        return fail(why, FAIL_INPUT,
+                    "%s has no checkpoint yet; finish it with: weft train --resume %s",
+                    dir, word);
+    code = save_load_tally(latest, &y, &d, why);
+    end = code ? 0 : schedule_phase(cfg, &d, y.step).end;
+    decisions_free(&d);
+    if (!code && (end == 0 || y.step < end))
+        code = fail(why, FAIL_INPUT,
+                    "%s is not finished; finish it with: weft train --resume %s", dir,
+                    word);
+    return code;
+}
+
+/* The same settings on the same tokens, in another directory. */
+static int repeat(const struct cli *c, struct run *r, struct why *why)
+{
+    char       of[sizeof r->dir], full[PATH_MAX], data[PATH_MAX];
+    struct run was;
+    int        code;
+
+    check_replay(c);
+    code = find_run(ask.replay, of, sizeof of, why);
+    if (!code)
+        code = run_read(&was, of, why);
+    if (code)
+        return code;
+    code = check_finished(of, &was.cfg, why);
+    *r = was;
+    r->input = NULL;
+    r->n_input = 0;
+    if (!code && (!realpath(of, full) || strlen(full) >= sizeof r->replay))
+        code = fail(why, FAIL_INPUT, "%s: its path is too long", of);
+    if (!code)
+        snprintf(r->replay, sizeof r->replay, "%s", full);
+    path_join(data, sizeof data, of, "data");
+    if (!code)
+        code = run_add_input(r, dataset_is(data) ? data : was.input[0], why);
+    if (!code && ask.out)
+        code = copy_path(r->dir, sizeof r->dir, ask.out, why);
+    else if (!code && (size_t)snprintf(r->dir, sizeof r->dir, "%s-replay", of) >=
+                          sizeof r->dir)
+        code = fail(why, FAIL_USAGE, "%s: too long a path; name another with --out", of);
+    run_close(&was);
+    for (int i = 0; !code && i < c->n_set; i++)
+        code = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
+    take_threads(&r->cfg);
+    return code ? code : run_create(r, why);
+}
+
+/* Weights and moments of a repeated run are those of the first. */
+static int check_same(const struct setup *s, struct why *why)
+{
+    static const char *const files[] = {"model.safetensors", "trainer.safetensors"};
+    char                     dir[PATH_MAX], path[PATH_MAX];
+    uint64_t                 hash[2], size;
+    int                      code = 0;
+
+    for (int i = 0; !code && i < 2; i++) {
+        path_join(dir, sizeof dir, s->run.dir, "latest");
+        code = file_hash(path_join(path, sizeof path, dir, files[i]), &hash[0], &size,
+                         why);
+        path_join(dir, sizeof dir, s->run.replay, "latest");
+        if (!code)
+            code = file_hash(path_join(path, sizeof path, dir, files[i]), &hash[1], &size,
+                             why);
+        if (!code && hash[0] != hash[1])
+            code = fail(why, FAIL_INPUT,
+                        "%s is not %s again: %s differs; it was trained by another build "
+                        "of weft, on another machine, or with other settings at first",
+                        s->run.dir, s->run.replay, files[i]);
+    }
+    if (!code)
+        fprintf(stderr, "weights and moments are those of %s, bit for bit\n",
+                s->run.replay);
+    return code;
+}
+
 /* ---- the verb ---- */
 
 static int train(struct setup *s, struct why *why)
@@ -291,6 +424,8 @@ static int train(struct setup *s, struct why *why)
 
     if (!code)
         tell_result(s, nats, bits);
+    if (!code && *s->run.replay)
+        code = check_same(s, why);
     return code;
 }
 
@@ -315,6 +450,8 @@ static const struct flag flags[] = {
      .about = "begin with its weights; --arch replaces its mixers"},
     {.name = "resume", .value = "RUN", .text = &ask.resume,
      .about = "continue an interrupted run, bit for bit"},
+    {.name = "replay", .value = "RUN", .text = &ask.replay,
+     .about = "repeat a finished run, also one by time, bit for bit"},
     {.name = NULL},
 };
 
@@ -331,7 +468,8 @@ int train_main(int argc, char **argv)
     cli_parse(&c, argc, argv);
     take_steps(&c);
     signal(SIGPIPE, SIG_IGN);           // a closed stderr must not stop training
-    code = ask.resume ? reopen(&c, &s.run, &steps, &why) : create(&c, &s, &why);
+    code = ask.replay ? repeat(&c, &s.run, &why)
+         : ask.resume ? reopen(&c, &s, &steps, &why) : create(&c, &s, &why);
     if (code)
         cli_fail(&c, code, &why);
     catch_interrupts();

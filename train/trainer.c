@@ -2,7 +2,6 @@
 
 #include "infer/term.h"
 #include "model/arena.h"
-#include "train/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -41,6 +40,7 @@ void trainer_close(struct trainer *t)
     pages_free(t->m, bytes);
     pages_free(t->v, bytes);
     free(t->taken);
+    decisions_free(&t->decisions);
     model_close(&t->model);
     *t = (struct trainer){0};
 }
@@ -56,6 +56,7 @@ void trainer_reset(struct trainer *t)
     memset(t->v, 0, bytes);
     memset(t->pass.dw, 0, bytes);
     t->tally = (struct tally){.best_loss = NAN, .val_loss = NAN};
+    t->decisions.n = 0;
 }
 
 uint64_t trainer_step_tokens(const struct config *c)
@@ -103,8 +104,8 @@ int trainer_step(struct trainer *t, struct step *s, struct why *why)
     long   update = t->tally.step - t->tally.skipped + 1;
     int    code;
 
-    s->window = schedule_window(&t->cfg, t->tally.step);
-    s->lr = schedule_lr(&t->cfg, t->tally.step);
+    s->window = schedule_window(&t->cfg, &t->decisions, t->tally.step);
+    s->lr = schedule_lr(&t->cfg, &t->decisions, t->tally.step);
     s->flops = trainer_step_flops(t, s->window);
     code = gradients(t, s->window, &s->loss, why);
     if (code)

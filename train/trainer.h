@@ -7,6 +7,7 @@
 #include "data/loader.h"
 #include "model/model.h"
 #include "train/adamw.h"
+#include "train/schedule.h"
 
 enum { TRAINER_PATIENCE = 20 };     // skipped steps in a row that mean divergence
 
@@ -30,6 +31,7 @@ struct trainer {
     struct loader *loader;
     struct adamw   adamw;
     struct tally   tally;
+    struct decisions decisions; // of the clock; none in a run that is counted in steps
     const struct model *start;  // (optional) not owned: weights to begin with, where its
     bool          *taken;       // parameters agree; (n_param) which did
 };
@@ -48,7 +50,8 @@ int  trainer_open(struct trainer *t, const struct config *cfg, struct model *mod
                   const struct shard *shard, struct why *why);
 void trainer_close(struct trainer *t);      // a zeroed one is fine
 
-/* Initial weights (start's where there are any), no moments, no gradients, step 0. */
+/* Initial weights (start's where there are any), no moments, no gradients, step 0, no
+ * decisions. */
 void trainer_reset(struct trainer *t);
 
 /* One optimiser step. Allocates nothing. FAIL_INPUT when the data cannot be read. */

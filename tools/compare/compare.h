@@ -84,6 +84,7 @@ struct comparison {
     const struct trial *now;
     double         now_began;
     long           now_first, now_steps;
+    double         now_seconds;         // that it has; 0: it is counted in steps
     bool           drawn;
 };
 

@@ -85,6 +85,7 @@ static int settle_intervals(const struct comparison *c, const struct trial *t,
 {
     struct config *cfg = &s->run.cfg;
 
+    s->clock.evals = CURVE;
     if (setup_finished(s) || s->trainer.tally.step > 0)
         return 0;
     if (c->budget == BUDGET_FOR && s->cost.step > c->amount * t->share)
@@ -92,7 +93,7 @@ static int settle_intervals(const struct comparison *c, const struct trial *t,
                     "--for: a step of %s takes %.2g seconds%s; give more time",
                     c->arch[t->arch].name, s->cost.step,
                     t->share < 1 ? " and the sweep has a quarter" : "");
-    if (c->arch[t->arch].cfg.eval_every == 0)
+    if (c->budget != BUDGET_FOR && c->arch[t->arch].cfg.eval_every == 0)
         cfg->eval_every = (cfg->steps + CURVE - 1) / CURVE;
     s->trainer.cfg = *cfg;
     return run_write_config(&s->run, why);
@@ -105,6 +106,7 @@ static int train(struct comparison *c, struct setup *s, struct why *why)
     c->now_first = s->trainer.tally.step;
     c->now_steps = s->run.cfg.steps;
     c->now_began = wall_seconds();
+    c->now_seconds = s->clock.amount > 0 ? clock_left(&s->clock) : 0;
     return setup_train(s, &nats, &bits, why);
 }
 
