@@ -124,7 +124,7 @@ static const struct {
     {"measured while it was fast", 180, 0.3, {0.1, 0.6, 1, 0, 0, 0.1}},
     {"ten seconds", 10, 1.5, {0.05, 0.3, 1, 0, 0, 0.1}},
     {"ten seconds, half as fast for a while", 10, 1.5, {0.05, 0.3, 2, 0.5, 0.8, 0.1}},
-    {"ten validations, each as long as seven steps", 10, 1, {0.06, 0.4, 1, 0, 0, 0.1}, 10},
+    {"ten validations, each of seven steps", 10, 1, {0.06, 0.4, 1, 0, 0, 0.1}, 10},
     {"an hour", 3600, 1, {0.5, 3, 2, 0.3, 0.7, 0.3}},
 };
 enum { MACHINES = sizeof machines / sizeof *machines };

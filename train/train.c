@@ -19,11 +19,9 @@
 static const char help[] =
     "weft train book.txt --for 3m\n"
     "weft train INPUT... [flags] [key=value...]\n"
-    "weft train --resume RUN [--steps N | --for TIME]\n"
-    "weft train --replay RUN [--out NEW]\n"
+    "weft train --resume RUN [--steps N | --for TIME], weft train --replay RUN\n"
     "\n"
-    "Trains a language model on text files, directories or a dataset, and keeps it\n"
-    "in a run directory. Ctrl-C saves and prints the line that continues.\n";
+    "Trains on text files, directories or a dataset. Ctrl-C saves and says what next.\n";
 
 static const double default_seconds = 180;
 
@@ -227,18 +225,24 @@ static void check_resume(const struct cli *c)
                     c->set[2 * i]);
 }
 
-/* More time, or more steps: what the run is counted in. */
-static void check_more(const struct cli *c, const struct run *r)
+/* More time, or more steps: what the run at dir is counted in. What is wrong with it
+ * itself, run_open says. */
+static void check_more(const struct cli *c, const char *dir)
 {
-    char word[PATH_MAX];
+    struct run r;
+    struct why unread;
+    char       word[PATH_MAX];
 
-    path_quote(word, sizeof word, ask.resume);
-    if (ask.time && (r->budget != BUDGET_FOR || is_set(c, "steps")))
+    if (!(ask.time || is_set(c, "steps")) || run_read(&r, dir, &unread))
+        return;
+    path_quote(word, sizeof word, dir);
+    if (*r.replay)
+        cli_die(c, FAIL_USAGE, "%s repeats another run; extend that one: --resume %s",
+                word, r.replay);
+    if (ask.time && (r.budget != BUDGET_FOR || is_set(c, "steps")))
         cli_die(c, FAIL_USAGE,
                 "extend a run by its number of steps: --resume %s --steps N", word);
-    if (*r->replay && (ask.time || is_set(c, "steps")))
-        cli_die(c, FAIL_USAGE, "%s repeats another run; extend that one: --resume %s",
-                word, r->replay);
+    run_close(&r);
 }
 
 /* The run that path means: itself, or the one whose newest checkpoint it is. */
@@ -270,8 +274,10 @@ static int reopen(const struct cli *c, struct setup *s, long *steps, struct why 
 
     check_resume(c);
     code = find_run(ask.resume, dir, sizeof dir, why);
-    if (!code)
+    if (!code) {
+        check_more(c, dir);
         code = run_open(r, dir, why);
+    }
     if (code)
         return code;
     if (run_lacks_stdin(r))
@@ -279,7 +285,6 @@ static int reopen(const struct cli *c, struct setup *s, long *steps, struct why 
                     "%s: its text came from stdin and did not arrive whole; remove it "
                     "and repeat the command that began it",
                     dir);
-    check_more(c, r);
     take_time(c, &s->more);
     *steps = r->cfg.steps;
     if (config_resolve(&r->cfg, why))
