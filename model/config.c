@@ -31,6 +31,8 @@ const struct key config_keys[] = {
      KEY_TEXT, KEY_TRAIN, AT(schedule), 0, 0, "cosine|wsd"},
     {"warmup", "steps, or below 1 a share of them",
      KEY_REAL, KEY_TRAIN, AT(warmup), 0, 1e9, NULL},
+    {"optimiser", "adamw, or muon for the matrices inside blocks and adamw for the rest",
+     KEY_TEXT, KEY_TRAIN, AT(optimiser), 0, 0, "adamw|muon"},
     {"weight_decay", "of matrices", KEY_REAL, KEY_TRAIN, AT(weight_decay), 0, 10, NULL},
     {"clip", "largest norm of the gradient (0: no limit)",
      KEY_REAL, KEY_TRAIN, AT(clip), 0, 1e9, NULL},
@@ -69,8 +71,8 @@ void config_defaults(struct config *c)
     *c = (struct config){
         .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1,
         .context = 256, .batch = 16, .accumulate = 1, .lr = 3e-3, .schedule = "cosine",
-        .warmup = 0.02, .weight_decay = 0.1, .clip = 1, .beta1 = 0.9, .beta2 = 0.95,
-        .seed = 1, .keep = 3, .window_anneal = 0.1, .tokenizer = "unigram",
+        .warmup = 0.02, .optimiser = "adamw", .weight_decay = 0.1, .clip = 1,
+        .beta1 = 0.9, .beta2 = 0.95, .seed = 1, .keep = 3, .window_anneal = 0.1, .tokenizer = "unigram",
         .val_fraction = 0.05,
     };
 }

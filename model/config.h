@@ -25,6 +25,7 @@ struct config {
     double lr;
     char   schedule[16];                            // cosine, wsd
     double warmup;                                  // steps, or below 1 a share of them
+    char   optimiser[8];                            // adamw, muon
     double weight_decay, clip, beta1, beta2;
     uint64_t seed;
     long   steps, eval_every, checkpoint_every, sample_every;   // 0: chosen from steps

@@ -1,6 +1,7 @@
 #include "train/adamw.h"
 
 #include "model/vmath.h"
+#include "train/muon.h"
 
 #include <math.h>
 
@@ -13,6 +14,7 @@ struct factors {
     real b1, b2, scale;         // scale: of the gradient, from clipping
     real m, v;                  // 1 / (1 - b1ⁿ), 1 / (1 - b2ⁿ)
     real lr, eps, keep;         // keep: 1 - lr decay
+    bool muon;
 };
 
 /* The last parameter that starts at or before element `at`. */
@@ -51,17 +53,17 @@ static bool trained_part(const struct model_param *p, size_t *from, size_t *to)
     return *from < *to;
 }
 
-/* Sum of squares in LANES interleaved sums, added up in order. */
-static double squares(const real *g, size_t n)
+/* LANES interleaved sums, added up in order. */
+double sum_squares(const real *x, size_t n)
 {
     double lane[LANES] = {0}, sum = 0;
     size_t i = 0;
 
     for (; i + LANES <= n; i += LANES)
         for (int j = 0; j < LANES; j++)
-            lane[j] += (double)g[i + j] * (double)g[i + j];
+            lane[j] += (double)x[i + j] * (double)x[i + j];
     for (; i < n; i++)
-        lane[i % LANES] += (double)g[i] * (double)g[i];
+        lane[i % LANES] += (double)x[i] * (double)x[i];
     for (int j = 0; j < LANES; j++)
         sum += lane[j];
     return sum;
@@ -76,7 +78,7 @@ static double block_squares(const struct model *model, const real *g, size_t blo
         size_t from = start, to = end;
 
         if (trained_part(&model->param[i], &from, &to))
-            sum += squares(g + from, to - from);
+            sum += sum_squares(g + from, to - from);
     }
     return sum;
 }
@@ -121,6 +123,8 @@ static void block_update(const struct factors *f, struct model *model, size_t bl
     for (int i = param_at(model, start); has(model, i, end); i++) {
         size_t from = start, to = end;
 
+        if (f->muon && muon_takes(&model->param[i]))
+            continue;
         if (trained_part(&model->param[i], &from, &to))
             update(f, model->param[i].is.decay ? f->keep : 1, to - from, model->w + from,
                    g + from, m + from, v + from);
@@ -133,7 +137,7 @@ void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, re
     size_t         blocks = (model->n + BLOCK - 1) / BLOCK;
     struct factors f = {
         .b1 = (real)o->beta1, .b2 = (real)o->beta2, .eps = (real)o->eps,
-        .lr = (real)lr, .keep = (real)(1 - lr * o->decay),
+        .lr = (real)lr, .keep = (real)(1 - lr * o->decay), .muon = o->muon,
         .scale = (real)(o->clip > 0 && norm > o->clip ? o->clip / norm : 1),
         .m = (real)(1 / (1 - pow(o->beta1, (double)n))),
         .v = (real)(1 / (1 - pow(o->beta2, (double)n))),

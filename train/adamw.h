@@ -12,15 +12,19 @@
 
 struct adamw {
     double beta1, beta2, eps, decay, clip;
+    bool   muon;                // leave the matrices that muon.h takes alone
 };
+
+/* Sum of squares in double, in an order that n alone decides. */
+double sum_squares(const real *x, size_t n);
 
 /* Global norm of the gradients of every trained parameter. Fixed blocks, fixed sum, in
  * double: the same for any number of threads. NaN or infinity in any gradient shows in
  * the result. */
 double adamw_norm(const struct model *model, const real *g);
 
-/* Update n = 1, 2, ... of every trained parameter. norm from adamw_norm. Zeroes g on the
- * way. */
+/* Update n = 1, 2, ... of every trained parameter (but see muon). norm from adamw_norm.
+ * Zeroes g on the way. */
 void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, real *v,
                 double norm, double lr, long n);
 

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const double most_evals = 20, eval_share = 0.05, save_seconds = 60, samples = 5;
@@ -14,7 +15,10 @@ double plan_memory(const struct model *m, const struct config *c)
 {
     double weights = (double)m->n * sizeof(real);
 
-    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, true) + LOADER_CACHE;
+    double muon = strcmp(c->optimiser, "muon") ? 0 : (double)muon_bytes(m);
+
+    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, true) + muon +
+           LOADER_CACHE;
 }
 
 /* Bytes this process may use: the machine's, or less where a control group says so. */

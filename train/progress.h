@@ -3,8 +3,8 @@
  *
  *     [==>    ] 412/2000 loss 1.873 val 2.41 (zstd -19 2.62) 12.3k tok/s 2m10s left
  *
- * (where the time decides: 412 alone, and the bar is the share of the time) and everything
- * else appears above it. On a pipe there are plain lines every few seconds. */
+ * (where the time decides: 412 alone, and the bar is the share of the time) and
+ * everything else appears above it. On a pipe there are plain lines every few seconds. */
 #ifndef WEFT_PROGRESS_H
 #define WEFT_PROGRESS_H
 

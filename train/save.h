@@ -1,7 +1,8 @@
 /* The checkpoints of a run: RUN/ckpt-<step>, each holding what inference needs (see
  * model/checkpoint.h) and
  *
- *     trainer.safetensors     m.<parameter>, v.<parameter>: AdamW's moments
+ *     trainer.safetensors     m.<parameter>, v.<parameter>: AdamW's moments; m of Muon's
+ *                             matrices is its momentum, v of them zero
  *     trainer.json            the tally, the seed, the hash of the data's dataset.json,
  *                             and what a clock decided: [[step, "end", 1377], ...]
  *     manifest.json           written last

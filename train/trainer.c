@@ -7,6 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool with_muon(const struct config *c)
+{
+    return !strcmp(c->optimiser, "muon");
+}
+
 int trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
                  const struct shard *shard, struct why *why)
 {
@@ -15,7 +20,8 @@ int trainer_open(struct trainer *t, const struct config *cfg, struct model *mode
 
     *t = (struct trainer){.cfg = *cfg, .model = *model};
     *model = (struct model){0};
-    t->adamw = (struct adamw){cfg->beta1, cfg->beta2, 1e-8, cfg->weight_decay, cfg->clip};
+    t->adamw = (struct adamw){cfg->beta1, cfg->beta2, 1e-8, cfg->weight_decay, cfg->clip,
+                              with_muon(cfg)};
     t->tally.best_loss = t->tally.val_loss = NAN;
     t->taken = calloc(t->model.n_param, sizeof *t->taken);
     t->m = pages_alloc(bytes);
@@ -24,6 +30,8 @@ int trainer_open(struct trainer *t, const struct config *cfg, struct model *mode
     if (!code && !(t->m && t->v && t->taken))
         code = fail(why, FAIL_INPUT, "out of memory for the moments of %zu parameters; "
                     "reduce width, layers or vocab", t->model.n);
+    if (!code && with_muon(cfg))
+        code = muon_open(&t->muon, &t->model, cfg->weight_decay, cfg->clip, why);
     if (!code)
         code = loader_open(&t->loader, shard, cfg->seed, cfg->batch, cfg->context, why);
     if (code)
@@ -37,6 +45,7 @@ void trainer_close(struct trainer *t)
 
     loader_close(t->loader);
     pass_close(&t->pass);
+    muon_close(&t->muon);
     pages_free(t->m, bytes);
     pages_free(t->v, bytes);
     free(t->taken);
@@ -67,7 +76,8 @@ uint64_t trainer_step_tokens(const struct config *c)
 double trainer_step_flops(const struct trainer *t, int window)
 {
     return 3.0 * t->cfg.batch * t->cfg.accumulate *
-           model_flops(&t->model, t->cfg.context, window);
+               model_flops(&t->model, t->cfg.context, window) +
+           (with_muon(&t->cfg) ? muon_flops(&t->model) : 0);
 }
 
 /* Mean loss over the step's micro-batches; gradients are left in the pass. */
@@ -112,10 +122,13 @@ int trainer_step(struct trainer *t, struct step *s, struct why *why)
         return code;
     s->norm = adamw_norm(&t->model, t->pass.dw);
     s->skipped = !isfinite(s->loss) || !isfinite(s->norm);
-    if (s->skipped)
+    if (s->skipped) {
         memset(t->pass.dw, 0, t->model.n * sizeof(real));
-    else
+    } else {
+        if (t->muon.scratch)
+            muon_step(&t->muon, &t->model, t->pass.dw, t->m, s->norm, s->lr);
         adamw_step(&t->adamw, &t->model, t->pass.dw, t->m, t->v, s->norm, s->lr, update);
+    }
     count(&t->tally, &t->cfg, s);
     s->seconds = wall_seconds() - start;
     return 0;

@@ -7,6 +7,7 @@
 #include "data/loader.h"
 #include "model/model.h"
 #include "train/adamw.h"
+#include "train/muon.h"
 #include "train/schedule.h"
 
 enum { TRAINER_PATIENCE = 20 };     // skipped steps in a row that mean divergence
@@ -27,9 +28,10 @@ struct trainer {
     struct config  cfg;
     struct model   model;
     struct pass    pass;
-    real          *m, *v;       // moments, in the model's layout
+    real          *m, *v;       // moments, in the model's layout; Muon has no v
     struct loader *loader;
     struct adamw   adamw;
+    struct muon    muon;        // where settings ask for it, else zero
     struct tally   tally;
     struct decisions decisions; // of the clock; none in a run that is counted in steps
     const struct model *start;  // (optional) not owned: weights to begin with, where its
@@ -57,7 +59,7 @@ void trainer_reset(struct trainer *t);
 /* One optimiser step. Allocates nothing. FAIL_INPUT when the data cannot be read. */
 int trainer_step(struct trainer *t, struct step *s, struct why *why);
 
-/* Useful FLOPs and tokens of a step. */
+/* Useful FLOPs (the products of Muon included) and tokens of a step. */
 double   trainer_step_flops(const struct trainer *t, int window);
 uint64_t trainer_step_tokens(const struct config *c);
 
