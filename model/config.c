@@ -72,8 +72,8 @@ void config_defaults(struct config *c)
         .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1,
         .context = 256, .batch = 16, .accumulate = 1, .lr = 3e-3, .schedule = "cosine",
         .warmup = 0.02, .optimiser = "adamw", .weight_decay = 0.1, .clip = 1,
-        .beta1 = 0.9, .beta2 = 0.95, .seed = 1, .keep = 3, .window_anneal = 0.1, .tokenizer = "unigram",
-        .val_fraction = 0.05,
+        .beta1 = 0.9, .beta2 = 0.95, .seed = 1, .keep = 3, .window_anneal = 0.1,
+        .tokenizer = "unigram", .val_fraction = 0.05,
     };
 }
 

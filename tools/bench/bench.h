@@ -1,9 +1,9 @@
 /* weft bench: how fast this machine trains and decodes, and how fast it could.
  *
  * A shape is measured on random tokens: real training steps (forward, backward, clipping,
- * AdamW or Muon), the matrix products of one such step alone, prefill, decoding. Beside it
- * the yardsticks, in the same run since machines are noisy: the rate of one large product
- * and the bandwidth of reading memory.
+ * AdamW or Muon), the matrix products of one such step alone, prefill, decoding. Beside
+ * it the yardsticks, in the same run since machines are noisy: the rate of one large
+ * product and the bandwidth of reading memory.
  */
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
