@@ -39,12 +39,18 @@ void clock_expect(struct clock *k, const struct trainer *t, const struct cost *c
     k->sample = cost->sample / k->pace;
 }
 
+/* The plain mean at first, while the other costs, which were timed on their own, stay what
+ * they were in seconds. */
 void clock_step(struct clock *k, double flops, double seconds)
 {
-    double share = fmin(k->pace * flops / (lately * k->amount), 1 / few);
+    double share = fmin(k->pace * flops / (lately * k->amount), 1 / few), was = k->pace;
 
-    share = fmax(share, 1.0 / (double)++k->steps);      // the plain mean at first
+    share = fmax(share, 1.0 / (double)++k->steps);
     k->pace += share * (seconds / flops - k->pace);
+    if ((double)k->steps <= few) {
+        k->eval *= was / k->pace;
+        k->sample *= was / k->pace;
+    }
 }
 
 void clock_validated(struct clock *k, double seconds)

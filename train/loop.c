@@ -38,7 +38,7 @@ static int validate(struct loop *l, struct why *why)
 
     if (code)
         return code;
-    l->peak = fmax(l->peak, 1e9 * linear_peak_gflops(2));
+    l->peak = fmax(l->peak, 1e9 * linear_peak_gflops(PEAK_TRIES));
     clock_validated(l->clock, clock_now(l->clock) - start);
     y->val_loss = l->val_loss;
     if (isfinite(y->val_loss) && !(y->best_loss <= y->val_loss)) {

@@ -7,6 +7,8 @@
 #include "train/run.h"
 #include "train/validate.h"
 
+enum { PEAK_TRIES = 2 };         // of the yardstick, beside a validation
+
 struct loop {
     const struct run     *run;
     const struct dataset *data;

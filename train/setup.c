@@ -299,6 +299,31 @@ long setup_steps(const struct setup *s)
                : s->run.cfg.steps;
 }
 
+/* What a validation takes, from as much of its text as measure_share / 2 of the time: in
+ * a short run the only one is at the end, and must be inside the time. */
+static int measure_validation(struct setup *s, struct why *why)
+{
+    const struct config *c = &s->run.cfg;
+    struct validation    part = s->validation;
+    uint64_t             n = part.n;
+    double               start, seconds = 0, nats, bits;
+    int                  code = 0;
+
+    part.n = 2 * (uint64_t)c->batch * (uint64_t)c->context;
+    for (bool enough = n == 0; !code && !enough; part.n *= 4) {
+        part.n = part.n < n ? part.n : n;
+        start = wall_seconds();
+        code = validation_run(&part, &s->trainer, &nats, &bits, why);
+        seconds = (wall_seconds() - start) * (double)n / (double)part.n;
+        enough = part.n == n ||
+                 wall_seconds() - start > measure_share / 2 * s->clock.amount;
+    }
+    start = wall_seconds();
+    s->peak = fmax(s->peak, 1e9 * linear_peak_gflops(PEAK_TRIES));
+    s->cost.eval = seconds + wall_seconds() - start;
+    return code;
+}
+
 int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
 {
     long        step = s->trainer.tally.step;
@@ -306,14 +331,16 @@ int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
     struct loop l = {
         .run = &s->run, .data = &s->data, .fingerprint = s->fingerprint,
         .trainer = &s->trainer, .validation = &s->validation, .log = &log,
-        .progress = &s->progress, .clock = &s->clock, .peak = s->peak,
-        .saved = s->saved, .val_loss = NAN, .val_bpb = NAN,
+        .progress = &s->progress, .clock = &s->clock, .saved = s->saved,
+        .val_loss = NAN, .val_bpb = NAN,
     };
     bool        begun;
     int         code = log_open(&log, s->run.dir, step, &begun, why);
 
     if (!code && !begun)
         code = log_head(&log, &s->trainer, s->peak / 1e9, why);
+    if (!code && s->clock.amount > 0)
+        code = measure_validation(s, why);
     s->clock.val_tokens = s->validation.n;
     clock_expect(&s->clock, &s->trainer, &s->cost);
     if (s->clock.amount == 0)
@@ -321,6 +348,7 @@ int setup_train(struct setup *s, double *nats, double *bits, struct why *why)
     s->progress.span = s->clock.amount;
     s->progress.deadline = wall_seconds() + clock_left(&s->clock);
     progress_open(&s->progress, setup_steps(s), step, &s->data, s->peak);
+    l.peak = s->peak;
     if (!code)
         code = loop_run(&l, why);
     log_close(&log);
