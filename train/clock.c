@@ -39,8 +39,8 @@ void clock_expect(struct clock *k, const struct trainer *t, const struct cost *c
     k->sample = cost->sample / k->pace;
 }
 
-/* The plain mean at first, while the other costs, which were timed on their own, stay what
- * they were in seconds. */
+/* The plain mean at first, while the other costs, which were timed on their own, stay
+ * what they were in seconds. */
 void clock_step(struct clock *k, double flops, double seconds)
 {
     double share = fmin(k->pace * flops / (lately * k->amount), 1 / few), was = k->pace;

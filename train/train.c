@@ -356,10 +356,33 @@ static int check_finished(const char *dir, const struct config *cfg, struct why 
     return code;
 }
 
-/* The same settings on the same tokens, in another directory. */
+/* The settings, the tokens and the name of the run `was` into r. */
+static int take_run(struct run *r, const struct run *was, struct why *why)
+{
+    char full[PATH_MAX], data[PATH_MAX];
+
+    *r = *was;
+    r->input = NULL;
+    r->n_input = 0;
+    if (!realpath(was->dir, full) || strlen(full) >= sizeof r->replay)
+        return fail(why, FAIL_INPUT, "%s: its path is too long", was->dir);
+    memcpy(r->replay, full, strlen(full) + 1);
+    path_join(data, sizeof data, was->dir, "data");
+    return run_add_input(r, dataset_is(data) ? data : was->input[0], why);
+}
+
+/* --out, or RUN-replay. */
+static int name_replay(struct run *r, const char *of, struct why *why)
+{
+    char dir[PATH_MAX];
+
+    snprintf(dir, sizeof dir, "%s-replay", of);
+    return copy_path(r->dir, sizeof r->dir, ask.out ? ask.out : dir, why);
+}
+
 static int repeat(const struct cli *c, struct run *r, struct why *why)
 {
-    char       of[sizeof r->dir], full[PATH_MAX], data[PATH_MAX];
+    char       of[sizeof r->dir];
     struct run was;
     int        code;
 
@@ -370,26 +393,17 @@ static int repeat(const struct cli *c, struct run *r, struct why *why)
     if (code)
         return code;
     code = check_finished(of, &was.cfg, why);
-    *r = was;
-    r->input = NULL;
-    r->n_input = 0;
-    if (!code && (!realpath(of, full) || strlen(full) >= sizeof r->replay))
-        code = fail(why, FAIL_INPUT, "%s: its path is too long", of);
     if (!code)
-        snprintf(r->replay, sizeof r->replay, "%s", full);
-    path_join(data, sizeof data, of, "data");
+        code = take_run(r, &was, why);
     if (!code)
-        code = run_add_input(r, dataset_is(data) ? data : was.input[0], why);
-    if (!code && ask.out)
-        code = copy_path(r->dir, sizeof r->dir, ask.out, why);
-    else if (!code && (size_t)snprintf(r->dir, sizeof r->dir, "%s-replay", of) >=
-                          sizeof r->dir)
-        code = fail(why, FAIL_USAGE, "%s: too long a path; name another with --out", of);
+        code = name_replay(r, of, why);
     run_close(&was);
     for (int i = 0; !code && i < c->n_set; i++)
         code = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
+    if (code)
+        return code;
     take_threads(&r->cfg);
-    return code ? code : run_create(r, why);
+    return run_create(r, why);
 }
 
 /* Weights and moments of a repeated run are those of the first. */
