@@ -383,17 +383,33 @@ static const struct {
     {"softmax,gla", "--out /dev/null", FAIL_USAGE, "is not a comparison"},
 };
 
-/* A budget of time beside which a step is long. */
-static const struct ran *hasty(const char *out)
+static const struct ran *timed(const char *out, const char *time)
 {
     static char line[1024];
 
     snprintf(line, sizeof line,
-             "compare %s --out %s/%s --arch softmax,gla --for 0.00001s layers=1 width=32 "
-             "heads=2 context=64 tokenizer=bytes",
-             stories(), place(), out);
+             "compare %s --out %s/%s --arch softmax,gla --for %s --seeds 1 layers=1 "
+             "width=32 heads=2 context=64 batch=4 tokenizer=bytes threads=1",
+             stories(), place(), out, time);
     return spawn_verb(compare_main, line, "");
 }
+
+START_TEST(a_budget_of_time_is_kept_by_the_clock_of_every_run)
+{
+    static const char *const logs[] = {"softmax/seed-1/log.jsonl",
+                                       "gla/seed-1/log.jsonl"};
+    const struct ran *r = timed("timed", "1s");
+
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    for (int i = 0; i < 2; i++) {
+        char *log = file_in("timed", logs[i]);
+
+        ck_assert_msg(strstr(log, "{\"decision\": \"warmup\", \"step\": 0,") &&
+                      strstr(log, "{\"decision\": \"end\","), "%s", logs[i]);
+        free(log);
+    }
+}
+END_TEST
 
 START_TEST(a_budget_found_too_small_while_training_leaves_nothing)
 {
@@ -401,7 +417,7 @@ START_TEST(a_budget_found_too_small_while_training_leaves_nothing)
 
     snprintf(path, sizeof path, "%s/hasty", place());
     for (int again = 0; again < 2; again++) {
-        const struct ran *r = hasty("hasty");
+        const struct ran *r = timed("hasty", "0.00001s");   // a step is long beside it
 
         ck_assert_msg(r->code == FAIL_USAGE && strstr(r->err, "give more time"),
                       "exit %d: %s", r->code, r->err);
@@ -496,6 +512,7 @@ int main(void)
                         sizeof edges / sizeof *edges);
     tcase_add_loop_test(verb, bad_input_is_refused_with_a_line_and_leaves_nothing, 0,
                         COUNT(refused));
+    tcase_add_test(verb, a_budget_of_time_is_kept_by_the_clock_of_every_run);
     tcase_add_test(verb, a_budget_found_too_small_while_training_leaves_nothing);
     tcase_add_test(verb, a_damaged_run_is_a_row_and_stays);
     tcase_add_test(verb, a_damaged_comparison_is_not_begun_anew);
