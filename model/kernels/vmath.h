@@ -10,6 +10,7 @@
 #include "model/kernels/real.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -212,6 +213,14 @@ static inline void vaxpy(real *y, real by, const real *x, int n)
     #pragma omp simd
     for (int j = 0; j < n; j++)
         y[j] += by * x[j];
+}
+
+/* Row x of to = by[x] times row x of from, (rows, n) ld apart; to may be from. */
+static inline void vscale_rows(real *to, const real *from, size_t ld, const real *by,
+                               int rows, int n)
+{
+    for (int x = 0; x < rows; x++)
+        vscale(to + x * ld, by[x], from + x * ld, n);
 }
 
 static inline real vsigmoid(real x) { return 1 / (1 + vexp(-x)); }
