@@ -6,7 +6,7 @@
 
 /* The parameters' array is cut into blocks at fixed places, whatever the number of
  * threads; GROUP partial sums are held at a time. */
-enum { BLOCK = 1 << 14, GROUP = 1024, LANES = 8 };
+enum { BLOCK = TINY(1 << 14, 32), GROUP = TINY(1024, 3), SUMS = 8 };
 
 /* What is the same for all elements of a step. */
 struct factors {
@@ -51,19 +51,19 @@ static bool trained_part(const struct model_param *p, size_t *from, size_t *to)
     return *from < *to;
 }
 
-/* Sum of squares in LANES interleaved sums, added up in order. */
+/* Sum of squares in SUMS interleaved sums, added up in order. */
 static double squares(const real *g, size_t n)
 {
-    double lane[LANES] = {0}, sum = 0;
+    double part[SUMS] = {0}, sum = 0;
     size_t i = 0;
 
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            lane[j] += (double)g[i + j] * (double)g[i + j];
+    for (; i + SUMS <= n; i += SUMS)
+        for (int j = 0; j < SUMS; j++)
+            part[j] += (double)g[i + j] * (double)g[i + j];
     for (; i < n; i++)
-        lane[i % LANES] += (double)g[i] * (double)g[i];
-    for (int j = 0; j < LANES; j++)
-        sum += lane[j];
+        part[i % SUMS] += (double)g[i] * (double)g[i];
+    for (int j = 0; j < SUMS; j++)
+        sum += part[j];
     return sum;
 }
 

@@ -34,8 +34,8 @@ struct local_grad {
 /* The taps from z. */
 void local_taps(const struct local *l, struct local_kept *k, const real *z);
 
-/* o += . state (or NULL): the last values of sequence b are at byte `at` of state[b];
- * they go on. */
+/* o += the filtered v. state (or NULL): the last values of sequence b are the
+ * (taps - 1) C reals at state[b] + at; they go on. */
 void local_apply(const struct local *l, const struct local_kept *k, real *o,
                  const real *v, void *const *state, size_t at);
 

@@ -22,8 +22,8 @@ struct means {
 };
 
 /* y (B, T, C) from x, ld reals from token to token. With state, the sum of the
- * tokens before is the C doubles at byte `at` of state[b], zero at the start, and
- * goes on there. */
+ * tokens before is the C doubles at state[b] + at (in reals, at a whole number of
+ * doubles), zero at the start, and goes on there. */
 void means_forward(const struct means *m, enum means_what what, real *y, const real *x,
                    size_t ld, void *const *state, size_t at);
 
