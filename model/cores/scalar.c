@@ -144,7 +144,7 @@ static void step(const struct scalar *u, real *S, real *o)
  *     E_xy   = e^{b_x - b_y + i_y - m_x}         of token y <= x in row x; 0 for y > x
  *
  * of which none exceeds 1. Everything is then matrix products over the rows of the chunk
- * (. of elements, 1 a column of ones, [ ] the same for every row):
+ * (. of elements; 1 a column of ones; past and e before a matrix multiply its rows):
  *
  *     A  = scale q kᵀ . E
  *     u  = A v + scale past q S,   l = A 1 + scale past q n,   o = u / D(l)
@@ -190,7 +190,7 @@ static inline void weights_row(real *e, const struct weights *w, int x, int n)
         e[y] = vexp((real)(w->key[y] - top));
 }
 
-/* a <- a . E, and p <- (p + [shift_x]) . E where p is given. a, p (T, CHUNK). */
+/* a <- a . E, and p <- (p + shift 1ᵀ) . E where p is given. a, p (T, CHUNK). */
 static void apply_weights(const struct scalar *u, const struct weights *w, real *a,
                           real *p, const real *shift)
 {
@@ -390,9 +390,9 @@ double scalar_flops(int T, int dk, int dv)
  * S' and n', in their scale; n is the column of S that belongs to a value of always 1,
  * and dl that of du:
  *
- *     P  = scale (du vᵀ + [dl]) . E                         gradient of the products q k
+ *     P  = scale (du vᵀ + dl 1ᵀ) . E                        gradient of the products q k
  *     dq = P k + scale past (du Sᵀ + dl nᵀ)
- *     dk = Pᵀ q + e (v Gᵀ + [Gn])
+ *     dk = Pᵀ q + e (v Gᵀ + 1 Gnᵀ)
  *     dv = Aᵀ du + e k G
  *     G <- past_last G + scale qᵀ (past du),  Gn <- past_last Gn + scale qᵀ (past dl)
  *
@@ -402,7 +402,8 @@ double scalar_flops(int T, int dk, int dv)
  *     di_t = k_t . dk_t
  *
  * For f, let R_t be the gradient of the state after token t, which token t reads and the
- * next one decays. With dk_t = e^{i_t} R_t v_t and dq_t = scale S_t du_t,
+ * next one decays; n, 1 and dl are columns of S, v and du here. With
+ * dk_t = e^{i_t} R_t v_t and dq_t = scale S_t du_t,
  *
  *     R_t = scale q_t du_tᵀ + e^{f_{t+1}} R_{t+1},   df_t = <R_t, e^{f_t} S_{t-1}>
  *     <R_t, S_t> = df_t + k_t . dk_t                 by the recurrence of S_t
