@@ -284,6 +284,12 @@ START_TEST(a_run_that_diverges_is_a_row)
 }
 END_TEST
 
+/* The number that follows a key in a line. */
+static double number_in(const char *line, const char *key)
+{
+    return atof(strstr(line, key) + strlen(key));
+}
+
 START_TEST(a_sweep_chooses_the_rate_that_did_best)
 {
     const struct ran *r =
@@ -295,15 +301,57 @@ START_TEST(a_sweep_chooses_the_rate_that_did_best)
     for (char *line = lines; *line; line = strchr(line, '\n') + 1) {
         double best = INFINITY, rate = 0;
 
-        for (int k = 0; k < SWEEP; k++, line = strchr(line, '\n') + 1) {
-            double bits = atof(strstr(line, "\"bpb\":") + 6);
-
-            if (bits < best)
-                best = bits, rate = atof(strstr(line, "\"lr\":") + 5);
-        }
-        ck_assert_double_eq_tol(atof(strstr(line, "\"lr\":") + 5), rate, 1e-12);
+        for (; number_in(line, "\"seed\":") == 0; line = strchr(line, '\n') + 1)
+            if (number_in(line, "\"bpb\":") < best) {
+                best = number_in(line, "\"bpb\":");
+                rate = number_in(line, "\"lr\":");
+            }
+        ck_assert_double_eq_tol(number_in(line, "\"lr\":"), rate, 1e-12);
     }
     free(lines);
+}
+END_TEST
+
+/* Rates from 1e-7 on teach so little that the highest is best. */
+START_TEST(a_sweep_goes_on_while_the_best_rate_is_an_edge_and_says_so)
+{
+    const struct ran *r =
+        compare("edge", "softmax,mlstm", "--lr-sweep --seeds 1 lr=1e-7");
+    char *lines, *report;
+    int   n[2] = {0, 0};
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    lines = file_in("edge", "results.jsonl");
+    for (char *line = lines; *line; line = strchr(line, '\n') + 1)
+        n[strstr(line, "mlstm") && strstr(line, "mlstm") < strchr(line, '\n')]++;
+    ck_assert_int_eq(n[0], MOST_RATES + 1);
+    ck_assert_int_eq(n[1], MOST_RATES + 1);
+    report = file_in("edge", "report.md");
+    ck_assert_msg(strstr(report, "- `softmax`: lr 3.2e-06, of 5e-08 (") &&
+                  strstr(report, "; the best is an edge\n"), "%s", report);
+    free(lines), free(report);
+}
+END_TEST
+
+START_TEST(what_lies_beyond_the_best_rate_is_tried_once)
+{
+    static const struct {
+        double bpb[4];              // of 1, 2, 4, 8; 0: not tried, INFINITY: failed
+        double beyond;
+    } cases[] = {
+        {{3, 2, 3}, 0}, {{1, 2, 3}, 0.5}, {{3, 2, 1}, 8}, {{3, 2, 1, 2}, 0},
+        {{3, 2, INFINITY}, 0}, {{INFINITY, INFINITY, INFINITY}, 0}, {{2, 2, 3}, 0.5},
+    };
+    struct arch *a = calloc(1, sizeof *a);
+
+    for (int k = 0; k < 4 && cases[_i].bpb[k] != 0; k++, a->rates++) {
+        a->sweep[k].lr = 1 << k;
+        a->sweep[k].bpb = cases[_i].bpb[k];
+        if (isinf(cases[_i].bpb[k]))
+            snprintf(a->sweep[k].failed, sizeof a->sweep[k].failed, "diverged");
+    }
+    ck_assert_double_eq(sweep_beyond(a), cases[_i].beyond);
+    free(a);
 }
 END_TEST
 
@@ -431,6 +479,8 @@ int main(void)
         verb, repeating_the_command_keeps_what_is_finished_and_makes_what_is_missing);
     tcase_add_test(verb, a_run_that_diverges_is_a_row);
     tcase_add_test(verb, a_sweep_chooses_the_rate_that_did_best);
+    tcase_add_test(verb, a_sweep_goes_on_while_the_best_rate_is_an_edge_and_says_so);
+    tcase_add_loop_test(verb, what_lies_beyond_the_best_rate_is_tried_once, 0, 7);
     tcase_add_loop_test(verb, bad_input_is_refused_with_a_line_and_leaves_nothing, 0,
                         COUNT(refused));
     tcase_add_test(verb, a_budget_found_too_small_while_training_leaves_nothing);

@@ -73,7 +73,7 @@ static const struct flag flags[] = {
      .about = "what is made equal: params (the default), flops or none"},
     {.name = "lr-sweep",
      .on = &ask.sweep,
-     .about = "choose each learning rate of 3 on a quarter of the budget"},
+     .about = "choose each learning rate on a quarter of the budget"},
     {.name = "out",
      .value = "DIR",
      .text = &ask.out,
@@ -375,30 +375,33 @@ static int open_data(struct comparison *c, int lock, struct why *why)
 
 /* ---- the runs ---- */
 
-/* The learning rate with the lowest bits per byte; of equal ones the lowest. */
-static void choose_rate(struct arch *a, int seeds)
+/* Try learning rates, and further ones while the best is an edge; take the best. */
+static int sweep(struct comparison *c, int arch, struct why *why)
 {
-    const struct trial *best = NULL;
+    struct arch *a = &c->arch[arch];
+    int          code = 0;
 
-    for (int k = 0; k < SWEEP; k++)
-        if (!*a->sweep[k].failed && (!best || a->sweep[k].bpb < best->bpb))
-            best = &a->sweep[k];
-    if (best)
-        a->cfg.lr = best->lr;
-    for (int k = 0; k < seeds; k++)
+    for (int k = 0; !code && k < a->rates; k++) {
+        code = trial_run(c, &a->sweep[k], why);
+        if (!code && k + 1 == a->rates && a->rates < MOST_RATES && sweep_beyond(a) > 0) {
+            sweep_extend(c, arch, sweep_beyond(a));
+            c->trials++;
+        }
+    }
+    if (sweep_best(a))
+        a->cfg.lr = sweep_best(a)->lr;
+    for (int k = 0; k < c->seeds; k++)
         a->trial[k].lr = a->cfg.lr;
+    return code;
 }
 
 static int run_all(struct comparison *c, struct why *why)
 {
     int code = 0;
 
-    c->trials = c->n * (c->seeds + (c->sweep ? SWEEP : 0));
-    for (int i = 0; c->sweep && i < c->n; i++) {
-        for (int k = 0; !code && k < SWEEP; k++)
-            code = trial_run(c, &c->arch[i].sweep[k], why);
-        choose_rate(&c->arch[i], c->seeds);
-    }
+    c->trials = c->n * (c->seeds + (c->sweep ? c->arch[0].rates : 0));
+    for (int i = 0; !code && c->sweep && i < c->n; i++)
+        code = sweep(c, i, why);
     for (int k = 0; k < c->seeds; k++)
         for (int i = 0; !code && i < c->n; i++)
             code = trial_run(c, &c->arch[i].trial[k], why);

@@ -16,7 +16,8 @@
 #include "train/setup.h"
 #include "tools/compare/stats.h"
 
-enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 3, CURVE = 10, LOSSES = 48 };
+enum { MOST_ARCHS = 32, MOST_SEEDS = 64, MOST_RATES = 7, CURVE = 10, LOSSES = 48,
+       SWEEP_TEXT = 48 * MOST_RATES };
 enum { CURVE_TOKENS = 1 << 13, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200 };
 
 enum match { MATCH_PARAMS, MATCH_FLOPS, MATCH_NONE };
@@ -54,7 +55,8 @@ struct arch {
     double        params, flops;        // flops: of training on a token
     double        state;                // bytes of a sequence being written
     char          failed[256];          // why it cannot be trained at all, ""
-    struct trial  sweep[SWEEP];
+    int           rates;                // of the sweep, in the order they were tried
+    struct trial  sweep[MOST_RATES];
     struct trial  trial[MOST_SEEDS];
 
     // over the seeds, see gather()
@@ -104,8 +106,20 @@ int entries_check_budget(const struct comparison *c, struct why *why);
 
 /* ---- trial.c ---- */
 
-/* Name every trial's directory, seed and learning rate. */
+/* Name every trial's directory, seed and learning rate: of the sweep half, once and twice
+ * the size's own. */
 void trials_name(struct comparison *c);
+
+/* The sweep's trial with the lowest bits per byte, of equal ones the first; NULL: all
+ * failed. */
+const struct trial *sweep_best(const struct arch *a);
+
+/* The rate beyond the best one, half or twice it, when none was tried there; otherwise
+ * 0. */
+double sweep_beyond(const struct arch *a);
+
+/* Try this rate, too. */
+void sweep_extend(struct comparison *c, int arch, double lr);
 
 /* Run or continue a trial up to its result. 0, also when it failed (t->failed says why);
  * FAIL_INTERRUPTED; FAIL_WRITE; FAIL_USAGE: the time is too short for a step. */
@@ -145,6 +159,8 @@ void plots_alone(const struct comparison *c, FILE *f);  // the first, as a file
 /* The plain sentences, one after the other, each ended by a line break. */
 void report_conclude(const struct comparison *c, FILE *f);
 void report_p(char *buf, size_t cap, double p);           // 0.034, or "" for NAN
+/* The sweep in a line: "0.003 (1.2345), 0.006 (failed)". */
+void report_sweep(const struct arch *a, char *buf, size_t cap);
 void report_budget(const struct comparison *c, char *buf, size_t cap);  // "2e12 FLOPs"
 
 /* f, an open_memstream of text, becomes OUT/name. */

@@ -24,6 +24,19 @@ int report_save(const struct comparison *c, const char *name, FILE *f, char **te
     return code;
 }
 
+void report_sweep(const struct arch *a, char *buf, size_t cap)
+{
+    size_t n = 0;
+
+    for (int k = 0; k < a->rates; k++) {
+        const struct trial *t = &a->sweep[k];
+        char                bits[32];
+
+        snprintf(bits, sizeof bits, *t->failed ? "failed" : "%.4f", t->bpb);
+        n += snprintf(buf + n, cap - n, "%s%g (%s)", k ? ", " : "", t->lr, bits);
+    }
+}
+
 void report_budget(const struct comparison *c, char *buf, size_t cap)
 {
     char text[32];
@@ -218,10 +231,12 @@ int report_markdown(const struct comparison *c, struct why *why)
     fputc('\n', f);
     markdown_table(c, f);
     for (int i = 0; c->sweep && i < c->n; i++) {
-        fprintf(f, "- `%s`: lr %g, of", c->arch[i].name, c->arch[i].cfg.lr);
-        for (int k = 0; k < SWEEP; k++)
-            fprintf(f, " %g (%.4f)%s", c->arch[i].sweep[k].lr, c->arch[i].sweep[k].bpb,
-                    k + 1 < SWEEP ? "," : "\n");
+        const struct arch *a = &c->arch[i];
+        char               tried[SWEEP_TEXT];
+
+        report_sweep(a, tried, sizeof tried);
+        fprintf(f, "- `%s`: lr %g, of %s%s\n", a->name, a->cfg.lr, tried,
+                sweep_beyond(a) > 0 ? "; the best is an edge" : "");
     }
     fprintf(f, "%s    %s\n", c->sweep ? "\n" : "", c->command);
     return report_save(c, "report.md", f, &text, &len, why);

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double rates[SWEEP] = {0.5, 1, 2}; // of the size's own learning rate
-
 /* OUT/ARCH/NAME. */
 static void name_dir(const struct comparison *c, struct trial *t, const char *name)
 {
@@ -19,6 +17,39 @@ static void name_dir(const struct comparison *c, struct trial *t, const char *na
     path_join(t->dir, sizeof t->dir, parent, name);
 }
 
+const struct trial *sweep_best(const struct arch *a)
+{
+    const struct trial *best = NULL;
+
+    for (const struct trial *t = a->sweep; t < a->sweep + a->rates; t++)
+        if (!*t->failed && (!best || t->bpb < best->bpb))
+            best = t;
+    return best;
+}
+
+double sweep_beyond(const struct arch *a)
+{
+    const struct trial *best = sweep_best(a);
+    bool                lowest = best, highest = best;
+
+    for (int k = 0; best && k < a->rates; k++) {
+        lowest = lowest && a->sweep[k].lr >= best->lr;
+        highest = highest && a->sweep[k].lr <= best->lr;
+    }
+    return lowest ? best->lr / 2 : highest ? 2 * best->lr : 0;
+}
+
+void sweep_extend(struct comparison *c, int arch, double lr)
+{
+    struct arch  *a = &c->arch[arch];
+    struct trial *t = &a->sweep[a->rates++];
+    char          name[48];
+
+    *t = (struct trial){.arch = arch, .lr = lr, .share = 0.25, .seed = c->seed - 1};
+    snprintf(name, sizeof name, "lr-%g", t->lr);
+    name_dir(c, t, name);
+}
+
 void trials_name(struct comparison *c)
 {
     char name[48];
@@ -26,14 +57,9 @@ void trials_name(struct comparison *c)
     for (int i = 0; i < c->n; i++) {
         struct arch *a = &c->arch[i];
 
-        for (int k = 0; k < SWEEP; k++) {
-            struct trial *t = &a->sweep[k];
-
-            *t = (struct trial){.arch = i, .lr = a->cfg.lr * rates[k], .share = 0.25,
-                                .seed = c->seed - 1};
-            snprintf(name, sizeof name, "lr-%g", t->lr);
-            name_dir(c, t, name);
-        }
+        a->rates = 0;
+        for (double by = 0.5; by <= 2; by *= 2)
+            sweep_extend(c, i, by * a->cfg.lr);
         for (int k = 0; k < c->seeds; k++) {
             struct trial *t = &a->trial[k];
 

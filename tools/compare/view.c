@@ -79,7 +79,7 @@ static double time_left(const struct comparison *c, double share)
             continue;
         if (!isfinite(each))
             each = unit;
-        for (int k = 0; c->sweep && k < SWEEP; k++)
+        for (int k = 0; c->sweep && k < a->rates; k++)
             if (!a->sweep[k].done && &a->sweep[k] != c->now)
                 left += each * a->sweep[k].share;
         for (int k = 0; k < c->seeds; k++)

@@ -34,16 +34,15 @@ with
 cells base stories-dev 1001 300 softmax mlstm gla swax deltanet "linear(decay=none)"
 with out_init=0;            cells base stories-dev 1001 300 softmax mlstm gla swax
 with lr_end=0;              cells base stories-dev 1001 300 softmax mlstm gla
-with warmup=0.1;            cells base stories-dev 1001 300 softmax mlstm gla
-with lr=3e-3;               cells base stories-dev 1001 300 softmax mlstm gla
-with lr=1.2e-2;             cells base stories-dev 1001 300 softmax mlstm gla
-with batch=4 lr=4e-3;       cells batch stories-dev 1001 600 softmax mlstm gla
-with tied=0;                cells base stories-dev 1001 300 softmax
+with warmup=0.1;            cells base stories-dev 1001 300 softmax mlstm
+with lr=3e-3;               cells base stories-dev 1001 300 softmax mlstm
+with lr=1.2e-2;             cells base stories-dev 1001 300 softmax mlstm
+with batch=4 lr=4e-3;       cells batch stories-dev 1001 600 softmax mlstm
 
 with
 cells mixers stories-dev 1001 300 "linear(decay=fixed)+rope" "linear(decay=learned)+rope" \
     "luna(decay=fixed)+rope" "luna(m=32,channels=2,psi=exp,decay=fixed)+rope" \
-    "luna(m=32,channels=2,psi=exp,decay=learned)+rope"
+    "luna(m=32,channels=2,psi=exp,decay=learned)+rope" "inline+rope"
 
 # ---- reported: every mixer over five rates -----------------------------------------------------
 
