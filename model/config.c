@@ -38,9 +38,9 @@ const struct key config_keys[] = {
      KEY_REAL, KEY_TRAIN, AT(clip), 0, 1e9, NULL},
     {"beta1", "AdamW's mean", KEY_REAL, KEY_TRAIN, AT(beta1), 0, 0.999999, NULL},
     {"beta2", "AdamW's variance", KEY_REAL, KEY_TRAIN, AT(beta2), 0, 0.999999, NULL},
-    {"embed_init", "start of the embedding: this / sqrt(width)",
+    {"embed_init", "start of the embedding, in 1 / sqrt(width)",
      KEY_REAL, KEY_TRAIN, AT(embed_init), 0, 1000, NULL},
-    {"out_init", "start of output projections: this sqrt(2 / (5 inputs)) / sqrt(2 layers)",
+    {"out_init", "factor on the start of output projections; 0: they start at zero",
      KEY_REAL, KEY_TRAIN, AT(out_init), 0, 1000, NULL},
     {"seed", "of every random draw",
      KEY_SEED, KEY_TRAIN, AT(seed), 0, 18446744073709551615.0, NULL},
@@ -74,8 +74,8 @@ void config_defaults(struct config *c)
 {
     *c = (struct config){
         .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1,
-        .context = 256, .batch = 16, .accumulate = 1, .lr = 3e-3, .lr_end = 0.1,
-        .schedule = "cosine", .warmup = 0.02, .weight_decay = 0.1, .clip = 1, .beta1 = 0.9,
+        .context = 256, .batch = 16, .accumulate = 1, .lr = 6e-3, .lr_end = 0.1,
+        .schedule = "cosine", .warmup = 0.1, .weight_decay = 0.1, .clip = 1, .beta1 = 0.9,
         .beta2 = 0.95, .embed_init = 1, .out_init = 1, .seed = 1, .keep = 3,
         .window_anneal = 0.1, .tokenizer = "unigram", .val_fraction = 0.05,
     };
