@@ -76,5 +76,12 @@ for size in mini small; do
     done
 done
 size=nano
+
+# ---- other texts -------------------------------------------------------------------------------
+
+with "$recipe"
+cells texts shakespeare 101 300 softmax luna linear swax gla mlstm
+cells texts c 101 300 softmax luna linear swax gla mlstm
+
 rates 102
 rates 103
