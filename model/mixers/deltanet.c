@@ -12,11 +12,7 @@
  * sign. Decode state: the last inputs of the convolution, then S.
  */
 #include "model/cores/delta.h"
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/layers/conv.h"
-#include "model/layers/unit.h"
-#include "model/mixer.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
@@ -30,12 +26,7 @@ static const struct opt opts[] = {
     {0},
 };
 
-/* A row is [q, k, v, g, b, a]; the convolution sees [q, k, v]. */
 static int  width(const struct mixer_cfg *c) { return c->C / c->H; }
-static int  row(const struct mixer_cfg *c) { return 4 * c->C + 2 * c->H; }
-static int  qkv(const struct mixer_cfg *c) { return 3 * c->C; }
-static int  b_at(const struct mixer_cfg *c) { return 4 * c->C; }
-static int  a_at(const struct mixer_cfg *c) { return 4 * c->C + c->H; }
 static real top(const struct mixer_cfg *c) { return c->opt[NEG_EIG] > 0 ? 2 : 1; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
@@ -66,95 +57,102 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, row)
-    real *qkv, *dqkv;           // (B, T, 3, H, e) as the core takes them
+    struct act row, g;          // [q, k, v, g, b, a] before the convolution of q, k, v
+    struct act b, z;            // (H) the rest of the row; z of the step
+    struct act qkv;             // (3, H, e) as the core takes them
     real *shrink;               // (B, T, 2, H) what q and k were multiplied by to have
                                 // length 1
-    real *beta, *log_a;         // (B, T, H)
-    real *dbeta, *dlog_a;
+    struct act beta, log_a;     // (H)
     real *sums;                 // (B, H, 2) of dtb, alog
-    struct rows rows;           // of qkv
-    struct conv conv;
-    struct leave out;
+    struct heads_in in;         // of qkv
+    struct short_conv conv;
+    struct heads_out out;
     struct delta core;
     struct delta_grad dcore;
-    real *saved, *scratch;      // of the core
-    size_t past, S;             // where the states of conv and core are
+    real *kept, *scratch;       // of the core
+    size_t state;               // where its state is
 };
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), C = c->C;
+    const size_t C = c->C, H = c->H;
     const int    e = width(c);
+    struct act   qkv;
 
-    a->row = room_keep(m, n * row(c));
-    a->drow = room_back(m, n * row(c));
-    a->qkv = room_keep(m, n * qkv(c));
-    a->dqkv = room_back(m, n * qkv(c));
-    a->rows = (struct rows){.Hk = c->H, .k = C, .ld = qkv(c)};
-    a->shrink = room_keep(m, n * 2 * c->H);
-    a->beta = room_keep(m, n * c->H);
-    a->log_a = room_keep(m, n * c->H);
-    a->dbeta = room_back(m, n * c->H);
-    a->dlog_a = room_back(m, n * c->H);
-    a->sums = room_back(m, (size_t)m->B * c->H * 2);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = qkv(c), .ld_x = row(c),
-                            .ld_y = qkv(c), .w = room_param(m, CQ), .silu = true};
-    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
-                            .wo = WO};
-    leave_carve(&a->out, m);
+    a->row = act_row(m, (struct act_part[]){{&qkv, 3 * C}, {&a->g, C}, {&a->b, H},
+                                            {&a->z, H}, {0}});
+    a->qkv = act_keep(m, 3 * C);
+    a->shrink = room_keep(m, room_rows(m) * 2 * H);
+    a->beta = act_keep(m, H);
+    a->log_a = act_keep(m, H);
+    a->sums = room_back(m, m->B * H * 2);
+    a->in = (struct heads_in){.Hk = c->H, .row = a->qkv, .k = act_from(a->qkv, C)};
+    a->conv = short_conv_layout(m, CQ, -1, 3 * c->C, a->row.ld, a->qkv.ld, true);
+    a->out = (struct heads_out){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
+                                .wo = WO, .g = a->g};
+    heads_out_layout(&a->out, m);
     a->core = (struct delta){
         .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
-        .q = a->qkv, .k = room_at(a->qkv, C), .v = room_at(a->qkv, 2 * C), .ld = qkv(c),
-        .ld_o = C, .log_a = a->log_a, .beta = a->beta,
+        .q = a->qkv.x, .k = a->in.k.x, .v = act_from(a->qkv, 2 * C).x, .ld = a->qkv.ld,
+        .ld_o = C, .log_a = a->log_a.x, .beta = a->beta.x,
     };
-    a->dcore = (struct delta_grad){a->dqkv, room_at(a->dqkv, C), room_at(a->dqkv, 2 * C),
-                                   a->dlog_a, a->dbeta};
-    a->saved = room_save(m, delta_kept(&a->core));
+    a->dcore = (struct delta_grad){a->qkv.dx, a->in.k.dx, act_from(a->qkv, 2 * C).dx,
+                                   a->log_a.dx, a->beta.dx};
+    a->kept = room_save(m, delta_kept(&a->core));
     a->scratch = room_work(m, delta_scratch(&a->core, m->call == BACKWARD));
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, delta_state(&a->core));
+    a->state = room_state(m, delta_state(&a->core));
 }
 
-/* What the core takes, from rows of which qkv is the convolution. */
-static void prepare(const struct ctx *ctx, const struct acts *a)
+/* q and k of each head to length 1. */
+static void lengths(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
-    const int  H = c->H, e = width(c);
+    const int  H = ctx->cfg->H, e = width(ctx->cfg);
 
-    rows_rotate(ctx, &a->rows, a->qkv);
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long i = 0; i < n; i++) {
-        const real *z = a->row + i * row(c);
-
+    for (long i = 0; i < n; i++)
         for (int j = 0; j < 2 * H; j++) {
-            real *head = a->qkv + i * qkv(c) + (size_t)j * e;
+            real *head = a->qkv.x + i * a->qkv.ld + (size_t)j * e;
             real  s = 1 / (real)sqrt(vdot(head, head, e) + (real)1e-6);
 
             a->shrink[i * 2 * H + j] = s;
             vscale(head, s, head, e);
         }
+}
+
+/* beta and g. */
+static void gates(const struct ctx *ctx, const struct acts *a)
+{
+    const long   n = ctx_rows(ctx);
+    const int    H = ctx->cfg->H;
+    const size_t ld = a->row.ld;
+
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i++)
         for (int h = 0; h < H; h++) {
             real rate = (real)exp(ctx->w[ALOG][h]);
 
-            a->beta[i * H + h] = top(c) * vsigmoid(z[b_at(c) + h]);
-            a->log_a[i * H + h] = -rate * vsoftplus(z[a_at(c) + h] + ctx->w[DTB][h]);
+            a->beta.x[i * H + h] = top(ctx->cfg) * vsigmoid(a->b.x[i * ld + h]);
+            a->log_a.x[i * H + h] = -rate * vsoftplus(a->z.x[i * ld + h] +
+                                                      ctx->w[DTB][h]);
         }
-    }
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    product_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
-    conv_forward(&a->conv, a->qkv, a->row);
-    prepare(ctx, a);
-    delta_forward(&a->core, a->out.o, a->saved, a->scratch);
-    leave_forward(ctx, &a->out, y, a->row + qkv(c), row(c));
+    in_proj_forward(ctx, WQ, a->row, x);
+    short_conv_forward(ctx, &a->conv, a->qkv.x, a->row.x);
+    heads_rotate(ctx, &a->in);
+    lengths(ctx, a);
+    gates(ctx, a);
+    if (ctx->state)
+        delta_extend(&a->core, ctx->state, a->state, a->out.o.x, a->scratch);
+    else
+        delta_forward(&a->core, a->out.o.x, a->kept, a->scratch);
+    heads_out_forward(ctx, &a->out, y);
 }
 
 /* d <- d - z (z . d) */
@@ -169,48 +167,48 @@ static inline void tangent(real *d, const real *z, int e)
 
 /* Back through length and rotation:  d <- s R^-1 (d - z (z . d)), s of shrink. The angles
  * take their gradient from z of length 1 and its d: s comes last. */
-static void length_back(const struct ctx *ctx, const struct acts *a)
+static void lengths_back(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const long   n = ctx_rows(ctx);
-    const int    H = c->H, e = width(c);
-    const size_t ld = qkv(c);
+    const int    H = ctx->cfg->H, e = width(ctx->cfg);
+    const size_t ld = a->qkv.ld;
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
         for (int j = 0; j < 2 * H; j++)
-            tangent(a->dqkv + i * ld + (size_t)j * e, a->qkv + i * ld + (size_t)j * e, e);
-    rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
+            tangent(a->qkv.dx + i * ld + (size_t)j * e,
+                    a->qkv.x + i * ld + (size_t)j * e, e);
+    heads_rotate_back(ctx, &a->in);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
         for (int j = 0; j < 2 * H; j++) {
-            real *d = a->dqkv + i * ld + (size_t)j * e;
+            real *d = a->qkv.dx + i * ld + (size_t)j * e;
 
             vscale(d, a->shrink[i * 2 * H + j], d, e);
         }
 }
 
-/* db = dbeta beta sigmoid(-b),  da = -e^alog dg sigmoid(a + dtb)  of head h of
+/* db = dbeta beta sigmoid(-b),  dz = -e^alog dg sigmoid(z + dtb)  of head h of
  * sequence b, and the sums over its tokens. */
 static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const real rate = (real)exp(ctx->w[ALOG][h]);
-    double     dtb = 0, dalog = 0;
+    const size_t ld = a->row.ld;
+    const int    H = ctx->cfg->H;
+    const real   rate = (real)exp(ctx->w[ALOG][h]);
+    double       dtb = 0, dalog = 0;
 
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
-        const real *z = a->row + i * row(c);
-        size_t      at = i * c->H + h;
-        real       *dz = a->drow + i * row(c), dg = a->dlog_a[at];
-        real        da = -rate * dg * vsigmoid(z[a_at(c) + h] + ctx->w[DTB][h]);
+        size_t at = i * H + h, row = i * ld + h;
+        real   dg = a->log_a.dx[at];
+        real   dz = -rate * dg * vsigmoid(a->z.x[row] + ctx->w[DTB][h]);
 
-        dz[b_at(c) + h] = a->dbeta[at] * a->beta[at] * vsigmoid(-z[b_at(c) + h]);
-        dz[a_at(c) + h] = da;
-        dtb += da;
-        dalog += a->log_a[at] * dg;
+        a->b.dx[row] = a->beta.dx[at] * a->beta.x[at] * vsigmoid(-a->b.x[row]);
+        a->z.dx[row] = dz;
+        dtb += dz;
+        dalog += a->log_a.x[at] * dg;
     }
-    a->sums[2 * (b * c->H + h)] = (real)dtb;
-    a->sums[2 * (b * c->H + h) + 1] = (real)dalog;
+    a->sums[2 * (b * H + h)] = (real)dtb;
+    a->sums[2 * (b * H + h) + 1] = (real)dalog;
 }
 
 static void gates_back(const struct ctx *ctx, const struct acts *a)
@@ -229,35 +227,20 @@ static void gates_back(const struct ctx *ctx, const struct acts *a)
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const size_t at = qkv(c), ld = row(c);
     struct acts *a = ctx->acts;
 
-    leave_backward(ctx, &a->out, a->drow + at, dy, a->row + at, ld);
-    delta_backward(&a->core, &a->dcore, a->out.d_o, a->saved, a->scratch);
+    heads_out_backward(ctx, &a->out, dy);
+    delta_backward(&a->core, &a->dcore, a->out.o.dx, a->kept, a->scratch);
     gates_back(ctx, a);
-    length_back(ctx, a);
-    conv_backward(&a->conv, a->drow, ctx->dw[CQ], NULL, a->dqkv, a->row);
-    product_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C,
-                     row(c));
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct acts *a = ctx->acts;
-
-    product_forward(a->row, x, ctx->w[WQ], ctx_rows(ctx), c->C, row(c));
-    conv_extend(&a->conv, state, a->past, a->qkv, a->row);
-    prepare(ctx, a);
-    delta_extend(&a->core, state, a->S, a->out.o, a->scratch);
-    leave_forward(ctx, &a->out, y, a->row + qkv(c), row(c));
+    lengths_back(ctx, a);
+    short_conv_backward(ctx, &a->conv, a->row.dx, a->qkv.dx, a->row.x);
+    in_proj_backward(ctx, WQ, dx, a->row, x);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (c->C * (10.0 * c->C + 4.0 * c->H) + conv_flops(qkv(c)) +
+    return (double)T * (c->C * (10.0 * c->C + 4.0 * c->H) + conv_flops(3 * c->C) +
                         c->H * delta_flops(T, width(c), width(c)));
 }
 
@@ -268,12 +251,12 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct acts *a = ctx->acts;
     const int H = c->H, e = width(c);
 
-    range_logs(r, a->log_a, H, ctx_rows(ctx), H, 1);
+    range_logs(r, a->log_a.x, H, ctx_rows(ctx), H, 1);
     for (long i = 0; i < ctx_rows(ctx) * H; i++) {
-        const real *k = a->qkv + i / H * qkv(c) + c->C + i % H * e;
+        const real *k = a->in.k.x + i / H * a->qkv.ld + i % H * e;
 
-        range_add(&r[i % H], exp((double)a->log_a[i]) *
-                                 fabs(1 - (double)a->beta[i] * (double)vdot(k, k, e)));
+        range_add(&r[i % H], exp((double)a->log_a.x[i]) *
+                                 fabs(1 - (double)a->beta.x[i] * (double)vdot(k, k, e)));
     }
     return H;
 }
@@ -286,12 +269,11 @@ const struct mixer mixer_deltanet = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .angles   = rows_angles,
+    .angles   = heads_angles,
     .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
 };

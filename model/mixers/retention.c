@@ -7,8 +7,6 @@
  *
  * The decay of head h forgets over 2^(5+h) tokens.
  */
-#include "model/cores/scalar.h"
-#include "model/mixer.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
@@ -29,84 +27,49 @@ static int params(const struct mixer_cfg *c, struct param *p)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, 4, H, e): q, k, v, g
+    struct act row, q, k, v, g; // (4, H, e)
     real *decay;                // (H) logarithms
-    struct rows rows;
-    struct leave out;
-    struct scalar core;
-    struct scalar_grad dcore;
-    real *saved, *scratch;      // of the core
-    size_t S;                   // where its state is
+    struct heads_in in;
+    struct scalar_heads core;
+    struct heads_out out;
 };
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t C = c->C, ld = 4 * C;
+    const size_t C = c->C;
     const int    e = width(c);
 
-    a->row = room_keep(m, room_rows(m) * ld);
-    a->drow = room_back(m, room_rows(m) * ld);
+    a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C},
+                                            {&a->g, C}, {0}});
     a->decay = room_keep(m, c->H);
-    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
-    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
-                            .wo = WO};
-    leave_carve(&a->out, m);
-    a->core = (struct scalar){
-        .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
-        .q = a->row, .k = room_at(a->row, C), .v = room_at(a->row, 2 * C),
-        .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_o = C, .log_f = a->decay,
-    };
-    a->dcore = (struct scalar_grad){
-        .dq = a->drow, .dk = room_at(a->drow, C), .dv = room_at(a->drow, 2 * C),
-        .ld_dq = ld, .ld_dk = ld, .ld_dv = ld,
-    };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
-}
-
-/* x to rows of rotated q and k, v and g. */
-static void project(const struct ctx *ctx, const real *x, const struct acts *a)
-{
-    rows_forward(ctx, &a->rows, a->row, x);
-    for (int h = 0; h < ctx->cfg->H; h++)
-        a->decay[h] = (real)log1p(-exp2(-5 - h));
-}
-
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
-{
-    const size_t C = ctx->cfg->C;
-
-    leave_forward(ctx, &a->out, y, a->row + 3 * C, 4 * C);
+    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
+    a->core.core = (struct scalar){.H = c->H, .dk = e, .dv = e,
+                                   .scale = 1 / (real)sqrt(e), .log_f = a->decay};
+    scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
+    a->out = (struct heads_out){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
+                                .wo = WO, .g = a->g};
+    heads_out_layout(&a->out, m);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    project(ctx, x, a);
-    scalar_forward(&a->core, a->out.o, a->saved);
-    finish(ctx, a, y);
+    for (int h = 0; h < ctx->cfg->H; h++)
+        a->decay[h] = (real)log1p(-exp2(-5 - h));
+    heads_in_forward(ctx, &a->in, x);
+    scalar_heads_forward(ctx, &a->core, a->out.o.x);
+    heads_out_forward(ctx, &a->out, y);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     struct acts *a = ctx->acts;
-    const size_t C = ctx->cfg->C;
 
-    leave_backward(ctx, &a->out, a->drow + 3 * C, dy, a->row + 3 * C, 4 * C);
-    scalar_backward(&a->core, &a->dcore, NULL, a->out.d_o, a->saved, a->scratch);
-    rows_backward(ctx, &a->rows, dx, a->drow, a->row, x);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-
-    project(ctx, x, a);
-    scalar_extend(&a->core, state, a->S, a->out.o);
-    finish(ctx, a, y);
+    heads_out_backward(ctx, &a->out, dy);
+    scalar_heads_backward(&a->core, a->out.o);
+    heads_in_backward(ctx, &a->in, dx, x);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -130,11 +93,10 @@ const struct mixer mixer_retention = {
     .system   = "L = (1 - 2^-(5+h)) I, B = I x k_t, C = I x q_t / sqrt(dk)",
     .position = "rope",
     .params   = params,
-    .angles   = rows_angles,
+    .angles   = heads_angles,
     .carve    = carve,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
 };
