@@ -13,6 +13,7 @@
  */
 #include "model/cores/delta.h"
 #include "model/kernels/vmath.h"
+#include "model/layers/step.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
@@ -63,7 +64,7 @@ struct acts {
     real *shrink;               // (B, T, 2, H) what q and k were multiplied by to have
                                 // length 1
     struct act beta, log_a;     // (H)
-    real *sums;                 // (B, H, 2) of dtb, alog
+    real *step;                 // as log_a
     struct heads_in in;         // of qkv
     struct short_conv conv;
     struct heads_out out;
@@ -86,7 +87,7 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->shrink = room_keep(m, room_rows(m) * 2 * H);
     a->beta = act_keep(m, H);
     a->log_a = act_keep(m, H);
-    a->sums = room_back(m, m->B * H * 2);
+    a->step = room_keep(m, room_rows(m) * H);
     a->in = (struct heads_in){.Hk = c->H, .row = a->qkv, .k = act_from(a->qkv, C)};
     a->conv = short_conv_layout(m, CQ, -1, 3 * c->C, a->row.ld, a->qkv.ld, true);
     a->out = (struct heads_out){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
@@ -121,22 +122,21 @@ static void lengths(const struct ctx *ctx, const struct acts *a)
         }
 }
 
+static struct step step_of(const struct ctx *ctx, const struct acts *a)
+{
+    return (struct step){ctx_rows(ctx), ctx->cfg->H, a->z.ld, ctx->w[DTB], ctx->w[ALOG]};
+}
+
 /* beta and g. */
 static void gates(const struct ctx *ctx, const struct acts *a)
 {
-    const long   n = ctx_rows(ctx);
-    const int    H = ctx->cfg->H;
-    const size_t ld = a->row.ld;
+    const struct step step = step_of(ctx, a);
+    const int         H = ctx->cfg->H;
 
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long i = 0; i < n; i++)
-        for (int h = 0; h < H; h++) {
-            real rate = (real)exp(ctx->w[ALOG][h]);
-
-            a->beta.x[i * H + h] = top(ctx->cfg) * vsigmoid(a->b.x[i * ld + h]);
-            a->log_a.x[i * H + h] = -rate * vsoftplus(a->z.x[i * ld + h] +
-                                                      ctx->w[DTB][h]);
-        }
+    step_forward(&step, a->step, a->log_a.x, a->z.x);
+    for (long i = 0; i < step.n; i++)
+        for (int h = 0; h < H; h++)
+            a->beta.x[i * H + h] = top(ctx->cfg) * vsigmoid(a->b.x[i * a->b.ld + h]);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -188,41 +188,20 @@ static void lengths_back(const struct ctx *ctx, const struct acts *a)
         }
 }
 
-/* db = dbeta beta sigmoid(-b),  dz = -e^alog dg sigmoid(z + dtb)  of head h of
- * sequence b, and the sums over its tokens. */
-static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
-{
-    const size_t ld = a->row.ld;
-    const int    H = ctx->cfg->H;
-    const real   rate = (real)exp(ctx->w[ALOG][h]);
-    double       dtb = 0, dalog = 0;
-
-    for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
-        size_t at = i * H + h, row = i * ld + h;
-        real   dg = a->log_a.dx[at];
-        real   dz = -rate * dg * vsigmoid(a->z.x[row] + ctx->w[DTB][h]);
-
-        a->b.dx[row] = a->beta.dx[at] * a->beta.x[at] * vsigmoid(-a->b.x[row]);
-        a->z.dx[row] = dz;
-        dtb += dz;
-        dalog += a->log_a.x[at] * dg;
-    }
-    a->sums[2 * (b * H + h)] = (real)dtb;
-    a->sums[2 * (b * H + h) + 1] = (real)dalog;
-}
-
+/* db = dbeta beta sigmoid(-b), and back through g. */
 static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
-    const int H = ctx->cfg->H;
+    const struct step step = step_of(ctx, a);
+    const int         H = ctx->cfg->H;
 
-    #pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < ctx->B; b++)
-        for (int h = 0; h < H; h++)
-            head_back(ctx, a, b, h);
-    for (int i = 0; i < ctx->B * H; i++) {
-        ctx->dw[DTB][i % H] += a->sums[2 * i];
-        ctx->dw[ALOG][i % H] += a->sums[2 * i + 1];
-    }
+    for (long i = 0; i < step.n; i++)
+        for (int h = 0; h < H; h++) {
+            size_t at = i * H + h, row = i * a->b.ld + h;
+
+            a->b.dx[row] = a->beta.dx[at] * a->beta.x[at] * vsigmoid(-a->b.x[row]);
+        }
+    step_backward(&step, a->z.dx, ctx->dw[DTB], ctx->dw[ALOG], NULL, a->log_a.dx, a->step,
+                  a->log_a.x);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)

@@ -12,8 +12,8 @@
 #include "model/cores/scan.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/layers/bias.h"
 #include "model/layers/gate.h"
+#include "model/layers/step.h"
 #include "model/mixer_acts.h"
 
 #include <math.h>
@@ -112,24 +112,23 @@ static void carve(struct room *m, const struct mixer_cfg *c)
 /* Where B and C begin in wx. */
 static size_t bc_at(const struct mixer_cfg *c) { return (size_t)rank_of(c) * inner(c); }
 
+static struct step step_of(const struct ctx *ctx, const struct acts *a)
+{
+    return (struct step){ctx_rows(ctx), inner(ctx->cfg), a->step.ld, ctx->w[BDT], NULL};
+}
+
 /* q, B and C, the steps and the rates, from u. */
 static void select_from(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long  n = ctx_rows(ctx);
-    const int   e = inner(c), N = n_of(c);
-    const real *bias = ctx->w[BDT];
+    const struct step step = step_of(ctx, a);
+    const long        n = step.n;
+    const int         e = inner(c), N = n_of(c);
 
     product_forward(a->q.x, a->u.x, ctx->w[WX], n, e, rank_of(c));
     product_forward(a->bc.x, a->u.x, ctx->w[WX] + bc_at(c), n, e, 2 * N);
     product_forward(a->step.x, a->q.x, ctx->w[WDT], n, rank_of(c), e);
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long r = 0; r < n; r++) {
-        real *s = a->step.x + r * e;
-
-        for (int j = 0; j < e; j++)
-            s[j] = vsoftplus(s[j] + bias[j]);
-    }
+    step_forward(&step, a->step.x, NULL, a->step.x);
     for (int k = 0; k < N; k++) {
         #pragma omp simd
         for (int j = 0; j < e; j++)
@@ -168,18 +167,6 @@ static void sums_back(const struct ctx *ctx, const struct acts *a)
         }
 }
 
-/* Back through softplus, whose derivative is 1 - e^-s; and dbdt. */
-static void step_back(const struct ctx *ctx, const struct acts *a)
-{
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
-
-    #pragma omp parallel for schedule(static)
-    for (long i = 0; i < n * e; i++)
-        a->step.dx[i] *= -vexpm1(-a->step.x[i]);
-    bias_backward(ctx->dw[BDT], a->step.dx, n, e);
-}
-
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -187,13 +174,15 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     const int    e = inner(c), R = rank_of(c);
     const size_t bc = bc_at(c);
     struct acts *a = ctx->acts;
+    const struct step step = step_of(ctx, a);
 
     out_proj_backward(ctx, WO, a->v, dy);
     gate_backward(GATE_SILU, a->o.dx, a->z.dx, a->z.ld, a->o.dx, e, a->o.x, e, a->z.x,
                   a->z.ld, n, e);
     selective_backward(&a->core, &a->dcore, a->o.dx, a->kept, a->scratch);
     sums_back(ctx, a);
-    step_back(ctx, a);
+    step_backward(&step, a->step.dx, ctx->dw[BDT], NULL, a->step.dx, NULL, a->step.x,
+                  NULL);
     product_backward(a->q.dx, 0, ctx->dw[WDT], a->step.dx, a->q.x, ctx->w[WDT], n, R, e);
     product_backward(a->u.dx, 1, ctx->dw[WX], a->q.dx, a->u.x, ctx->w[WX], n, e, R);
     product_backward(a->u.dx, 1, ctx->dw[WX] + bc, a->bc.dx, a->u.x, ctx->w[WX] + bc, n,

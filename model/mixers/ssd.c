@@ -9,6 +9,7 @@
  *     y = Wo( rms(o silu(z)) norm )        rms over all channels
  */
 #include "model/kernels/vmath.h"
+#include "model/layers/step.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
@@ -59,7 +60,7 @@ struct acts {
     struct act v;               // (H, P) D x; v.dx holds the gated o before
     struct act o, u;            // (H, P); u after gate and norm, u.dx is o.dx
     struct act q, k;            // (H, N) the gradients of C and B, by heads
-    real *sums;                 // (B, H, 3) of dtb, alog, dskip
+    real *dskip;                // (B, H)
     real *partial;              // of the norm
     struct norm norm;
     struct short_conv conv;
@@ -81,7 +82,7 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->u = (struct act){room_keep(m, n * e), a->o.dx, e};
     a->k = act_from(a->xbc, e);
     a->q = act_from(a->xbc, e + N);
-    a->sums = room_back(m, (size_t)m->B * c->H * 3);
+    a->dskip = room_back(m, (size_t)m->B * c->H);
     a->norm = (struct norm){1, inner(c), false, (real)1e-5};
     a->partial = room_back(m, norm_partial(&a->norm));
     a->conv = short_conv_layout(m, CONV, CONVB, xbc(c), a->row.ld, a->xbc.ld, true);
@@ -96,26 +97,24 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     };
 }
 
+static struct step step_of(const struct ctx *ctx, const struct acts *a)
+{
+    return (struct step){ctx_rows(ctx), ctx->cfg->H, a->t.ld, ctx->w[DTB], ctx->w[ALOG]};
+}
+
 /* D, log a and v = D x. */
 static void gates(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = ctx_rows(ctx);
-    const int  P = p_of(c);
+    const struct step step = step_of(ctx, a);
+    const int         P = p_of(c);
 
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long i = 0; i < n; i++)
-        for (int h = 0; h < c->H; h++) {
-            const real *x = a->xbc.x + i * a->xbc.ld + (size_t)h * P;
-            real       *v = a->v.x + i * a->v.ld + (size_t)h * P;
-            real        D = vsoftplus(a->t.x[i * a->t.ld + h] + ctx->w[DTB][h]);
-
-            a->step.x[i * c->H + h] = D;
-            a->log_a.x[i * c->H + h] = -(real)exp(ctx->w[ALOG][h]) * D;
-            #pragma omp simd
-            for (int j = 0; j < P; j++)
-                v[j] = D * x[j];
-        }
+    step_forward(&step, a->step.x, a->log_a.x, a->t.x);
+    #pragma omp parallel for schedule(static) if (step.n > FEW_ROWS)
+    for (long i = 0; i < step.n; i++)
+        for (int h = 0; h < c->H; h++)
+            vscale(a->v.x + i * a->v.ld + (size_t)h * P, a->step.x[i * c->H + h],
+                   a->xbc.x + i * a->xbc.ld + (size_t)h * P, P);
 }
 
 /* o += dskip x */
@@ -214,46 +213,38 @@ static inline real token_back(real *dx, const real *dv, const real *d_o, const r
     return through;
 }
 
-/* dD = dv . x - e^alog dlog a,  dt = dD sigmoid(t + dtb) into its place in drow, and the
- * sums over the tokens of head h of sequence b. */
-static void gate_back(const struct ctx *ctx, const struct acts *a, int b, int h)
+/* dx, dD and the sum of ddskip of head h of sequence b. */
+static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const int  P = p_of(c);
-    const real rate = (real)exp(ctx->w[ALOG][h]);
-    double     dtb = 0, dalog = 0, dskip = 0;
-    real      *sums = a->sums + ((size_t)b * c->H + h) * 3;
+    const int P = p_of(c);
+    double    dskip = 0;
 
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
         size_t in = i * inner(c) + (size_t)h * P, at = i * xbc(c) + (size_t)h * P;
         size_t t = i * c->H + h;
-        real   dD = token_back(a->xbc.dx + at, a->v.dx + in, a->o.dx + in, a->xbc.x + at,
-                               a->step.x[t], ctx->w[DSKIP][h], P, &dskip);
-        real   dt = (dD - rate * a->log_a.dx[t]) *
-                    vsigmoid(a->t.x[i * a->t.ld + h] + ctx->w[DTB][h]);
 
-        a->t.dx[i * a->t.ld + h] = dt;
-        dtb += dt;
-        dalog += a->log_a.x[t] * a->log_a.dx[t];
+        a->step.dx[t] = token_back(a->xbc.dx + at, a->v.dx + in, a->o.dx + in,
+                                   a->xbc.x + at, a->step.x[t], ctx->w[DSKIP][h], P,
+                                   &dskip);
     }
-    sums[0] = (real)dtb, sums[1] = (real)dalog, sums[2] = (real)dskip;
+    a->dskip[(size_t)b * c->H + h] = (real)dskip;
 }
 
 static void core_back(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
+    const int         H = ctx->cfg->H;
+    const struct step step = step_of(ctx, a);
 
     scalar_heads_backward(&a->core, a->o);
     heads_back(ctx, a);
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < ctx->B; b++)
-        for (int h = 0; h < c->H; h++)
-            gate_back(ctx, a, b, h);
-    for (int i = 0; i < ctx->B * c->H; i++) {
-        ctx->dw[DTB][i % c->H] += a->sums[3 * i];
-        ctx->dw[ALOG][i % c->H] += a->sums[3 * i + 1];
-        ctx->dw[DSKIP][i % c->H] += a->sums[3 * i + 2];
-    }
+        for (int h = 0; h < H; h++)
+            head_back(ctx, a, b, h);
+    add_partials(ctx, DSKIP, a->dskip, H);
+    step_backward(&step, a->t.dx, ctx->dw[DTB], ctx->dw[ALOG], a->step.dx, a->log_a.dx,
+                  a->step.x, a->log_a.x);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
