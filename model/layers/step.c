@@ -68,5 +68,6 @@ void step_backward(const struct step *o, real *dz, real *db, real *dalog, const 
     }
     #pragma omp parallel for schedule(static)
     for (int j = 0; j < e; j += COLUMNS)
-        sum_columns(o, db, dalog, dz, dlog_a, log_a, j, e - j < COLUMNS ? e - j : COLUMNS);
+        sum_columns(o, db, dalog, dz, dlog_a, log_a, j,
+                    e - j < COLUMNS ? e - j : COLUMNS);
 }

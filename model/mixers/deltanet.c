@@ -1,6 +1,6 @@
 /* Gated DeltaNet: a decaying memory whose entries are replaced (arXiv:2412.06464).
  *
- *     q, k, v = silu(conv(W x))                each (H, e), e = C / H, by its own W, conv
+ *     q, k, v = silu(conv(W x))                q, k (H, e), v (H, expand_v e), e = C / H
  *     q, k <- rotated, then each head scaled to length 1
  *     beta = sigmoid(Wb x)  (H), times 2 with neg_eig
  *     g = -e^alog softplus(Wa x + dtb)  (H)
@@ -10,6 +10,9 @@
  *
  * With beta up to 2, I - beta k kᵀ has an eigenvalue down to -1: a state can change its
  * sign. Decode state: the last inputs of the convolution, then S.
+ *
+ * Published with expand_v = 2 and few heads of 256 channels; reduced here to expand_v = 1
+ * and the model's heads.
  */
 #include "model/cores/delta.h"
 #include "model/kernels/vmath.h"
@@ -19,32 +22,38 @@
 #include <math.h>
 
 enum { WQ, WK, WV, WG, WB, WA, CQ, CK, CV, DTB, ALOG, NORM, WO, N_PARAMS };
-enum { NEG_EIG };
+enum { NEG_EIG, EXPAND_V };
 
 static const struct opt opts[] = {
-    [NEG_EIG] = {"neg_eig", "beta up to 2: a state may change its sign",
-                 OPT_FLAG, NULL, 0, 0, 1},
+    [NEG_EIG]  = {"neg_eig", "beta up to 2: a state may change its sign",
+                  OPT_FLAG, NULL, 0, 0, 1},
+    [EXPAND_V] = {"expand_v", "width of a head's v, in widths of its k",
+                  OPT_INT, NULL, 1, 1, 16},
     {0},
 };
 
+/* Width of a head's q or k, and of its v, g or o; channels of v, and of [q, k, v]. */
 static int  width(const struct mixer_cfg *c) { return c->C / c->H; }
+static int  dv_of(const struct mixer_cfg *c) { return width(c) * (int)c->opt[EXPAND_V]; }
+static int  n_v(const struct mixer_cfg *c) { return c->H * dv_of(c); }
+static int  n_qkv(const struct mixer_cfg *c) { return 2 * c->C + n_v(c); }
 static real top(const struct mixer_cfg *c) { return c->opt[NEG_EIG] > 0 ? 2 : 1; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WG] = (struct param){"wg", c->C, c->C, INIT_INPUT, .decay = true};
+    p[WV] = (struct param){"wv", n_v(c), c->C, INIT_INPUT, .decay = true};
+    p[WG] = (struct param){"wg", n_v(c), c->C, INIT_INPUT, .decay = true};
     p[WB] = (struct param){"wb", c->H, c->C, INIT_INPUT, .decay = true};
     p[WA] = (struct param){"wa", c->H, c->C, INIT_INPUT, .decay = true};
     p[CQ] = (struct param){"cq", c->C, CONV_TAPS, INIT_UNIFORM, 0.5};
     p[CK] = (struct param){"ck", c->C, CONV_TAPS, INIT_UNIFORM, 0.5};
-    p[CV] = (struct param){"cv", c->C, CONV_TAPS, INIT_UNIFORM, 0.5};
+    p[CV] = (struct param){"cv", n_v(c), CONV_TAPS, INIT_UNIFORM, 0.5};
     p[DTB] = (struct param){"dtb", c->H, 0, INIT_OWN};
     p[ALOG] = (struct param){"alog", c->H, 0, INIT_OWN};
-    p[NORM] = (struct param){"norm", width(c), 0, INIT_ONE};
-    p[WO] = (struct param){"wo", c->C, c->C, INIT_OUTPUT, .decay = true};
+    p[NORM] = (struct param){"norm", dv_of(c), 0, INIT_ONE};
+    p[WO] = (struct param){"wo", c->C, n_v(c), INIT_OUTPUT, .decay = true};
     return N_PARAMS;
 }
 
@@ -60,7 +69,7 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 struct acts {
     struct act row, g;          // [q, k, v, g, b, a] before the convolution of q, k, v
     struct act b, z;            // (H) the rest of the row; z of the step
-    struct act qkv;             // (3, H, e) as the core takes them
+    struct act qkv;             // after it, as the core takes them
     real *shrink;               // (B, T, 2, H) what q and k were multiplied by to have
                                 // length 1
     struct act beta, log_a;     // (H)
@@ -78,25 +87,25 @@ static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
     const size_t C = c->C, H = c->H;
-    const int    e = width(c);
+    const int    e = width(c), dv = dv_of(c);
     struct act   qkv;
 
-    a->row = act_row(m, (struct act_part[]){{&qkv, 3 * C}, {&a->g, C}, {&a->b, H},
+    a->row = act_row(m, (struct act_part[]){{&qkv, n_qkv(c)}, {&a->g, n_v(c)}, {&a->b, H},
                                             {&a->z, H}, {0}});
-    a->qkv = act_keep(m, 3 * C);
+    a->qkv = act_keep(m, n_qkv(c));
     a->shrink = room_keep(m, room_rows(m) * 2 * H);
     a->beta = act_keep(m, H);
     a->log_a = act_keep(m, H);
     a->step = room_keep(m, room_rows(m) * H);
     a->in = (struct heads_in){.Hk = c->H, .row = a->qkv, .k = act_from(a->qkv, C)};
-    a->conv = short_conv_layout(m, CQ, -1, 3 * c->C, a->row.ld, a->qkv.ld, true);
-    a->out = (struct heads_out){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
+    a->conv = short_conv_layout(m, CQ, -1, n_qkv(c), a->row.ld, a->qkv.ld, true);
+    a->out = (struct heads_out){{c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
                                 .wo = WO, .g = a->g};
     heads_out_layout(&a->out, m);
     a->core = (struct delta){
-        .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
+        .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = dv, .scale = 1 / (real)sqrt(e),
         .q = a->qkv.x, .k = a->in.k.x, .v = act_from(a->qkv, 2 * C).x, .ld = a->qkv.ld,
-        .ld_o = C, .log_a = a->log_a.x, .beta = a->beta.x,
+        .ld_o = n_v(c), .log_a = a->log_a.x, .beta = a->beta.x,
     };
     a->dcore = (struct delta_grad){a->qkv.dx, a->in.k.dx, act_from(a->qkv, 2 * C).dx,
                                    a->log_a.dx, a->beta.dx};
@@ -219,8 +228,9 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (c->C * (10.0 * c->C + 4.0 * c->H) + conv_flops(3 * c->C) +
-                        c->H * delta_flops(T, width(c), width(c)));
+    return (double)T * (2.0 * c->C * (n_qkv(c) + 2 * n_v(c) + 2 * c->H) +
+                        conv_flops(n_qkv(c)) +
+                        c->H * delta_flops(T, width(c), dv_of(c)));
 }
 
 /* The eigenvalues of e^g (I - beta k k'). */

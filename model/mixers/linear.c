@@ -2,6 +2,7 @@
  *
  *     q, k, v = Wq x, Wk x, Wv x       q, k (H, dk), v (H, dv); the encoding rotates q, k
  *     s_tu = phi(q_t) . phi(k_u),      u <= t
+ *     s_tu <- s_tu a_{u+1} ... a_t     with a decay a (model/mixer_forget.h)
  *     o_t = sum_u s_tu v_u / (sum_u s_tu + eps)            normalise = 1
  *     o_t = rms(sum_u s_tu v_u / sqrt(dk)) norm            normalise = 0
  *     y = Wo o
@@ -21,16 +22,19 @@
  * The core puts e^{top_u - top_0} back as the weight of token u and keeps it in range
  * by a running maximum, which starts with the first token and sees no later one.
  * Features are computed anew for backward.
+ *
+ * As published: feature = elu1, normalise = 1, decay = none, under absolute positions,
+ * which weft has none of. The preset linear takes what trains best.
  */
 #include "model/layers/feature.h"
-#include "model/mixer_heads.h"
+#include "model/mixer_forget.h"
 
 #include <math.h>
 
-enum { WQ, WK, WV, WO, FIRST };                 // then those of the map, then norm
+enum { WQ, WK, WV, WO, FIRST };         // then those of the map, norm, decay
 enum { HQ = FIRST, HQB, HK, HKB };
 enum { PROJ = FIRST };
-enum { FEATURE, NORMALISE, DK, DV, M, MAX_LEN };
+enum { FEATURE, NORMALISE, DK, DV, M, MAX_LEN, DECAY };
 enum { TAYLOR_DK = 16 };
 
 static const struct opt opts[] = {
@@ -45,6 +49,7 @@ static const struct opt opts[] = {
                    OPT_INT, NULL, 0, 0, 1 << 16},
     [MAX_LEN]   = {"max_len", "horizon of cosformer; 0: the context",
                    OPT_SPAN, NULL, 0, 0, 1 << 30},
+    [DECAY]     = FORGET_OPT,
     {0},
 };
 
@@ -97,9 +102,16 @@ static int norm_at(const struct mixer_cfg *c)
                                          : FIRST;
 }
 
+static enum forget_kind kind_of(const struct mixer_cfg *c)
+{
+    return (enum forget_kind)c->opt[DECAY];
+}
+
+static int forget_at(const struct mixer_cfg *c) { return norm_at(c) + !normalised(c); }
+
 static int params(const struct mixer_cfg *c, struct param *p)
 {
-    int k = n_k(c), v = n_v(c), n = norm_at(c);
+    int k = n_k(c), v = n_v(c), n = forget_at(c);
 
     p[WQ] = (struct param){"wq", k, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", k, c->C, INIT_INPUT, .decay = true};
@@ -114,8 +126,8 @@ static int params(const struct mixer_cfg *c, struct param *p)
     if (map_of(c) == FEATURE_FAVOR)
         p[PROJ] = (struct param){"proj", m_of(c), dk_of(c), INIT_OWN, .buffer = true};
     if (!normalised(c))
-        p[n++] = (struct param){"norm", dv_of(c), 0, INIT_ONE};
-    return n;
+        p[norm_at(c)] = (struct param){"norm", dv_of(c), 0, INIT_ONE};
+    return n + forget_params(kind_of(c), c, p + n);
 }
 
 static void angles(const struct mixer_cfg *c, int *heads, int *dk)
@@ -128,6 +140,7 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 {
     int dk = dk_of(c);
 
+    forget_init(kind_of(c), c, w + forget_at(c));
     if (map_of(c) == FEATURE_HEDGEHOG)
         for (int i = 0; i < n_k(c) * dk; i++)
             w[HQ][i] = w[HK][i] = i / dk % dk == i % dk;
@@ -148,6 +161,7 @@ struct acts {
     struct feature fq, fk;
     struct norm norm;
     struct scalar_heads core;
+    struct forget forget;
     size_t first;               // where top_0 (H) of favor is in the state
 };
 
@@ -200,6 +214,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .log_i = a->top, .ld_i = c->H,
     };
     scalar_heads_layout(&a->core, m, a->phi_q, a->phi_k, a->v);
+    a->forget = (struct forget){.kind = kind_of(c), .w = forget_at(c)};
+    forget_layout(&a->forget, m, &a->core);
     a->first = room_state(m, weighted(c) ? c->H : 0);
 }
 
@@ -247,6 +263,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     heads_in_forward(ctx, &a->in, x);
+    forget_forward(ctx, &a->forget, x);
     map_features(ctx, a);
     scalar_heads_forward(ctx, &a->core, a->o.x);
     normalise(ctx, a);
@@ -289,6 +306,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     scalar_heads_backward(&a->core, a->o);
     map_back(ctx, a);
     heads_in_backward(ctx, &a->in, dx, x);
+    forget_backward(ctx, &a->forget, dx, x);
 }
 
 /* Projections, writing and reading the state, and the products of hedgehog and favor. */
@@ -300,7 +318,7 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
     (void)window;
     return T * (4.0 * c->C * (n_k(c) + n_v(c)) + map +
-                H * scalar_flops(T, m_of(c), dv_of(c)));
+                forget_flops(kind_of(c), c) + H * scalar_flops(T, m_of(c), dv_of(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -308,20 +326,19 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    if (!normalised(c)) {
-        for (int h = 0; h < c->H; h++)
-            range_add(&r[h], 1);
-        return c->H;
-    }
-    map_features(ctx, a);
-    scalar_ratios(&a->core.core, a->core.kept, a->top_q, r);
+    if (normalised(c)) {
+        map_features(ctx, a);
+        scalar_ratios(&a->core.core, a->core.kept, a->top_q, r);
+    } else
+        forget_range(ctx, &a->forget, r);
     return c->H;
 }
 
 const struct mixer mixer_linear = {
     .name     = "linear",
     .about    = "linear attention with a feature map",
-    .system   = "L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), n_t = f(q_t) . sum of f(k)",
+    .system   = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                "n_t = f(q_t) . sum of f(k)",
     .position = "none",
     .opts     = opts,
     .check    = check,

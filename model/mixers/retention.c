@@ -1,33 +1,44 @@
 /* Retention: linear attention with one fixed decay per head (RetNet, arXiv:2307.08621).
  *
- *     q, k, v, g = Wq x, Wk x, Wv x, Wg x      each (H, e), e = C / H; q and k rotated
+ *     q, k, v, g = Wq x, Wk x, Wv x, Wg x      q, k (H, e), e = C / H, rotated
  *     S_t = a S_{t-1} + k_t v_tᵀ               a = 1 - 2^-(5+h) for head h
  *     o_t = S_tᵀ q_t / sqrt(e)
  *     y = Wo( rms(o) norm silu(g) )            rms over each head, norm shared by heads
  *
- * The decay of head h forgets over 2^(5+h) tokens.
+ * The decay of head h forgets over 2^(5+h) tokens. v and g are expand_v e wide: 2 as
+ * published, reduced here to 1.
  */
 #include "model/mixer_heads.h"
 
 #include <math.h>
 
 enum { WQ, WK, WV, WG, NORM, WO, N_PARAMS };
+enum { EXPAND_V };
 
-static int width(const struct mixer_cfg *c) { return c->C / c->H; }
+static const struct opt opts[] = {
+    [EXPAND_V] = {"expand_v", "width of a head's v, in widths of its k",
+                  OPT_INT, NULL, 1, 1, 16},
+    {0},
+};
+
+/* Width of a head's q or k, and of its v or g; channels of v or g. */
+static int dk_of(const struct mixer_cfg *c) { return c->C / c->H; }
+static int dv_of(const struct mixer_cfg *c) { return dk_of(c) * (int)c->opt[EXPAND_V]; }
+static int n_v(const struct mixer_cfg *c) { return c->H * dv_of(c); }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WG] = (struct param){"wg", c->C, c->C, INIT_INPUT, .decay = true};
-    p[NORM] = (struct param){"norm", width(c), 0, INIT_ONE};
-    p[WO] = (struct param){"wo", c->C, c->C, INIT_OUTPUT, .decay = true};
+    p[WV] = (struct param){"wv", n_v(c), c->C, INIT_INPUT, .decay = true};
+    p[WG] = (struct param){"wg", n_v(c), c->C, INIT_INPUT, .decay = true};
+    p[NORM] = (struct param){"norm", dv_of(c), 0, INIT_ONE};
+    p[WO] = (struct param){"wo", c->C, n_v(c), INIT_OUTPUT, .decay = true};
     return N_PARAMS;
 }
 
 struct acts {
-    struct act row, q, k, v, g; // (4, H, e)
+    struct act row, q, k, v, g;
     real *decay;                // (H) logarithms
     struct heads_in in;
     struct scalar_heads core;
@@ -37,17 +48,16 @@ struct acts {
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t C = c->C;
-    const int    e = width(c);
+    const int    dk = dk_of(c), dv = dv_of(c);
 
-    a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C},
-                                            {&a->g, C}, {0}});
+    a->row = act_row(m, (struct act_part[]){{&a->q, c->C}, {&a->k, c->C}, {&a->v, n_v(c)},
+                                            {&a->g, n_v(c)}, {0}});
     a->decay = room_keep(m, c->H);
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
-    a->core.core = (struct scalar){.H = c->H, .dk = e, .dv = e,
-                                   .scale = 1 / (real)sqrt(e), .log_f = a->decay};
+    a->core.core = (struct scalar){.H = c->H, .dk = dk, .dv = dv,
+                                   .scale = 1 / (real)sqrt(dk), .log_f = a->decay};
     scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
-    a->out = (struct heads_out){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
+    a->out = (struct heads_out){{c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
                                 .wo = WO, .g = a->g};
     heads_out_layout(&a->out, m);
 }
@@ -75,7 +85,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (10.0 * c->C * c->C + c->H * scalar_flops(T, width(c), width(c)));
+    return (double)T * (2.0 * c->C * (2 * c->C + 3 * n_v(c)) +
+                        c->H * scalar_flops(T, dk_of(c), dv_of(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -92,6 +103,7 @@ const struct mixer mixer_retention = {
     .about    = "linear attention with a fixed decay per head (RetNet)",
     .system   = "L = (1 - 2^-(5+h)) I, B = I x k_t, C = I x q_t / sqrt(dk)",
     .position = "rope",
+    .opts     = opts,
     .params   = params,
     .angles   = heads_angles,
     .carve    = carve,
