@@ -160,8 +160,8 @@ struct mixer {
     void (*backward)(struct ctx *ctx, const real *x, const real *dy, real *dx);
 
     /* (optional) After forward with the same ctx: widen r (H) to hold |L| of
-     * every token, and return for how many heads: H, or 1 when L has none. Without
-     * it L is not finite. */
+     * every token, and return for how many heads: H, or 1 when L has none. A mixer whose
+     * system is not finite, such as softmax, has none. */
     int (*decay)(struct ctx *ctx, struct range *r);
 
     /* (optional) After forward with the same ctx: add what it attended to. For mixers
@@ -171,6 +171,10 @@ struct mixer {
     /* Multiply-adds count 2. Forward over one sequence of T tokens, with
      * this window drawn. */
     double (*flops)(const struct mixer_cfg *c, int T, int window);
+
+    /* Numbers in the decode state of one sequence, without the encoding's, by the paper's
+     * formula: what carve() lays out is held to it. */
+    double (*state)(const struct mixer_cfg *c);
 };
 
 /* A position encoding: fills ctx->angles from x; backward starts from angles.dtheta. Same

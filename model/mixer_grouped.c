@@ -116,3 +116,8 @@ double grouped_flops(const struct mixer_cfg *c, int T, int window)
     return 4.0 * T * c->C * (c->C + c->Hk * width(c)) +
            4.0 * attention_pairs(T, window) * c->C;
 }
+
+double grouped_state(const struct mixer_cfg *c, int span)
+{
+    return 2.0 * span * c->Hk * width(c);
+}

@@ -47,4 +47,7 @@ void grouped_backward(const struct ctx *ctx, const struct grouped *s, real *dx,
 /* Of one sequence, with the projections. */
 double grouped_flops(const struct mixer_cfg *c, int T, int window);
 
+/* Numbers in a sequence's kv cache. */
+double grouped_state(const struct mixer_cfg *c, int span);
+
 #endif

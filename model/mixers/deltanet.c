@@ -250,6 +250,11 @@ static int decay(struct ctx *ctx, struct range *r)
     return H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)width(c) * n_v(c) + 3 * n_qkv(c);
+}
+
 const struct mixer mixer_deltanet = {
     .name     = "deltanet",
     .about    = "a decaying memory whose entries are replaced (Gated DeltaNet)",
@@ -265,4 +270,5 @@ const struct mixer mixer_deltanet = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -221,6 +221,11 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)dk_of(c) * n_v(c) + (has_conv(c) ? 3 * n_qkv(c) : 0);
+}
+
 const struct mixer mixer_gla = {
     .name     = "gla",
     .about    = "linear attention with a decay per key channel and token (GLA)",
@@ -235,4 +240,5 @@ const struct mixer mixer_gla = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

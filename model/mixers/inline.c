@@ -250,6 +250,14 @@ static int decay(struct ctx *ctx, struct range *r)
     return ctx->cfg->H;
 }
 
+/* S, the sums of the means, which are doubles, and the values of the local term. */
+static double state(const struct mixer_cfg *c)
+{
+    double sums = (taps(c) ? 3 : 2) * sizeof(double) / sizeof(real);
+
+    return c->C * (width(c) + sums + (taps(c) ? taps(c) - 1 : 0));
+}
+
 const struct mixer mixer_inline = {
     .name     = "inline",
     .about    = "linear attention normalised by subtraction, with a local term",
@@ -264,4 +272,5 @@ const struct mixer mixer_inline = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -334,6 +334,11 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)c->H * m_of(c) * (dv_of(c) + normalised(c));
+}
+
 const struct mixer mixer_linear = {
     .name     = "linear",
     .about    = "linear attention with a feature map",
@@ -350,4 +355,5 @@ const struct mixer mixer_linear = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -305,6 +305,11 @@ static int decay(struct ctx *ctx, struct range *r)
     return ctx->cfg->H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)c->H * m_of(c) * channels(c) * (width(c) + 1);
+}
+
 const struct mixer mixer_luna = {
     .name     = "luna",
     .about    = "linear attention with a learned feature map",
@@ -320,4 +325,5 @@ const struct mixer mixer_luna = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -259,6 +259,11 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)dk_of(c) * n_v(c) + 3 * c->C;
+}
+
 const struct mixer mixer_metala = {
     .name     = "metala",
     .about    = "gated linear attention without keys, self-augmented (MetaLA)",
@@ -273,4 +278,5 @@ const struct mixer mixer_metala = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

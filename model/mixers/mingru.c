@@ -110,6 +110,8 @@ static int decay(struct ctx *ctx, struct range *r)
     return 1;
 }
 
+static double state(const struct mixer_cfg *c) { return inner(c); }
+
 const struct mixer mixer_mingru = {
     .name     = "mingru",
     .about    = "gated recurrence whose gates see only the input (minGRU)",
@@ -122,4 +124,5 @@ const struct mixer mixer_mingru = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

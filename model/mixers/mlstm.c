@@ -183,6 +183,11 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)c->H * (dk_of(c) * (dv_of(c) + 1) + 1);
+}
+
 const struct mixer mixer_mlstm = {
     .name     = "mlstm",
     .about    = "linear attention with exponential input and forget gates (xLSTM)",
@@ -199,4 +204,5 @@ const struct mixer mixer_mlstm = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -177,6 +177,8 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c) { return (double)c->C * c->C / c->H; }
+
 const struct mixer mixer_normattn = {
     .name     = "normattn",
     .about    = "linear attention, normaliser read from the token",
@@ -192,4 +194,5 @@ const struct mixer mixer_normattn = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

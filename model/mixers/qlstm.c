@@ -198,6 +198,8 @@ static int decay(struct ctx *ctx, struct range *r)
     return 1;
 }
 
+static double state(const struct mixer_cfg *c) { return inner(c) + 3 * inner(c); }
+
 const struct mixer mixer_qlstm = {
     .name     = "qlstm",
     .about    = "LSTM cell whose gates see only the input (qLSTM)",
@@ -210,4 +212,5 @@ const struct mixer mixer_qlstm = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

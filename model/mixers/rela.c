@@ -152,6 +152,8 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return grouped_flops(c, T, 0);
 }
 
+static double state(const struct mixer_cfg *c) { return grouped_state(c, c->context); }
+
 const struct mixer mixer_rela = {
     .name     = "rela",
     .about    = "rectified attention: weights max(q.k, 0), then a gated norm (ReLA)",
@@ -165,4 +167,5 @@ const struct mixer mixer_rela = {
     .backward = backward,
     .zeros    = zeros,
     .flops    = flops,
+    .state    = state,
 };

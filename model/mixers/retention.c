@@ -98,6 +98,8 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c) { return (double)dk_of(c) * n_v(c); }
+
 const struct mixer mixer_retention = {
     .name     = "retention",
     .about    = "linear attention with a fixed decay per head (RetNet)",
@@ -111,4 +113,5 @@ const struct mixer mixer_retention = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

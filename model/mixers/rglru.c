@@ -252,6 +252,8 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c) { return inner(c) + 3 * inner(c); }
+
 const struct mixer mixer_rglru = {
     .name     = "rglru",
     .about    = "gated linear recurrence that preserves variance (RG-LRU of Griffin)",
@@ -266,4 +268,5 @@ const struct mixer mixer_rglru = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -213,6 +213,11 @@ static int decay(struct ctx *ctx, struct range *r)
     return 1;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)n_of(c) * inner(c) + 3 * inner(c);
+}
+
 const struct mixer mixer_s6 = {
     .name     = "s6",
     .about    = "state space with a step, input and output of each token (S6 of Mamba)",
@@ -226,4 +231,5 @@ const struct mixer mixer_s6 = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

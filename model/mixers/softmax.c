@@ -77,6 +77,11 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return grouped_flops(c, T, w);
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return grouped_state(c, opt_or(c, WINDOW, c->context));
+}
+
 const struct mixer mixer_softmax = {
     .name     = "softmax",
     .about    = "softmax attention, full or in a sliding window",
@@ -90,4 +95,5 @@ const struct mixer mixer_softmax = {
     .forward  = forward,
     .backward = backward,
     .flops    = flops,
+    .state    = state,
 };

@@ -276,6 +276,11 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)n_of(c) * inner(c) + 3 * xbc(c);
+}
+
 const struct mixer mixer_ssd = {
     .name     = "ssd",
     .about    = "state space with one decay per token and head (Mamba-2)",
@@ -289,4 +294,5 @@ const struct mixer mixer_ssd = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };
