@@ -16,7 +16,9 @@ void recurrence_layout(struct recurrence *r, struct room *m,
         r->u = (struct act){room_keep(m, n), r->h.dx, e};
         r->z = act_keep(m, (size_t)form->gates * e);
         r->v.x = room_keep(m, n);
-        r->a = m->call == BACKWARD ? room_back(m, n) : r->v.x;
+        r->a = room_back(m, n);
+        if (!r->a)
+            r->a = r->v.x;
         r->conv = short_conv_layout(m, form->conv, form->convb, e, r->row.ld, e, false);
     } else
         r->a = room_keep(m, n);

@@ -57,7 +57,7 @@ struct recurrence {
     struct act z;               // (gates, e) with bias
     struct act h;               // (e) states
     struct act v;               // (e), its gradient in h.dx
-    real  *a;                   // (B, T, e); forward's lies in v where that is not h
+    real  *a;                   // (B, T, e); may lie in v, which forward writes later
     struct short_conv conv;
     size_t state;               // where h is, in reals
 };

@@ -51,18 +51,18 @@ struct acts {
 
 /* Both forget gates are e^{-power softplus(sign z)}: sign is -1 and power 1
  * for sigmoid(z). */
-struct forget {
+struct forget_gate {
     real sign, power;
 };
 
-static struct forget forget_of(const struct ctx *ctx)
+static struct forget_gate forget_of(const struct ctx *ctx)
 {
     if (!reversed(ctx->cfg))
-        return (struct forget){-1, 1};
-    return (struct forget){1, *ctx->w[A] > 0 ? *ctx->w[A] : 0};
+        return (struct forget_gate){-1, 1};
+    return (struct forget_gate){1, *ctx->w[A] > 0 ? *ctx->w[A] : 0};
 }
 
-static inline real forget(struct forget o, real z)
+static inline real forget(struct forget_gate o, real z)
 {
     return vexp(-o.power * vsoftplus(o.sign * z));
 }
@@ -82,7 +82,7 @@ static void logits_back(const struct ctx *ctx, const struct recurrence *r)
 /* a = f,  b = sigmoid(zi) u */
 static void enter(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    const struct forget o = forget_of(ctx);
+    const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
     const real *z = t->z, *u = t->u;
     real *restrict a = t->a, *restrict h = t->h;
@@ -107,7 +107,7 @@ static void leave(const struct ctx *ctx, const struct recurrence_token *t)
 
 static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    const struct forget o = forget_of(ctx);
+    const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
     const real *p = t->p, *z = t->z, *h = t->h;
     real *restrict dp = t->dp, *restrict dzo = t->dz + 2 * e, *restrict dh = t->dh,
@@ -127,7 +127,7 @@ static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
  * token's part of the gradient of the parameter a. */
 static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    const struct forget o = forget_of(ctx);
+    const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
     const real *z = t->z, *u = t->u;
     real *restrict f = t->a, *restrict dzf = t->dz, *restrict dzi = t->dz + e,
@@ -188,7 +188,7 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct forget o = forget_of(ctx);
+    const struct forget_gate o = forget_of(ctx);
     const int   e = inner(ctx->cfg);
     const struct acts *a = ctx->acts;
 
