@@ -52,8 +52,9 @@ static void enter(const struct ctx *ctx, const struct recurrence_token *t)
     const int   e = t->e;
     const bool  act = positive(ctx->cfg);
     const real *k = t->z, *v = t->z + e;
-    real *restrict a = t->a, *restrict h = t->h;
+    real       *a = t->a, *h = t->h;
 
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         a[j] = vsigmoid(-k[j]);
         h[j] = vsigmoid(k[j]) * candidate(v[j], act);
@@ -66,8 +67,9 @@ static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
     const int   e = t->e;
     const bool  act = positive(ctx->cfg);
     const real *k = t->z, *v = t->z + e, *a = t->a, *db = t->dh;
-    real *restrict dk = t->dz, *restrict dv = t->dz + e;
+    real       *dk = t->dz, *dv = t->dz + e;
 
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real z = vsigmoid(k[j]);
 

@@ -85,8 +85,9 @@ static void enter(const struct ctx *ctx, const struct recurrence_token *t)
     const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
     const real *z = t->z, *u = t->u;
-    real *restrict a = t->a, *restrict h = t->h;
+    real       *a = t->a, *h = t->h;
 
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         a[j] = forget(o, z[j]);
         h[j] = vsigmoid(z[e + j]) * u[j];
@@ -98,9 +99,10 @@ static void leave(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const real *p = t->p, *zo = t->z + 2 * e, *h = t->h;
-    real *restrict v = t->v;
+    real       *v = t->v;
 
     (void)ctx;
+    #pragma omp simd
     for (int j = 0; j < e; j++)
         v[j] = vgelu(p[j]) * vsigmoid(zo[j]) * h[j];
 }
@@ -110,9 +112,9 @@ static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
     const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
     const real *p = t->p, *z = t->z, *h = t->h;
-    real *restrict dp = t->dp, *restrict dzo = t->dz + 2 * e, *restrict dh = t->dh,
-         *restrict a = t->a;
+    real       *dp = t->dp, *dzo = t->dz + 2 * e, *dh = t->dh, *a = t->a;
 
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real out = vsigmoid(z[2 * e + j]), act = vgelu(p[j]), d = dh[j];
 
@@ -130,9 +132,9 @@ static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
     const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
     const real *z = t->z, *u = t->u;
-    real *restrict f = t->a, *restrict dzf = t->dz, *restrict dzi = t->dz + e,
-         *restrict db = t->dh;
+    real       *f = t->a, *dzf = t->dz, *dzi = t->dz + e, *db = t->dh;
 
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real i = vsigmoid(z[e + j]), d = db[j], df = dzf[j] * f[j];
 

@@ -112,10 +112,13 @@ static void logits_back(const struct ctx *ctx, const struct recurrence *a)
                 a->u.x + (size_t)k * s % e, e, s, s, (int)n, 1, 1);
 }
 
-/* sqrt(1 - a²), the scale of what enters; 1 at the first token. */
-static inline real entering(real log_a, bool first)
+/* sqrt(1 - a²), the scale of what enters; at the first token 1, which no other exceeds.
+ * Without branches, to be vectorised: least is 1 at the first token, 0 at the others. */
+static inline real entering(real log_a, real least)
 {
-    return first ? 1 : vsqrt(-vexpm1(2 * log_a));
+    real s = vsqrt(-vexpm1(2 * log_a));
+
+    return s > least ? s : least;
 }
 
 static const real *rates(const struct ctx *ctx)
@@ -127,26 +130,29 @@ static const real *rates(const struct ctx *ctx)
 static void enter(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
-    const bool  first = t->first;
+    const real  least = t->first ? 1 : 0;
     const real *z = t->z, *u = t->u, *rate = rates(ctx);
-    real *restrict a = t->a, *restrict h = t->h;
+    real       *a = t->a, *h = t->h;
 
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real log_a = -rate[j] * vsigmoid(z[j]);
 
         a[j] = vexp(log_a);
-        h[j] = entering(log_a, first) * vsigmoid(z[e + j]) * u[j];
+        h[j] = entering(log_a, least) * vsigmoid(z[e + j]) * u[j];
     }
 }
 
 /* v = gelu(p) h */
 static void leave(const struct ctx *ctx, const struct recurrence_token *t)
 {
+    const int   e = t->e;
     const real *p = t->p, *h = t->h;
-    real *restrict v = t->v;
+    real       *v = t->v;
 
     (void)ctx;
-    for (int j = 0, e = t->e; j < e; j++)
+    #pragma omp simd
+    for (int j = 0; j < e; j++)
         v[j] = vgelu(p[j]) * h[j];
 }
 
@@ -154,8 +160,9 @@ static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const real *p = t->p, *z = t->z, *h = t->h, *rate = rates(ctx);
-    real *restrict dp = t->dp, *restrict dh = t->dh, *restrict a = t->a;
+    real       *dp = t->dp, *dh = t->dh, *a = t->a;
 
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         dp[j] = dh[j] * h[j] * vgelu_slope(p[j]);
         dh[j] *= vgelu(p[j]);
@@ -172,15 +179,15 @@ static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
 static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
-    const bool  first = t->first;
+    const real  least = t->first ? 1 : 0;
     const real *z = t->z, *u = t->u, *rate = rates(ctx);
-    real *restrict a = t->a, *restrict dzr = t->dz, *restrict dzi = t->dz + e,
-         *restrict db = t->dh;
+    real       *a = t->a, *dzr = t->dz, *dzi = t->dz + e, *db = t->dh;
 
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real r = vsigmoid(z[j]), i = vsigmoid(z[e + j]), d = db[j];
-        real log_a = -rate[j] * r, s = entering(log_a, first);
-        real slope = first || s <= 0 ? 0 : log_a * a[j] * a[j] / s;
+        real log_a = -rate[j] * r, s = entering(log_a, least);
+        real slope = least > 0 || s <= 0 ? 0 : log_a * a[j] * a[j] / s;
         real flow = log_a * a[j] * dzr[j] - slope * i * u[j] * d;
 
         a[j] = flow;
