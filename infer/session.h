@@ -13,8 +13,9 @@ struct session {
     void  **state;                  // (S)
     long   *pos;                    // (S) tokens seen
     real   *logits;                 // (S, vocab) after the last token of each
-    void   *scratch;
-    void   *memory;
+    struct pass one, all;           // of a prompt, and of a token of each sequence
+    size_t  state_bytes;            // of one sequence
+    void   *memory;                 // of states, pos and logits
     size_t  bytes;
 };
 

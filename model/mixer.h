@@ -85,7 +85,7 @@ struct mixer_cfg {
     double position_opt[MIXER_OPTS];
 };
 
-/* Bytes that a call over (B, T) needs. */
+/* Bytes that passes over (B, T) need. */
 struct sizes {
     size_t kept;        // from forward to backward
     size_t scratch;     // inside one call
@@ -100,9 +100,8 @@ struct ctx {
     int                window;  // this step's draw, 0: none; see ctx_window
     const long        *pos;     // (B) tokens each sequence has seen before; NULL: none
     const real *const *w;       // parameters, in the order of params()
-    real *const       *dw;      // their gradients; NULL outside backward
-    void              *kept, *scratch;
-    void              *acts;    // the struct that carve() filled for this call
+    real *const       *dw;      // their gradients; NULL where nothing is trained
+    void              *acts;    // the struct that carve() filled
     struct angles      angles;  // left by the position encoding
 };
 
@@ -142,8 +141,8 @@ struct mixer {
      * mixer takes no position encoding. */
     void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
 
-    /* Lay out the buffers of a call in m (model/mixer_memory.h). Its names are ctx->acts of
-     * the call. */
+    /* Lay out the buffers of passes over (m->B, m->T), see model/mixer_memory.h. The
+     * struct that names them is ctx->acts of every call. */
     void (*carve)(struct room *m, const struct mixer_cfg *c);
 
     /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
@@ -213,15 +212,43 @@ enum fail mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
 
 /* The mixer's parameters, then the encoding's. */
 int    mixer_params(const struct mixer_cfg *c, struct param *p);
-void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
 void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed,
                   uint64_t first);
-void   mixer_forward(struct ctx *ctx, const real *x, real *y);
-void   mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx);
-void   mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y);
-int    mixer_decay(struct ctx *ctx, struct range *r);       // 0: not finite
-void   mixer_zeros(const struct ctx *ctx, struct zeros *sum);
 double mixer_flops(const struct mixer_cfg *c, int T, int window);
+
+/* The most that any pass over (B, T) needs. */
+void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
+
+/* A mixer and its encoding with their buffers in place, for passes over (B, T). It must
+ * stay where mixer_layout found it.
+ *
+ *     kept      the encoding's | the mixer's
+ *     scratch   dtheta | the encoding's | the mixer's      dtheta where it is trained
+ *     state     the encoding's | the mixer's, each from a cache line on
+ */
+struct mixer_layer {
+    struct ctx  ctx;            // the mixer's; the caller sets cfg, B, T, w and dw
+    struct ctx  encoding;       // the encoding's
+    real       *dtheta;         // gradient of its angles; NULL: none is wanted
+    size_t      n_dtheta;
+    size_t      state_at;       // where this layer's part of a sequence's state begins,
+    size_t      inner_at;       // the mixer's in it,
+    size_t      state_bytes;    // and its size
+    void      **state, **inner; // (B) scratch of extend
+    struct room outer_room, inner_room;
+};
+
+/* Lay l out for passes of this mode, from kept and scratch, which may only measure. */
+void mixer_layout(struct mixer_layer *l, enum pass_mode mode, struct arena *kept,
+                  struct arena *scratch);
+
+/* As the functions of struct mixer. Backward has the window of forward. */
+void mixer_forward(struct mixer_layer *l, int window, const real *x, real *y);
+void mixer_backward(struct mixer_layer *l, const real *x, const real *dy, real *dx);
+void mixer_extend(struct mixer_layer *l, void *const *state, const long *pos,
+                  const real *x, real *y);
+int  mixer_decay(struct mixer_layer *l, struct range *r);           // 0: not finite
+void mixer_zeros(const struct mixer_layer *l, struct zeros *sum);
 
 /* An option, or what stands for its 0. */
 static inline int opt_or(const struct mixer_cfg *c, int opt, int otherwise)

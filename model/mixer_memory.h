@@ -1,15 +1,17 @@
-/* The memory of one call of a mixer or of a position encoding.
+/* The buffers of a mixer or of a position encoding.
  *
  * A mixer names its buffers in a struct of its own and lays them out in one walk,
- * carve(). The same walk serves forward, backward and extend, and measures when there is
- * nothing to lay out. How long a buffer must live is said by the function that takes it:
+ * carve(), once for all passes over (B, T). How long a buffer must live is said by the
+ * function that takes it:
  *
- *                   forward     backward    extend
+ *                   train       score       extend
  *     room_keep     kept        kept        scratch      made by forward for backward
  *     room_save     kept        kept        none         the same, of no use in extend
  *     room_work     scratch     scratch     scratch      made anew by every call
- *     room_back     none        scratch     none
- *     room_flow     none        none        scratch
+ *     room_back     scratch     none        none         of backward
+ *     room_flow     none        none        scratch      of extend
+ *
+ * What is none is NULL; so is everything where the walk only measures.
  */
 #ifndef WEFT_MIXER_MEMORY_H
 #define WEFT_MIXER_MEMORY_H
@@ -18,17 +20,29 @@
 
 #include <assert.h>
 #include <stdalign.h>
+#include <stdbool.h>
 
-enum call { FORWARD, BACKWARD, EXTEND };
+/* What a pass over a model is for. */
+enum pass_mode {
+    PASS_EXTEND,        // more tokens of running sequences
+    PASS_SCORE,         // forward alone
+    PASS_TRAIN,         // forward, then backward
+    PASS_RECOMPUTE,     // the same, keeping only each block's input between the two
+};
+
+static inline bool pass_trains(enum pass_mode mode)
+{
+    return mode >= PASS_TRAIN;
+}
 
 enum { ROOM_NAMES = 1024 };
 
 struct room {
-    enum call    call;
-    int          B, T;
+    enum pass_mode mode;
+    int            B, T;
     const real *const *w;                   // parameters; NULL when it measures
-    struct arena kept, scratch;
-    size_t       state;                     // bytes of a sequence's state so far
+    struct arena  *kept, *scratch;
+    size_t         state;                   // bytes of a sequence's state so far
     alignas(16) char names[ROOM_NAMES];     // the struct that carve() fills
 };
 
@@ -50,29 +64,39 @@ static inline size_t room_rows(const struct room *m)
     return (size_t)m->B * m->T;
 }
 
+static inline void *room_work_bytes(struct room *m, size_t bytes)
+{
+    return arena_bytes(m->scratch, bytes);
+}
+
+static inline void *room_back_bytes(struct room *m, size_t bytes)
+{
+    return pass_trains(m->mode) ? room_work_bytes(m, bytes) : NULL;
+}
+
 static inline real *room_save(struct room *m, size_t n)
 {
-    return m->call == EXTEND ? NULL : arena_reals(&m->kept, n);
+    return m->mode == PASS_EXTEND ? NULL : arena_reals(m->kept, n);
 }
 
 static inline real *room_work(struct room *m, size_t n)
 {
-    return arena_reals(&m->scratch, n);
+    return room_work_bytes(m, n * sizeof(real));
 }
 
 static inline real *room_keep(struct room *m, size_t n)
 {
-    return m->call == EXTEND ? room_work(m, n) : room_save(m, n);
+    return m->mode == PASS_EXTEND ? room_work(m, n) : room_save(m, n);
 }
 
 static inline real *room_back(struct room *m, size_t n)
 {
-    return m->call == BACKWARD ? room_work(m, n) : NULL;
+    return room_back_bytes(m, n * sizeof(real));
 }
 
 static inline real *room_flow(struct room *m, size_t n)
 {
-    return m->call == EXTEND ? room_work(m, n) : NULL;
+    return m->mode == PASS_EXTEND ? room_work(m, n) : NULL;
 }
 
 /* p + n, also where nothing is laid out and p is NULL. */

@@ -15,7 +15,7 @@ double plan_memory(const struct model *m, const struct config *c)
 {
     double weights = (double)m->n * sizeof(real);
 
-    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, true) + LOADER_CACHE;
+    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, PASS_TRAIN) + LOADER_CACHE;
 }
 
 /* Bytes this process may use: the machine's, or less where a control group says so. */

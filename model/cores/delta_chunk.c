@@ -11,7 +11,7 @@ enum { L = DELTA_CHUNK, BLOCK = 16 };
 size_t delta_chunk_carve(struct delta_chunk *u, real *base, const struct delta *c,
                          bool back)
 {
-    struct arena m = arena_over(base);
+    struct arena m = arena_over(base, SIZE_MAX);
     size_t       n = c->T < L ? c->T : L;
 
     u->qs = arena_reals(&m, 2 * n * c->dk);

@@ -29,7 +29,7 @@ struct scratch {
 
 static size_t carve(struct scratch *s, void *base, const struct vector *c)
 {
-    struct arena a = arena_over(base);
+    struct arena a = arena_over(base, SIZE_MAX);
     size_t       n = (size_t)c->B * c->H;
 
     s->sum = arena_bytes(&a, n * c->dk * sizeof *s->sum);

@@ -10,7 +10,7 @@ static int channels_of(const struct pieces *p) { return p->channels / p->groups;
 
 size_t pieces_carve(struct pieces *p, real *base)
 {
-    struct arena a = arena_over(base);
+    struct arena a = arena_over(base, SIZE_MAX);
     size_t       n = (size_t)p->hidden + 1;
 
     for (p->search = 1; p->search <= p->hidden;)

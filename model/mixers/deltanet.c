@@ -112,7 +112,7 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->dcore = (struct delta_grad){a->dqkv, room_at(a->dqkv, C), room_at(a->dqkv, 2 * C),
                                    a->dlog_a, a->dbeta};
     a->saved = room_save(m, delta_kept(&a->core));
-    a->scratch = room_work(m, delta_scratch(&a->core, m->call == BACKWARD));
+    a->scratch = room_work(m, delta_scratch(&a->core, pass_trains(m->mode)));
     a->past = room_state(m, conv_state(&a->conv));
     a->S = room_state(m, delta_state(&a->core));
 }

@@ -98,9 +98,7 @@ static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c
     a->phi = room_work(m, n * phis(c));
     a->dphi = room_back(m, n * phis(c));
     a->dfw = room_back(m, us(c) * (width(c) + 1));
-    if (m->call == BACKWARD)
-        a->sums = arena_bytes(&m->scratch,
-                              BLOCKS * pieces_sums(&a->psi) * sizeof(double));
+    a->sums = room_back_bytes(m, BLOCKS * pieces_sums(&a->psi) * sizeof(double));
 }
 
 static void carve(struct room *m, const struct mixer_cfg *c)

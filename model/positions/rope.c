@@ -23,12 +23,12 @@ static const struct opt opts[] = {
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct angles *a = room_names(m, sizeof *a);
-    const size_t   rows = m->call == EXTEND ? room_rows(m) : (size_t)m->T;
+    const size_t   rows = m->mode == PASS_EXTEND ? room_rows(m) : (size_t)m->T;
 
     *a = (struct angles){0};
     c->mixer->angles(c, &a->heads, &a->dk);
     a->t = a->dk / 2;
-    a->b = m->call == EXTEND ? m->T * a->t : 0;
+    a->b = m->mode == PASS_EXTEND ? m->T * a->t : 0;
     a->cos = room_keep(m, rows * a->t);
     a->sin = room_keep(m, rows * a->t);
 }

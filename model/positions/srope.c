@@ -105,12 +105,6 @@ struct acts {
     size_t   theta_at, past;    // where the states of theta (bytes) and conv (reals) are
 };
 
-/* Without room_* of their own: doubles and pointers. */
-static void *work(struct room *m, size_t bytes)
-{
-    return arena_bytes(&m->scratch, bytes);
-}
-
 static void carve_back(struct acts *a, struct room *m)
 {
     const struct shape *s = &a->s;
@@ -123,10 +117,8 @@ static void carve_back(struct acts *a, struct room *m)
     a->wind.sum = a->run;
     a->wind.dz = room_back(m, s->n * s->P);
     a->wind.dlogit = room_back(m, s->n * s->A);
-    if (m->call == BACKWARD) {
-        a->wind.dmore = work(m, heads * s->half * sizeof(double));
-        a->wind.dlogits = work(m, heads * sizeof(double));
-    }
+    a->wind.dmore = room_back_bytes(m, heads * s->half * sizeof(double));
+    a->wind.dlogits = room_back_bytes(m, heads * sizeof(double));
 }
 
 static void carve(struct room *m, const struct mixer_cfg *c)
@@ -143,10 +135,10 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->cos = room_keep(m, s->n * s->P);
     a->sin = room_keep(m, s->n * s->P);
     a->u = room_work(m, s->rank ? 0 : (size_t)s->P * s->g);
-    a->freq = work(m, s->half * sizeof *a->freq);
-    a->eb = work(m, s->P * sizeof *a->eb);
-    a->run = work(m, (size_t)s->B * s->P * sizeof *a->run);
-    a->theta = work(m, s->B * sizeof *a->theta);
+    a->freq = room_work_bytes(m, s->half * sizeof *a->freq);
+    a->eb = room_work_bytes(m, s->P * sizeof *a->eb);
+    a->run = room_work_bytes(m, (size_t)s->B * s->P * sizeof *a->run);
+    a->theta = room_work_bytes(m, s->B * sizeof *a->theta);
     a->conv = (struct conv){
         .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P,
         .w = room_param(m, SR_CONV), .silu = c->position_opt[ACT] == 0,

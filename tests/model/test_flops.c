@@ -98,7 +98,7 @@ START_TEST(a_model_runs_the_flops_that_it_says)
     snprintf(c.mixers, sizeof c.mixers, "softmax/gla");
     ck_assert(!config_resolve(&c, &why) && !model_open(&m, &c, &why));
     model_init(&m, 1);
-    ck_assert(!pass_open(&p, &m, 1, T, false, &why));
+    ck_assert(!pass_open(&p, &m, 1, T, PASS_SCORE, &why));
     gemm_madds = 0;
     model_score(&m, &p, 1, T, tokens, tokens, 0, nats);
     assert_near("softmax/gla", model_flops(&m, T, 0), counted());

@@ -21,7 +21,7 @@ enum fail rig_open(struct rig *r, const struct shape *s, struct why *why)
     c.context = s->context, c.batch = s->batch, c.vocab = s->vocab;
     c.mlp = c.kv_heads = 0, c.tied = 1;
     if ((err = config_resolve(&c, why)) || (err = model_open(&r->model, &c, why)) ||
-        (err = pass_open(&r->pass, &r->model, s->batch, s->context, true, why)))
+        (err = pass_open(&r->pass, &r->model, s->batch, s->context, PASS_TRAIN, why)))
         return err;
     model_init(&r->model, 1);
     r->bytes = r->model.n * sizeof(real);

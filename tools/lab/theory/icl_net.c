@@ -13,9 +13,9 @@ static int wide(const struct icl_net *a) { return a->task.d + a->task.t; }
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-static size_t carve(struct icl_net *a, void *base)
+static size_t carve(struct icl_net *a, void *base, size_t bytes)
 {
-    struct arena m = arena_over(base);
+    struct arena m = arena_over(base, bytes);
     size_t       e = wide(a), B = a->B, heads = (size_t)a->H * e,
                  tokens = B * a->task.L * e;
 
@@ -48,12 +48,12 @@ bool icl_open(struct icl_net *a, const struct icl_task *task, int H, int B, bool
     size_t bytes;
 
     *a = (struct icl_net){.task = *task, .H = H, .B = B, .linear = linear};
-    bytes = carve(a, NULL);
+    bytes = carve(a, NULL, 0);
     a->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!a->memory)
         return false;
     memset(a->memory, 0, bytes);
-    carve(a, a->memory);
+    carve(a, a->memory, bytes);
     for (size_t i = 0; i < a->n; i++)
         a->mask[i] = 1;
     return true;
