@@ -26,6 +26,8 @@ const struct key config_keys[] = {
     {"batch", "windows in one pass", KEY_INT, KEY_TRAIN, AT(batch), 1, 65536, NULL},
     {"accumulate", "passes in one step",
      KEY_INT, KEY_TRAIN, AT(accumulate), 1, 65536, NULL},
+    {"recompute", "1: less memory, a third more time, the same result: backward makes a "
+     "block's activations again", KEY_INT, KEY_TRAIN, AT(recompute), 0, 1, NULL},
     {"lr", "peak learning rate", KEY_REAL, KEY_TRAIN, AT(lr), 0, 10, NULL},
     {"schedule", "of the learning rate: cosine, or warm-up/stable/decay",
      KEY_TEXT, KEY_TRAIN, AT(schedule), 0, 0, "cosine|wsd"},

@@ -21,7 +21,7 @@ struct config {
     char mixers[512];
     int  tied, context, vocab;                      // vocab 0: chosen from the text
     // training
-    int    batch, accumulate;
+    int    batch, accumulate, recompute;
     double lr;
     char   schedule[16];                            // cosine, wsd
     double warmup;                                  // steps, or below 1 a share of them

@@ -80,6 +80,12 @@ struct pass {
 
 size_t pass_bytes(const struct model *m, int B, int T, enum pass_mode mode);
 
+/* As the settings want it trained. */
+static inline enum pass_mode pass_training(const struct config *c)
+{
+    return c->recompute ? PASS_RECOMPUTE : PASS_TRAIN;
+}
+
 /* m must outlive the pass, and its weights stay in their place. FAIL_MEMORY. */
 enum fail pass_open(struct pass *p, const struct model *m, int B, int T,
                     enum pass_mode mode, struct why *why);

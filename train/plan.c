@@ -15,7 +15,8 @@ double plan_memory(const struct model *m, const struct config *c)
 {
     double weights = (double)m->n * sizeof(real);
 
-    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, PASS_TRAIN) + LOADER_CACHE;
+    return 3 * weights + LOADER_CACHE +
+           (double)pass_bytes(m, c->batch, c->context, pass_training(c));
 }
 
 /* Bytes this process may use: the machine's, or less where a control group says so. */
@@ -49,8 +50,9 @@ enum fail plan_check_memory(const struct model *m, const struct config *c,
                     a, b, c->width, c->layers);
     return fail(why, FAIL_INPUT,
                 "training needs %s and this machine has %s; reduce batch=%d (and "
-                "raise accumulate=%d by as much), or context=%d",
-                a, b, c->batch, c->accumulate, c->context);
+                "raise accumulate=%d by as much), or context=%d%s",
+                a, b, c->batch, c->accumulate, c->context,
+                c->recompute ? "" : ", or try recompute=1");
 }
 
 /* ---- time ---- */

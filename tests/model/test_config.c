@@ -95,7 +95,7 @@ static void fill_all(struct config *c)
         .beta1 = 0.1, .beta2 = 0.2, .seed = UINT64_MAX, .steps = 123456789012,
         .eval_every = 1, .checkpoint_every = 2, .sample_every = 3, .keep = 9,
         .window_short = 8, .window_p = 0.7, .window_anneal = 0.3, .tokenizer = "bytes",
-        .val_fraction = 0.123456789012345678, .threads = 2,
+        .val_fraction = 0.123456789012345678, .threads = 2, .recompute = 1,
     };
 }
 

@@ -47,13 +47,19 @@ static json_t *read_lines(const char *path, struct why *why)
     return NULL;
 }
 
+/* Lines of before there was a choice say nothing of it. */
+static bool recomputes(const json_t *line)
+{
+    return json_integer_value(json_object_get(line, "recompute")) > 0;
+}
+
 static bool same_shape(const json_t *a, const json_t *b)
 {
     for (int i = 0; i < SHAPE_KEYS; i++)
         if (!json_equal(json_object_get(a, shape_keys[i]),
                         json_object_get(b, shape_keys[i])))
             return false;
-    return true;
+    return recomputes(a) == recomputes(b);
 }
 
 /* The best of a measure over all lines of a shape, and its noise: how far the others fell

@@ -19,9 +19,10 @@ enum fail rig_open(struct rig *r, const struct shape *s, struct why *why)
         return err;
     c.layers = s->layers, c.width = s->width, c.heads = s->heads;
     c.context = s->context, c.batch = s->batch, c.vocab = s->vocab;
-    c.mlp = c.kv_heads = 0, c.tied = 1;
+    c.mlp = c.kv_heads = 0, c.tied = 1, c.recompute = s->recompute;
     if ((err = config_resolve(&c, why)) || (err = model_open(&r->model, &c, why)) ||
-        (err = pass_open(&r->pass, &r->model, s->batch, s->context, PASS_TRAIN, why)))
+        (err = pass_open(&r->pass, &r->model, s->batch, s->context, pass_training(&c),
+                         why)))
         return err;
     model_init(&r->model, 1);
     r->bytes = r->model.n * sizeof(real);
@@ -180,6 +181,13 @@ static int time_steps(struct rig *r, const struct shape *s, struct result *out)
     return n;
 }
 
+/* Bytes of a pass but its gradients. */
+static double activations(const struct model *m, const struct shape *s,
+                          enum pass_mode mode)
+{
+    return (double)(pass_bytes(m, s->batch, s->context, mode) - m->n * sizeof(real));
+}
+
 enum fail bench_training(struct rig *r, const struct shape *s, struct result *out,
                          struct why *why)
 {
@@ -195,6 +203,8 @@ enum fail bench_training(struct rig *r, const struct shape *s, struct result *ou
     out->mfu = 3 * model_flops(&r->model, s->context, 0) * s->batch /
                (out->step_ms * 1e6) / out->sgemm_gflops;
     out->peak_rss_mib = peak_mib();
+    out->activations = activations(&r->model, s, PASS_TRAIN);
+    out->recomputed = activations(&r->model, s, PASS_RECOMPUTE);
     out->params = (double)model_count(&r->model);
     out->products_ms = products_alone(r, &log, tries) * 1e3;
     free(log.call);

@@ -83,7 +83,7 @@ static enum fail gym_open(struct gym *g, const struct task *t, const struct mode
     g->targets = g->tokens + n;
     if (!g->m || !g->v || !g->tokens)
         return fail(why, FAIL_MEMORY, "out of memory for a task's model");
-    return pass_open(&g->pass, m, t->batch, t->length, PASS_TRAIN, why);
+    return pass_open(&g->pass, m, t->batch, t->length, pass_training(&m->cfg), why);
 }
 
 static void gym_close(struct gym *g)
