@@ -27,8 +27,8 @@ enum fail session_open(struct session *s, const struct model *m, int S, struct w
     s->bytes = lay_out(s, arena_over(NULL, 0));
     mib = (double)s->bytes / (1 << 20);
     s->memory = pages_alloc(s->bytes);
-    if (!s->memory || pass_open(&s->one, m, 1, SESSION_CHUNK, PASS_EXTEND, why) ||
-        pass_open(&s->all, m, S, 1, PASS_EXTEND, why)) {
+    if (!s->memory || pass_open(&s->prompt, m, 1, SESSION_CHUNK, PASS_EXTEND, why) ||
+        pass_open(&s->token, m, S, 1, PASS_EXTEND, why)) {
         session_close(s);
         return fail(why, FAIL_MEMORY, "no memory for %d sequence%s (%.0f MiB)%s", S,
                     S > 1 ? "s" : "", mib, S > 1 ? "; ask for fewer" : "");
@@ -39,8 +39,8 @@ enum fail session_open(struct session *s, const struct model *m, int S, struct w
 
 void session_close(struct session *s)
 {
-    pass_close(&s->one);
-    pass_close(&s->all);
+    pass_close(&s->prompt);
+    pass_close(&s->token);
     pages_free(s->memory, s->bytes);
     *s = (struct session){0};
 }
@@ -60,7 +60,7 @@ void session_prompt(struct session *s, const int32_t *tokens, long n)
     for (long at = 0; at < n; at += SESSION_CHUNK) {
         int take = n - at < SESSION_CHUNK ? (int)(n - at) : SESSION_CHUNK;
 
-        model_extend(s->model, &s->one, s->state, s->pos, 1, take, tokens + at,
+        model_extend(s->model, &s->prompt, s->state, s->pos, 1, take, tokens + at,
                      at + take == n ? s->logits : NULL);
         s->pos[0] += take;
     }
@@ -73,7 +73,7 @@ void session_prompt(struct session *s, const int32_t *tokens, long n)
 
 void session_extend(struct session *s, const int32_t *tokens)
 {
-    model_extend(s->model, &s->all, s->state, s->pos, s->S, 1, tokens, s->logits);
+    model_extend(s->model, &s->token, s->state, s->pos, s->S, 1, tokens, s->logits);
     for (int i = 0; i < s->S; i++)
         s->pos[i]++;
 }
