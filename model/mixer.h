@@ -117,36 +117,19 @@ static inline int ctx_window(const struct ctx *x, int own)
     return own > 0 && x->window > 0 && x->window < own ? x->window : own;
 }
 
-/* Attention weights and those of them that are 0; rows (b, h, t) of weights and those
- * that have no other. */
-struct zeros {
-    double pairs, zeros, rows, nulls;
-};
+struct zeros;           // of instruments, below
 
 /* ---- the interfaces ---------------------------------------------------------------- */
 
 struct mixer {
     const char *name, *about;  // about: one line for --help
-    const char *system;        // its dynamical-system form in a line: what L, B and C are
-    const char *position;      // the encoding it takes by default: "rope", "none"
-    const struct opt *opts;    // (optional) ends with a NULL name
-
-    /* (optional) Why this cfg cannot work, or NULL. Hk divides H, and H divides C. */
-    const char *(*check)(const struct mixer_cfg *c);
 
     /* Declare the parameters; returns how many. */
     int (*params)(const struct mixer_cfg *c, struct param *p);
 
-    /* (optional) The heads and their width that an encoding may rotate. Without it the
-     * mixer takes no position encoding. */
-    void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
-
     /* Lay out the buffers of passes over (m->B, m->T), see model/mixer_memory.h. The
      * struct that names them is ctx->acts of every call. */
     void (*carve)(struct room *m, const struct mixer_cfg *c);
-
-    /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
-    void (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);
 
     /* y (B, T, C) from x (B, T, C), from an empty state. y is overwritten. */
     void (*forward)(struct ctx *ctx, const real *x, real *y);
@@ -158,6 +141,29 @@ struct mixer {
      * its start. T = 1 decodes, many prefill. */
     void (*extend)(struct ctx *ctx, void *const *state, const real *x, real *y);
 
+    /* Multiply-adds count 2. Forward over one sequence of T tokens, with
+     * this window drawn. */
+    double (*flops)(const struct mixer_cfg *c, int T, int window);
+
+    /* ---- for those that need it ---- */
+
+    const struct opt *opts;    // (optional) settings; ends with a NULL name
+    const char *position;      // the encoding it takes by default: "rope", "none"
+
+    /* (optional) Why this cfg cannot work, or NULL. Hk divides H, and H divides C. */
+    const char *(*check)(const struct mixer_cfg *c);
+
+    /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
+    void (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);
+
+    /* (optional) The heads and their width that an encoding may rotate. Without it the
+     * mixer takes no position encoding. */
+    void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
+
+    /* ---- what instruments ask of it ---- */
+
+    const char *system;        // its dynamical-system form in a line: what L, B and C are
+
     /* (optional) After forward with the same ctx: widen r (H) to hold |L| of
      * every token, and return for how many heads: H, or 1 when L has none. Without
      * it L is not finite. */
@@ -166,10 +172,6 @@ struct mixer {
     /* (optional) After forward with the same ctx: add what it attended to. For mixers
      * whose weights can be 0. */
     void (*zeros)(const struct ctx *ctx, struct zeros *sum);
-
-    /* Multiply-adds count 2. Forward over one sequence of T tokens, with
-     * this window drawn. */
-    double (*flops)(const struct mixer_cfg *c, int T, int window);
 };
 
 /* A position encoding: fills ctx->angles from x; backward starts from angles.dtheta. Same
@@ -247,8 +249,20 @@ void mixer_forward(struct mixer_layer *l, int window, const real *x, real *y);
 void mixer_backward(struct mixer_layer *l, const real *x, const real *dy, real *dx);
 void mixer_extend(struct mixer_layer *l, void *const *state, const long *pos,
                   const real *x, real *y);
+
+/* ---- what instruments use ---------------------------------------------------------- */
+
+/* Attention weights and those of them that are 0; rows (b, h, t) of weights and those
+ * that have no other. */
+struct zeros {
+    double pairs, zeros, rows, nulls;
+};
+
+/* After mixer_forward; as the functions of struct mixer. */
 int  mixer_decay(struct mixer_layer *l, struct range *r);           // 0: not finite
 void mixer_zeros(const struct mixer_layer *l, struct zeros *sum);
+
+/* ---- for mixers' files ------------------------------------------------------------- */
 
 /* An option, or what stands for its 0. */
 static inline int opt_or(const struct mixer_cfg *c, int opt, int otherwise)

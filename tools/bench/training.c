@@ -3,7 +3,7 @@
 #include "data/base/clock.h"
 #include "data/base/rng.h"
 #include "model/kernels/arena.h"
-#include "model/kernels/gemm.h"
+#include "model/kernels/trace.h"
 #include "train/adamw.h"
 #include "train/presets.h"
 
@@ -58,13 +58,15 @@ double rig_step(struct rig *r, struct parts *p)
 
     draw_tokens(r);
     drawn = wall_seconds();
-    meter_clear();
+    if (p)
+        meter_start();
     model_step(&r->model, &r->pass, r->tokens, r->tokens + 1, 0, 1);
     trained = wall_seconds();
     norm = adamw_norm(&r->model, r->pass.dw);
     adamw_step(&o, &r->model, r->pass.dw, r->m, r->v, norm, 1e-4, ++r->step);
     for (int i = 0; p && i < METER_PARTS; i++)
         p->seconds[i] = meter_seconds(i);
+    meter_stop();
     if (p)
         p->data = drawn - start, p->optimiser = wall_seconds() - trained;
     return wall_seconds() - start;
@@ -100,7 +102,7 @@ static void *still_there(const struct rig *r, const void *p, void *own)
 
 /* Run all products of the log again, the threads taking them in order. Their
  * operands are spoilt. */
-static double replay(const struct rig *r, const struct gemm_log *log)
+static double replay(const struct rig *r, const struct trace *log)
 {
     enum { OWN = 1 << 17 };                 // reals: the largest block on any stack
     double start = wall_seconds();
@@ -111,7 +113,7 @@ static double replay(const struct rig *r, const struct gemm_log *log)
 
         #pragma omp for schedule(dynamic)
         for (long i = 0; i < log->n; i++) {
-            const struct gemm_call *g = &log->call[i];
+            const struct trace_call *g = &log->call[i];
 
             g->product(still_there(r, g->c, own), g->ldc,
                        still_there(r, g->a, own + OWN), g->lda,
@@ -124,20 +126,20 @@ static double replay(const struct rig *r, const struct gemm_log *log)
 }
 
 /* Two steps to warm up. The first counts its products, the second writes them down. */
-static void warm_up(struct rig *r, struct gemm_log *log)
+static void warm_up(struct rig *r, struct trace *log)
 {
-    gemm_record(log);
+    trace_products(log);
     rig_step(r, NULL);
     log->call = malloc(log->n * sizeof *log->call);
     log->room = log->call ? log->n : 0;
     log->n = 0;
     rig_step(r, NULL);
-    gemm_record(NULL);
+    trace_products(NULL);
 }
 
 /* Seconds of the products alone, best of tries; 0 when there was no room to write them
  * down. */
-static double products_alone(const struct rig *r, const struct gemm_log *log, int tries)
+static double products_alone(const struct rig *r, const struct trace *log, int tries)
 {
     double best = 0;
 
@@ -191,7 +193,7 @@ static double activations(const struct model *m, const struct shape *s,
 enum fail bench_training(struct rig *r, const struct shape *s, struct result *out,
                          struct why *why)
 {
-    struct gemm_log log = {0};
+    struct trace log = {0};
     int             tries;
     enum fail       err;
 
