@@ -7,11 +7,11 @@
 /* Lay out what the sequences have; returns the bytes that it takes. */
 static size_t lay_out(struct session *s, struct arena a)
 {
-    s->state = arena_bytes(&a, (size_t)s->S * sizeof *s->state);
-    s->pos = arena_bytes(&a, (size_t)s->S * sizeof *s->pos);
-    s->logits = arena_reals(&a, (size_t)s->S * (size_t)s->model->cfg.vocab);
+    s->state = arena_bytes(&a, "state", (size_t)s->S * sizeof *s->state);
+    s->pos = arena_bytes(&a, "pos", (size_t)s->S * sizeof *s->pos);
+    s->logits = arena_reals(&a, "logits", (size_t)s->S * (size_t)s->model->cfg.vocab);
     for (int i = 0; i < s->S; i++) {
-        void *state = arena_bytes(&a, s->state_bytes);
+        void *state = arena_bytes(&a, "state", s->state_bytes);
 
         if (a.base)
             s->state[i] = state;

@@ -50,13 +50,13 @@ void block_layout(struct block *b, enum pass_mode mode, int B, int T, struct are
     bool         train = pass_trains(mode);
 
     b->rows = (long)n;
-    b->a = train && b->mlp ? arena_reals(kept, n * C) : b->out;
-    b->gu = arena_reals(train ? kept : scratch, n * 2 * b->mlp);
-    b->n = arena_reals(scratch, n * C);
-    b->y = arena_reals(scratch, n * C);
-    b->partial = arena_reals(scratch, train ? norm_partial(&norm) : 0);
+    b->a = train && b->mlp ? arena_reals(kept, "a", n * C) : b->out;
+    b->gu = arena_reals(train ? kept : scratch, "gu", n * 2 * b->mlp);
+    b->n = arena_reals(scratch, "n", n * C);
+    b->y = arena_reals(scratch, "y", n * C);
+    b->partial = arena_reals(scratch, "partial", train ? norm_partial(&norm) : 0);
     mlp = *scratch;                     // which never runs at the same time as the mixer
-    b->wide = arena_reals(&mlp, n * (train ? 3 : 1) * b->mlp);
+    b->wide = arena_reals(&mlp, "wide", n * (train ? 3 : 1) * b->mlp);
     b->mixer = (struct mixer_layer){
         .ctx = {.cfg = b->cfg, .B = B, .T = T, .w = b->w + MIXER,
                 .dw = b->dw ? b->dw + MIXER : NULL},

@@ -30,37 +30,37 @@ static void take_dtheta(struct mixer_layer *l)
     const struct mixer_cfg *c = l->ctx.cfg;
     int heads, dk;
 
-    if (!c->position->backward || !pass_trains(l->outer_room.mode))
+    if (!c->position->backward || !pass_trains(l->of_encoding.mode))
         return;
     c->mixer->angles(c, &heads, &dk);
-    l->n_dtheta = room_rows(&l->outer_room) * heads * (dk / 2);
-    l->dtheta = room_back(&l->outer_room, l->n_dtheta);
+    l->n_dtheta = layout_tokens(&l->of_encoding) * heads * (dk / 2);
+    l->dtheta = layout_grad(&l->of_encoding, "dtheta", l->n_dtheta);
 }
 
 void mixer_layout(struct mixer_layer *l, enum pass_mode mode, struct arena *kept,
                   struct arena *scratch)
 {
     const struct ctx *x = &l->ctx;
-    struct room *e = &l->outer_room, *m = &l->inner_room;
-    int          own = own_params(x->cfg);
+    struct layout    *e = &l->of_encoding, *m = &l->of_mixer;
+    int               own = own_params(x->cfg);
 
-    *m = (struct room){.mode = mode, .B = x->B, .T = x->T, .w = x->w, .kept = kept,
-                       .scratch = scratch};
+    *m = (struct layout){.mode = mode, .B = x->B, .T = x->T, .w = x->w, .kept = kept,
+                         .scratch = scratch};
     *e = *m;
     e->w = x->w ? x->w + own : NULL;
     l->encoding = *x;
     l->encoding.w = e->w;
     l->encoding.dw = x->dw ? x->dw + own : NULL;
-    l->encoding.acts = e->names;
-    l->ctx.acts = m->names;
+    l->encoding.acts = e->acts;
+    l->ctx.acts = m->acts;
     take_dtheta(l);
     if (mode == PASS_EXTEND) {
-        l->state = room_work_bytes(e, x->B * sizeof *l->state);
-        l->inner = room_work_bytes(e, x->B * sizeof *l->inner);
+        l->state = layout_work_bytes(e, "state", x->B * sizeof *l->state);
+        l->inner = layout_work_bytes(e, "inner", x->B * sizeof *l->inner);
     }
-    if (x->cfg->position->carve)
-        x->cfg->position->carve(e, x->cfg);
-    x->cfg->mixer->carve(m, x->cfg);
+    if (x->cfg->position->layout)
+        x->cfg->position->layout(e, x->cfg);
+    x->cfg->mixer->layout(m, x->cfg);
     l->inner_at = whole_lines(e->state);
     l->state_bytes = l->inner_at + whole_lines(m->state);
 }

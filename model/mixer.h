@@ -101,7 +101,7 @@ struct ctx {
     const long        *pos;     // (B) tokens each sequence has seen before; NULL: none
     const real *const *w;       // parameters, in the order of params()
     real *const       *dw;      // their gradients; NULL where nothing is trained
-    void              *acts;    // the struct that carve() filled
+    void              *acts;    // the struct that layout() filled
     struct angles      angles;  // left by the position encoding
 };
 
@@ -129,7 +129,7 @@ struct mixer {
 
     /* Lay out the buffers of passes over (m->B, m->T), see model/mixer_memory.h. The
      * struct that names them is ctx->acts of every call. */
-    void (*carve)(struct room *m, const struct mixer_cfg *c);
+    void (*layout)(struct layout *m, const struct mixer_cfg *c);
 
     /* y (B, T, C) from x (B, T, C), from an empty state. y is overwritten. */
     void (*forward)(struct ctx *ctx, const real *x, real *y);
@@ -180,7 +180,7 @@ struct position {
     const char *name, *about;
     const struct opt *opts;
     int    (*params)(const struct mixer_cfg *c, struct param *p);   // (optional)
-    void   (*carve)(struct room *m, const struct mixer_cfg *c);     // (optional)
+    void   (*layout)(struct layout *m, const struct mixer_cfg *c);     // (optional)
     void   (*init)(const struct mixer_cfg *c, real *const *w,
                    struct rng *r);                                  // (optional)
     void   (*forward)(struct ctx *ctx, const real *x);
@@ -237,7 +237,7 @@ struct mixer_layer {
     size_t      inner_at;       // the mixer's in it,
     size_t      state_bytes;    // and its size
     void      **state, **inner; // (B) scratch of extend
-    struct room outer_room, inner_room;
+    struct layout of_encoding, of_mixer;
 };
 
 /* Lay l out for passes of this mode, from kept and scratch, which may only measure. */

@@ -32,17 +32,17 @@ void forget_init(enum forget_kind kind, const struct mixer_cfg *c, real *const *
     }
 }
 
-void forget_carve(struct forget *f, struct room *m, struct scalar *core)
+void forget_layout(struct forget *f, struct layout *m, struct scalar *core)
 {
-    const size_t H = core->H, n = f->kind == FORGET_LEARNED ? room_rows(m) * H : H;
+    const size_t H = core->H, n = f->kind == FORGET_LEARNED ? layout_tokens(m) * H : H;
 
     if (f->kind == FORGET_NONE)
         return;
-    f->log_f = room_keep(m, n);
+    f->log_f = layout_keep(m, "log_f", n);
     core->log_f = f->log_f;
     if (f->kind == FORGET_FIXED)
         return;
-    f->dlog_f = room_back(m, n);
+    f->dlog_f = layout_grad(m, "dlog_f", n);
     core->ld_f = H;
 }
 

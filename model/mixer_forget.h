@@ -32,7 +32,7 @@ int  forget_params(enum forget_kind kind, const struct mixer_cfg *c, struct para
 void forget_init(enum forget_kind kind, const struct mixer_cfg *c, real *const *w);
 
 /* The buffers, kind and w set, and the core's log_f. Backward needs dlog_f, H apart. */
-void forget_carve(struct forget *f, struct room *m, struct scalar *core);
+void forget_layout(struct forget *f, struct layout *m, struct scalar *core);
 
 /* log_f from x; dx, dwf and dbf += from dlog_f. */
 void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x);

@@ -43,15 +43,15 @@ void rows_angles(const struct mixer_cfg *c, int *heads, int *dk)
 
 static int channels(const struct leave *s) { return s->norm.groups * s->norm.e; }
 
-void leave_carve(struct leave *s, struct room *m)
+void leave_layout(struct leave *s, struct layout *m)
 {
-    size_t n = room_rows(m) * channels(s);
+    size_t n = layout_tokens(m) * channels(s);
 
-    s->o = room_keep(m, n);
-    s->gated = room_keep(m, n);
-    s->d_o = room_back(m, n);
-    s->normed = room_back(m, n);
-    s->partial = room_back(m, norm_partial(&s->norm));
+    s->o = layout_keep(m, "o", n);
+    s->gated = layout_keep(m, "gated", n);
+    s->d_o = layout_grad(m, "d_o", n);
+    s->normed = layout_grad(m, "normed", n);
+    s->partial = layout_grad(m, "partial", norm_partial(&s->norm));
 }
 
 static void normalise(const struct ctx *ctx, const struct leave *s, real *y)

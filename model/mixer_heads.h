@@ -49,7 +49,7 @@ struct leave {
 };
 
 /* The buffers; all but those is set. */
-void leave_carve(struct leave *s, struct room *m);
+void leave_layout(struct leave *s, struct layout *m);
 
 /* y from s->o and g, ld reals from token to token. */
 void leave_forward(const struct ctx *ctx, const struct leave *s, real *y, const real *g,

@@ -30,7 +30,7 @@ static void lay_out_blocks(struct pass *p, const struct model *m, struct places 
 {
     const size_t n = (size_t)p->now_B * p->now_T * m->cfg.width;
     const bool   train = pass_trains(p->mode);
-    real        *x = train ? arena_reals(&at->inputs, n) : p->x;
+    real        *x = train ? arena_reals(&at->inputs, "x", n) : p->x;
     size_t       kept = 0, scratch = 0, state = 0;
     struct block measured;
 
@@ -39,7 +39,7 @@ static void lay_out_blocks(struct pass *p, const struct model *m, struct places 
 
         *b = model_block(m, i, p->dwp);
         b->x = x;
-        b->out = train && i < m->cfg.layers - 1 ? arena_reals(&at->inputs, n) : p->x;
+        b->out = train && i < m->cfg.layers - 1 ? arena_reals(&at->inputs, "x", n) : p->x;
         x = b->out;
         at->kept.used = p->mode == PASS_TRAIN ? at->kept.used : 0;
         at->scratch.used = 0;
@@ -53,9 +53,9 @@ static void lay_out_blocks(struct pass *p, const struct model *m, struct places 
     at->scratch.used = scratch;
 }
 
-static struct arena part(struct arena *a, size_t bytes)
+static struct arena part(struct arena *a, const char *name, size_t bytes)
 {
-    return arena_over(arena_bytes(a, bytes), bytes);
+    return arena_over(arena_bytes(a, name, bytes), bytes);
 }
 
 /* Lay p out in a for passes over (B, T); returns the bytes that it takes. */
@@ -70,15 +70,17 @@ static size_t lay_out(struct pass *p, const struct model *m, int B, int T, struc
     p->now_B = B, p->now_T = T;
     p->block = NULL;
     lay_out_blocks(p, m, &at);
-    at = (struct places){part(&a, at.inputs.used), part(&a, at.kept.used),
-                         part(&a, at.scratch.used)};
-    p->x = arena_reals(&a, n * C);
-    p->n = arena_reals(&a, (extend ? (size_t)B : n) * C);
-    p->dx = arena_reals(&a, train ? n * C : 0);
-    p->nats = arena_reals(&a, train ? n : 0);
-    p->logits = arena_reals(&a, extend ? 0 : loss_scratch((long)n, m->cfg.vocab));
-    p->partial = arena_reals(&a, train ? norm_partial(&norm) : 0);
-    p->block = arena_bytes(&a, m->cfg.layers * sizeof *p->block);
+    at = (struct places){part(&a, "inputs", at.inputs.used),
+                         part(&a, "kept", at.kept.used),
+                         part(&a, "scratch", at.scratch.used)};
+    p->x = arena_reals(&a, "x", n * C);
+    p->n = arena_reals(&a, "n", (extend ? (size_t)B : n) * C);
+    p->dx = arena_reals(&a, "dx", train ? n * C : 0);
+    p->nats = arena_reals(&a, "nats", train ? n : 0);
+    p->logits = arena_reals(&a, "logits",
+                            extend ? 0 : loss_scratch((long)n, m->cfg.vocab));
+    p->partial = arena_reals(&a, "partial", train ? norm_partial(&norm) : 0);
+    p->block = arena_bytes(&a, "block", m->cfg.layers * sizeof *p->block);
     if (p->block)
         lay_out_blocks(p, m, &at);
     return a.used;

@@ -60,13 +60,13 @@ size_t delta_scratch(const struct delta *c, bool back)
 {
     struct delta_chunk u;
 
-    return lanes(c) * delta_chunk_carve(&u, NULL, c, back);
+    return lanes(c) * delta_chunk_layout(&u, NULL, c, back);
 }
 
 static void lane_open(struct delta_chunk *u, const struct delta *c, real *scratch,
                       int lane, bool back)
 {
-    delta_chunk_carve(u, scratch + lane * delta_chunk_carve(u, NULL, c, back), c, back);
+    delta_chunk_layout(u, scratch + lane * delta_chunk_layout(u, NULL, c, back), c, back);
 }
 
 /* Row x of y (n, width) times by[x]. */

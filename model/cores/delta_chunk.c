@@ -8,20 +8,20 @@
 
 enum { L = DELTA_CHUNK, BLOCK = 16 };
 
-size_t delta_chunk_carve(struct delta_chunk *u, real *base, const struct delta *c,
+size_t delta_chunk_layout(struct delta_chunk *u, real *base, const struct delta *c,
                          bool back)
 {
     struct arena m = arena_over(base, SIZE_MAX);
     size_t       n = c->T < L ? c->T : L;
 
-    u->qs = arena_reals(&m, 2 * n * c->dk);
-    u->A = arena_reals(&m, 2 * n * L);
-    u->y = arena_reals(&m, 2 * n * c->dv);
-    u->u = arena_reals(&m, n * c->dv);
-    u->dA = arena_reals(&m, back * 2 * n * L);
-    u->d_o = arena_reals(&m, back * 2 * n * c->dv);
-    u->E = arena_reals(&m, back * n * L);
-    u->G = arena_reals(&m, back * (size_t)c->dk * c->dv);
+    u->qs = arena_reals(&m, "qs", 2 * n * c->dk);
+    u->A = arena_reals(&m, "A", 2 * n * L);
+    u->y = arena_reals(&m, "y", 2 * n * c->dv);
+    u->u = arena_reals(&m, "u", n * c->dv);
+    u->dA = arena_reals(&m, "dA", back * 2 * n * L);
+    u->d_o = arena_reals(&m, "d_o", back * 2 * n * c->dv);
+    u->E = arena_reals(&m, "E", back * n * L);
+    u->G = arena_reals(&m, "G", back * (size_t)c->dk * c->dv);
     return m.used / sizeof(real);
 }
 

@@ -25,7 +25,7 @@ struct delta_chunk {
 };
 
 /* Memory for any chunk of c, from base or only counted; in reals. */
-size_t delta_chunk_carve(struct delta_chunk *u, real *base, const struct delta *c,
+size_t delta_chunk_layout(struct delta_chunk *u, real *base, const struct delta *c,
                          bool back);
 
 /* The chunk of head h of sequence b that begins at token t. */

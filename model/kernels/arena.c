@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-void *arena_take(struct arena *a, const char *name, size_t bytes)
+void *arena_bytes(struct arena *a, const char *name, size_t bytes)
 {
     void  *p = a->base ? a->base + a->used : NULL;
     size_t lines = whole_lines(bytes), left = a->size - a->used;

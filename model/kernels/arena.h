@@ -7,8 +7,9 @@
  *     a = arena_over(memory, a.used);             // lay out
  *     lay_out(&buffers, &a);
  *
- * Every buffer starts on a cache line. A buffer that does not fit is a mistake of the
- * program: it ends with the buffer's name on stderr and SIGABRT.
+ * Every buffer starts on a cache line. A buffer that does not fit is a mistake in the
+ * program, which ends with the buffer's name on stderr and SIGABRT. Where somebody else
+ * sees to the end, as for the parts of one buffer, the size is SIZE_MAX.
  */
 #ifndef WEFT_ARENA_H
 #define WEFT_ARENA_H
@@ -35,16 +36,11 @@ static inline struct arena arena_over(void *base, size_t bytes)
 }
 
 /* The next bytes of a, or the end of the program. NULL where a only counts. */
-void *arena_take(struct arena *a, const char *name, size_t bytes);
+void *arena_bytes(struct arena *a, const char *name, size_t bytes);
 
-static inline void *arena_bytes(struct arena *a, size_t bytes)
+static inline real *arena_reals(struct arena *a, const char *name, size_t n)
 {
-    return arena_take(a, "a buffer", bytes);
-}
-
-static inline real *arena_reals(struct arena *a, size_t n)
-{
-    return arena_bytes(a, n * sizeof(real));
+    return arena_bytes(a, name, n * sizeof(real));
 }
 
 /* Zeroed pages straight from the system, huge where it can; NULL when there are none. */

@@ -289,7 +289,8 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
 void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
-    trace_product((struct trace_call){gemm_nt, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    trace_product(
+        (struct trace_call){gemm_nt, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
     by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 1, m, n, k,
             (struct scale){alpha, beta});
 }
@@ -297,7 +298,8 @@ void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
 void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
-    trace_product((struct trace_call){gemm_nn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    trace_product(
+        (struct trace_call){gemm_nn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
     by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 0, m, n, k,
             (struct scale){alpha, beta});
 }
@@ -305,7 +307,8 @@ void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
 void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
-    trace_product((struct trace_call){gemm_tn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    trace_product(
+        (struct trace_call){gemm_tn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
     for (int i = 0; i < m; i += MB)
         by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
                    (struct scale){alpha, beta});

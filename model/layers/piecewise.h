@@ -30,7 +30,7 @@ struct pieces_net {
 
 /* Lay p out from base, or only count with NULL. In reals; groups, channels and
  * hidden are set. */
-size_t pieces_carve(struct pieces *p, real *base);
+size_t pieces_layout(struct pieces *p, real *base);
 void   pieces_build(struct pieces *p, const struct pieces_net *w);
 
 /* psi (n, channels) of u (n). */

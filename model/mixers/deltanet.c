@@ -103,28 +103,28 @@ struct acts {
     size_t past, S;             // where the states of conv and core are
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), C = c->C;
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), C = c->C;
     const int    e = width(c), dv = values(c) / c->H;
 
-    a->row = room_keep(m, n * row(c));
-    a->drow = room_back(m, n * row(c));
-    a->qkv = room_keep(m, n * qkv(c));
-    a->dqkv = room_back(m, n * qkv(c));
+    a->row = layout_keep(m, "row", n * row(c));
+    a->drow = layout_grad(m, "drow", n * row(c));
+    a->qkv = layout_keep(m, "qkv", n * qkv(c));
+    a->dqkv = layout_grad(m, "dqkv", n * qkv(c));
     a->rows = (struct rows){.Hk = c->H, .k = C, .ld = qkv(c)};
-    a->shrink = room_keep(m, n * 2 * c->H);
-    a->beta = room_keep(m, n * c->H);
-    a->log_a = room_keep(m, n * c->H);
-    a->dbeta = room_back(m, n * c->H);
-    a->dlog_a = room_back(m, n * c->H);
-    a->sums = room_back(m, (size_t)m->B * c->H * 2);
+    a->shrink = layout_keep(m, "shrink", n * 2 * c->H);
+    a->beta = layout_keep(m, "beta", n * c->H);
+    a->log_a = layout_keep(m, "log_a", n * c->H);
+    a->dbeta = layout_grad(m, "dbeta", n * c->H);
+    a->dlog_a = layout_grad(m, "dlog_a", n * c->H);
+    a->sums = layout_grad(m, "sums", (size_t)m->B * c->H * 2);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = qkv(c), .ld_x = row(c),
-                            .ld_y = qkv(c), .w = room_param(m, CQ), .silu = true};
+                            .ld_y = qkv(c), .w = layout_param(m, CQ), .silu = true};
     a->out = (struct leave){
         {c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM, .wo = WO};
-    leave_carve(&a->out, m);
+    leave_layout(&a->out, m);
     a->core = (struct delta){
         .B = m->B,
         .T = m->T,
@@ -133,19 +133,20 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .dv = dv,
         .scale = 1 / (real)sqrt(e),
         .q = a->qkv,
-        .k = room_at(a->qkv, C),
-        .v = room_at(a->qkv, 2 * C),
+        .k = layout_at(a->qkv, C),
+        .v = layout_at(a->qkv, 2 * C),
         .ld = qkv(c),
         .ld_o = values(c),
         .log_a = a->log_a,
         .beta = a->beta,
     };
-    a->dcore = (struct delta_grad){a->dqkv, room_at(a->dqkv, C), room_at(a->dqkv, 2 * C),
+    a->dcore = (struct delta_grad){a->dqkv, layout_at(a->dqkv, C),
+                                   layout_at(a->dqkv, 2 * C),
                                    a->dlog_a, a->dbeta};
-    a->saved = room_save(m, delta_kept(&a->core));
-    a->scratch = room_work(m, delta_scratch(&a->core, pass_trains(m->mode)));
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, delta_state(&a->core));
+    a->saved = layout_save(m, "saved", delta_kept(&a->core));
+    a->scratch = layout_work(m, "scratch", delta_scratch(&a->core, pass_trains(m->mode)));
+    a->past = layout_state(m, conv_state(&a->conv));
+    a->S = layout_state(m, delta_state(&a->core));
 }
 
 /* What the core takes, from rows of which qkv is the convolution. */
@@ -318,7 +319,7 @@ const struct mixer mixer_deltanet = {
     .opts     = opts,
     .params   = params,
     .angles   = rows_angles,
-    .carve    = carve,
+    .layout    = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

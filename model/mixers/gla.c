@@ -98,54 +98,54 @@ struct acts {
     size_t past, S;         // where the states of conv and core are
 };
 
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void lay_out_rows(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m);
+    const size_t n = layout_tokens(m);
     const bool   conv = has_conv(c);
 
-    a->row = room_keep(m, n * n_row(c));
-    a->drow = room_back(m, n * n_row(c));
-    a->qkv = conv ? room_keep(m, n * n_qkv(c)) : a->row;
-    a->dqkv = conv ? room_back(m, n * n_qkv(c)) : a->drow;
+    a->row = layout_keep(m, "row", n * n_row(c));
+    a->drow = layout_grad(m, "drow", n * n_row(c));
+    a->qkv = conv ? layout_keep(m, "qkv", n * n_qkv(c)) : a->row;
+    a->dqkv = conv ? layout_grad(m, "dqkv", n * n_qkv(c)) : a->drow;
     a->rows = (struct rows){.Hk = c->H, .k = n_k(c), .ld = conv ? n_qkv(c) : n_row(c)};
-    a->low = room_keep(m, n * rank(c));
-    a->dlow = room_back(m, n * rank(c));
-    a->g = room_keep(m, n * n_k(c));
-    a->dg = room_back(m, n * n_k(c));
-    a->z = tied(c) ? room_work(m, n * n_z(c)) : a->g;
-    a->dz = room_back(m, n * n_z(c));
-    a->dba = room_back(m, (size_t)m->B * n_z(c));
+    a->low = layout_keep(m, "low", n * rank(c));
+    a->dlow = layout_grad(m, "dlow", n * rank(c));
+    a->g = layout_keep(m, "g", n * n_k(c));
+    a->dg = layout_grad(m, "dg", n * n_k(c));
+    a->z = tied(c) ? layout_work(m, "z", n * n_z(c)) : a->g;
+    a->dz = layout_grad(m, "dz", n * n_z(c));
+    a->dba = layout_grad(m, "dba", (size_t)m->B * n_z(c));
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t k = n_k(c);
 
-    carve_rows(a, m, c);
+    lay_out_rows(a, m, c);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = n_qkv(c), .ld_x = n_row(c),
                             .ld_y = n_qkv(c), .silu = true};
     if (has_conv(c))
-        a->conv.w = room_param(m, CQ);
+        a->conv.w = layout_param(m, CQ);
     a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .act = GATE_SILU,
                             .w = NORM, .wo = WO};
-    leave_carve(&a->out, m);
+    leave_layout(&a->out, m);
     a->core = (struct vector){
         .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
         .scale = 1 / (real)sqrt(dk_of(c)),
-        .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, 2 * k), .g = a->g,
+        .q = a->qkv, .k = layout_at(a->qkv, k), .v = layout_at(a->qkv, 2 * k), .g = a->g,
         .ld_q = a->rows.ld, .ld_k = a->rows.ld, .ld_v = a->rows.ld, .ld_g = k,
         .ld_o = n_v(c),
     };
     a->dcore = (struct vector_grad){
-        .dq = a->dqkv, .dk = room_at(a->dqkv, k), .dv = room_at(a->dqkv, 2 * k),
+        .dq = a->dqkv, .dk = layout_at(a->dqkv, k), .dv = layout_at(a->dqkv, 2 * k),
         .dg = a->dg, .ld_dq = a->rows.ld, .ld_dk = a->rows.ld, .ld_dv = a->rows.ld,
         .ld_dg = k,
     };
-    a->saved = room_save(m, vector_kept(&a->core));
-    a->scratch = room_back(m, vector_scratch(&a->core));
-    a->past = room_state(m, has_conv(c) ? conv_state(&a->conv) : 0);
-    a->S = room_state(m, vector_state(&a->core));
+    a->saved = layout_save(m, "saved", vector_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", vector_scratch(&a->core));
+    a->past = layout_state(m, has_conv(c) ? conv_state(&a->conv) : 0);
+    a->S = layout_state(m, vector_state(&a->core));
 }
 
 /* g from the logits of n rows; those of a head, of width e, serve dk / e channels
@@ -290,7 +290,7 @@ const struct mixer mixer_gla = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .carve    = carve,
+    .layout    = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -82,66 +82,66 @@ struct acts {
     size_t last;                // where the state of the local term is, in bytes
 };
 
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void lay_out_rows(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m) * c->C, map = mapped(c) ? n : 0,
+    const size_t n = layout_tokens(m) * c->C, map = mapped(c) ? n : 0,
                  local = taps(c) ? n : 0;
 
-    a->qkv = room_keep(m, 3 * n);
-    a->dqkv = room_back(m, 3 * n);
-    a->o = room_keep(m, n);
-    a->d_o = room_back(m, n);
-    a->q = room_work(m, map);
-    a->k = room_work(m, map);
-    a->dq = room_back(m, map);
-    a->dk = room_work(m, n);
-    a->dv = room_work(m, n);
-    a->du = room_back(m, n);
-    a->ddk = room_back(m, n);
-    a->ddv = room_back(m, n);
-    a->xm = room_work(m, local);
-    a->dxm = room_back(m, local);
-    a->dhid = room_back(m, local);
-    a->kept.pre = room_work(m, local);
-    a->kept.hid = room_work(m, local);
-    a->kept.r = room_work(m, local * taps(c));
+    a->qkv = layout_keep(m, "qkv", 3 * n);
+    a->dqkv = layout_grad(m, "dqkv", 3 * n);
+    a->o = layout_keep(m, "o", n);
+    a->d_o = layout_grad(m, "d_o", n);
+    a->q = layout_work(m, "q", map);
+    a->k = layout_work(m, "k", map);
+    a->dq = layout_grad(m, "dq", map);
+    a->dk = layout_work(m, "dk", n);
+    a->dv = layout_work(m, "dv", n);
+    a->du = layout_grad(m, "du", n);
+    a->ddk = layout_grad(m, "ddk", n);
+    a->ddv = layout_grad(m, "ddv", n);
+    a->xm = layout_work(m, "xm", local);
+    a->dxm = layout_grad(m, "dxm", local);
+    a->dhid = layout_grad(m, "dhid", local);
+    a->kept.pre = layout_work(m, "pre", local);
+    a->kept.hid = layout_work(m, "hid", local);
+    a->kept.r = layout_work(m, "r", local * taps(c));
 }
 
-static void carve_state(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void lay_out_state(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
     const size_t sums = c->C * sizeof(double);
 
-    a->S = room_state(m, scalar_state(&a->core));
-    a->k_sum = room_state_bytes(m, sums);
-    a->v_sum = room_state_bytes(m, sums);
-    a->x_sum = room_state_bytes(m, taps(c) ? sums : 0);
-    a->last = room_state_bytes(m, taps(c) ? (taps(c) - 1) * c->C * sizeof(real) : 0);
+    a->S = layout_state(m, scalar_state(&a->core));
+    a->k_sum = layout_state_bytes(m, sums);
+    a->v_sum = layout_state_bytes(m, sums);
+    a->x_sum = layout_state_bytes(m, taps(c) ? sums : 0);
+    a->last = layout_state_bytes(m, taps(c) ? (taps(c) - 1) * c->C * sizeof(real) : 0);
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t C = c->C, ld = row(c);
     const int    e = width(c);
 
-    carve_rows(a, m, c);
+    lay_out_rows(a, m, c);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
     a->map = (struct feature){.map = FEATURE_ELU1, .B = m->B, .T = m->T,
                               .H = c->H, .dk = e, .m = e};
     if (taps(c))
         a->local = (struct local){
             .B = m->B, .T = m->T, .C = c->C, .H = c->H, .taps = taps(c), .ld = ld,
-            .w1 = room_param(m, W1), .b1 = room_param(m, B1),
-            .w2 = room_param(m, W2), .b2 = room_param(m, B2),
+            .w1 = layout_param(m, W1), .b1 = layout_param(m, B1),
+            .w2 = layout_param(m, W2), .b2 = layout_param(m, B2),
         };
     a->core = (struct scalar){
         .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
         .q = mapped(c) ? a->q : a->qkv, .k = a->dk, .v = a->dv,
         .ld_q = mapped(c) ? C : ld, .ld_k = C, .ld_v = C, .ld_o = C,
     };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    carve_state(a, m, c);
+    a->saved = layout_save(m, "saved", scalar_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", scalar_scratch(&a->core));
+    lay_out_state(a, m, c);
 }
 
 static struct means means_of(const struct ctx *ctx)
@@ -304,7 +304,7 @@ const struct mixer mixer_inline = {
     .opts     = opts,
     .params   = params,
     .angles   = rows_angles,
-    .carve    = carve,
+    .layout    = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

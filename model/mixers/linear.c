@@ -176,28 +176,28 @@ struct acts {
     size_t S, first;            // where its state is, and top_0 (H) of favor
 };
 
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void lay_out_rows(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m), features = n * c->H * m_of(c), k = k_at(c);
+    const size_t n = layout_tokens(m), features = n * c->H * m_of(c), k = k_at(c);
     const bool   id = map_of(c) == FEATURE_ID;
 
-    a->qkv = room_keep(m, n * row(c));
-    a->dqkv = room_back(m, n * row(c));
-    a->q = id ? a->qkv : room_work(m, features);
-    a->k = id ? room_at(a->qkv, k) : room_work(m, features);
-    a->dq = id ? a->dqkv : room_back(m, features);
-    a->dk = id ? room_at(a->dqkv, k) : room_back(m, features);
-    a->top_q = weighted(c) ? room_work(m, n * c->H) : NULL;
-    a->top = weighted(c) ? room_work(m, n * c->H) : NULL;
-    a->o = room_keep(m, n * outs(c));
-    a->d_o = room_back(m, n * outs(c));
+    a->qkv = layout_keep(m, "qkv", n * row(c));
+    a->dqkv = layout_grad(m, "dqkv", n * row(c));
+    a->q = id ? a->qkv : layout_work(m, "q", features);
+    a->k = id ? layout_at(a->qkv, k) : layout_work(m, "k", features);
+    a->dq = id ? a->dqkv : layout_grad(m, "dq", features);
+    a->dk = id ? layout_at(a->dqkv, k) : layout_grad(m, "dk", features);
+    a->top_q = weighted(c) ? layout_work(m, "top_q", n * c->H) : NULL;
+    a->top = weighted(c) ? layout_work(m, "top", n * c->H) : NULL;
+    a->o = layout_keep(m, "o", n * outs(c));
+    a->d_o = layout_grad(m, "d_o", n * outs(c));
     a->norm = (struct norm){c->H, dv_of(c), true, (real)1e-5};
-    a->normed = normalised(c) ? a->o : room_work(m, n * outs(c));
-    a->partial = normalised(c) ? NULL : room_back(m, norm_partial(&a->norm));
+    a->normed = normalised(c) ? a->o : layout_work(m, "normed", n * outs(c));
+    a->partial = normalised(c) ? NULL : layout_grad(m, "partial", norm_partial(&a->norm));
 }
 
 /* The map of q (side 0) or k (side 1). */
-static struct feature feature_of(const struct room *m, const struct mixer_cfg *c,
+static struct feature feature_of(const struct layout *m, const struct mixer_cfg *c,
                                  int side)
 {
     struct feature f = {
@@ -206,9 +206,9 @@ static struct feature feature_of(const struct room *m, const struct mixer_cfg *c
     };
 
     if (f.map == FEATURE_HEDGEHOG)
-        f.w = room_param(m, side ? HK : HQ), f.b = room_param(m, side ? HKB : HQB);
+        f.w = layout_param(m, side ? HK : HQ), f.b = layout_param(m, side ? HKB : HQB);
     if (f.map == FEATURE_FAVOR)
-        f.w = room_param(m, PROJ);
+        f.w = layout_param(m, PROJ);
     return f;
 }
 
@@ -218,12 +218,12 @@ static real eps_of(enum feature_map map)
     return map == FEATURE_TAYLOR ? 0 : (real)(map == FEATURE_FAVOR ? 1e-30 : 1e-6);
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t ld = map_of(c) == FEATURE_ID ? row(c) : (size_t)c->H * m_of(c);
 
-    carve_rows(a, m, c);
+    lay_out_rows(a, m, c);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = k_at(c), .ld = row(c)};
     a->fq = feature_of(m, c, 0);
     a->fk = feature_of(m, c, 1);
@@ -231,15 +231,15 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .B = m->B, .T = m->T, .H = c->H, .dk = m_of(c), .dv = dv_of(c),
         .den = normalised(c) ? SCALAR_SUM : SCALAR_PLAIN, .den_eps = eps_of(map_of(c)),
         .scale = normalised(c) ? 1 : 1 / (real)sqrt(dk_of(c)),
-        .q = a->q, .k = a->k, .v = room_at(a->qkv, v_at(c)), .log_i = a->top,
+        .q = a->q, .k = a->k, .v = layout_at(a->qkv, v_at(c)), .log_i = a->top,
         .ld_q = ld, .ld_k = ld, .ld_v = row(c), .ld_i = c->H, .ld_o = outs(c),
     };
     a->forget = (struct forget){.kind = kind_of(c), .w = forget_at(c)};
-    forget_carve(&a->forget, m, &a->core);
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
-    a->first = room_state(m, weighted(c) ? c->H : 0);
+    forget_layout(&a->forget, m, &a->core);
+    a->saved = layout_save(m, "saved", scalar_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", scalar_scratch(&a->core));
+    a->S = layout_state(m, scalar_state(&a->core));
+    a->first = layout_state(m, weighted(c) ? c->H : 0);
 }
 
 /* ---- forward and backward ---------------------------------------------------------- */
@@ -405,7 +405,7 @@ const struct mixer mixer_linear = {
     .check = check,
     .params = params,
     .angles = angles,
-    .carve = carve,
+    .layout = layout,
     .init = init,
     .forward = forward,
     .backward = backward,

@@ -146,53 +146,54 @@ struct acts {
     size_t S;                   // where its state is
 };
 
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void lay_out_rows(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m);
+    const size_t n = layout_tokens(m);
 
-    a->qkv = room_keep(m, n * row(c));
-    a->dqkv = room_back(m, n * row(c));
-    a->o = room_keep(m, n * c->C);
-    a->d_o = room_back(m, n * c->C);
+    a->qkv = layout_keep(m, "qkv", n * row(c));
+    a->dqkv = layout_grad(m, "dqkv", n * row(c));
+    a->o = layout_keep(m, "o", n * c->C);
+    a->d_o = layout_grad(m, "d_o", n * c->C);
     a->psi = (struct pieces){.groups = groups(c), .channels = channels(c),
                              .hidden = hidden(c)};
-    pieces_carve(&a->psi, room_work(m, pieces_carve(&a->psi, NULL)));
-    a->u = room_work(m, n * us(c));
-    a->du = room_back(m, n * us(c));
-    a->phi = room_work(m, n * phis(c));
-    a->dphi = room_back(m, n * phis(c));
-    a->dfw = room_back(m, us(c) * (width(c) + 1));
-    a->sums = room_back_bytes(m, BLOCKS * pieces_sums(&a->psi) * sizeof(double));
+    pieces_layout(&a->psi, layout_work(m, "psi", pieces_layout(&a->psi, NULL)));
+    a->u = layout_work(m, "u", n * us(c));
+    a->du = layout_grad(m, "du", n * us(c));
+    a->phi = layout_work(m, "phi", n * phis(c));
+    a->dphi = layout_grad(m, "dphi", n * phis(c));
+    a->dfw = layout_grad(m, "dfw", us(c) * (width(c) + 1));
+    a->sums = layout_grad_bytes(m, "sums",
+                                BLOCKS * pieces_sums(&a->psi) * sizeof(double));
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t n = phis(c), ld = row(c), C = c->C;
 
-    carve_rows(a, m, c);
+    lay_out_rows(a, m, c);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
     a->core = (struct scalar){
         .B = m->B, .T = m->T, .H = c->H, .dk = m_of(c) * channels(c), .dv = width(c),
         .den = SCALAR_SUM, .scale = 1, .den_eps = (real)1e-6,
-        .q = a->phi, .k = room_at(a->phi, n / 2), .v = room_at(a->qkv, 2 * C),
+        .q = a->phi, .k = layout_at(a->phi, n / 2), .v = layout_at(a->qkv, 2 * C),
         .ld_q = n, .ld_k = n, .ld_v = ld, .ld_o = C,
     };
     a->forget = (struct forget){.kind = kind_of(c), .w = FORGET};
-    forget_carve(&a->forget, m, &a->core);
+    forget_layout(&a->forget, m, &a->core);
     a->dcore = (struct scalar_grad){
         .dq = a->dphi,
-        .dk = room_at(a->dphi, n / 2),
-        .dv = room_at(a->dqkv, 2 * C),
+        .dk = layout_at(a->dphi, n / 2),
+        .dv = layout_at(a->dqkv, 2 * C),
         .ld_dq = n,
         .ld_dk = n,
         .ld_dv = ld,
         .dlog_f = a->forget.dlog_f,
         .ld_df = c->H,
     };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
+    a->saved = layout_save(m, "saved", scalar_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", scalar_scratch(&a->core));
+    a->S = layout_state(m, scalar_state(&a->core));
 }
 
 /* ---- features ---------------------------------------------------------------------- */
@@ -364,7 +365,7 @@ const struct mixer mixer_luna = {
     .opts = opts,
     .params = params,
     .angles = rows_angles,
-    .carve = carve,
+    .layout = layout,
     .init = init,
     .forward = forward,
     .backward = backward,

@@ -78,46 +78,47 @@ struct acts {
     size_t past, S;             // where the states of conv and core are
 };
 
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void lay_out_rows(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m);
+    const size_t n = layout_tokens(m);
 
-    a->u = room_keep(m, n * c->C);
-    a->du = room_back(m, n * c->C);
-    a->dx = room_back(m, n * c->C);
-    a->row = room_keep(m, n * n_row(c));
-    a->drow = room_back(m, n * n_row(c));
-    a->k = room_keep(m, n * n_k(c));
-    a->dk = room_back(m, n * n_k(c));
-    a->dbg = room_back(m, (size_t)m->B * n_v(c));
-    a->daug = room_back(m, (size_t)m->B * n_k(c));
+    a->u = layout_keep(m, "u", n * c->C);
+    a->du = layout_grad(m, "du", n * c->C);
+    a->dx = layout_grad(m, "dx", n * c->C);
+    a->row = layout_keep(m, "row", n * n_row(c));
+    a->drow = layout_grad(m, "drow", n * n_row(c));
+    a->k = layout_keep(m, "k", n * n_k(c));
+    a->dk = layout_grad(m, "dk", n * n_k(c));
+    a->dbg = layout_grad(m, "dbg", (size_t)m->B * n_v(c));
+    a->daug = layout_grad(m, "daug", (size_t)m->B * n_k(c));
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t ld = n_row(c), k = n_k(c), v = v_at(c);
 
-    carve_rows(a, m, c);
+    lay_out_rows(a, m, c);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = c->C, .ld_x = c->C, .ld_y = c->C,
-                            .w = room_param(m, CONV), .silu = true};
+                            .w = layout_param(m, CONV), .silu = true};
     a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .mean = true,
                             .act = GATE_SILU, .w = -1, .wo = WO};
-    leave_carve(&a->out, m);
+    leave_layout(&a->out, m);
     a->core = (struct vector){
         .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
         .scale = 1 / (real)sqrt(dk_of(c)),
-        .q = a->row, .g = room_at(a->row, k), .v = room_at(a->row, v), .k = a->k,
+        .q = a->row, .g = layout_at(a->row, k), .v = layout_at(a->row, v), .k = a->k,
         .ld_q = ld, .ld_g = ld, .ld_v = ld, .ld_k = k, .ld_o = n_v(c),
     };
     a->dcore = (struct vector_grad){
-        .dq = a->drow, .dg = room_at(a->drow, k), .dv = room_at(a->drow, v), .dk = a->dk,
+        .dq = a->drow, .dg = layout_at(a->drow, k), .dv = layout_at(a->drow, v),
+        .dk = a->dk,
         .ld_dq = ld, .ld_dg = ld, .ld_dv = ld, .ld_dk = k,
     };
-    a->saved = room_save(m, vector_kept(&a->core));
-    a->scratch = room_back(m, vector_scratch(&a->core));
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, vector_state(&a->core));
+    a->saved = layout_save(m, "saved", vector_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", vector_scratch(&a->core));
+    a->past = layout_state(m, conv_state(&a->conv));
+    a->S = layout_state(m, vector_state(&a->core));
 }
 
 /* u to rows and k. */
@@ -315,7 +316,7 @@ const struct mixer mixer_metala = {
     .opts     = opts,
     .check    = check,
     .params   = params,
-    .carve    = carve,
+    .layout    = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

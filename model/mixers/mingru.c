@@ -40,17 +40,17 @@ struct acts {
     size_t S;           // where the state is
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m) * inner(c);
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m) * inner(c);
 
-    a->kv = room_keep(m, 2 * n);
-    a->a = room_keep(m, n);
-    a->h = room_keep(m, n);
-    a->dkv = room_back(m, 2 * n);
-    a->dh = room_back(m, n);
-    a->S = room_state(m, inner(c));
+    a->kv = layout_keep(m, "kv", 2 * n);
+    a->a = layout_keep(m, "a", n);
+    a->h = layout_keep(m, "h", n);
+    a->dkv = layout_grad(m, "dkv", 2 * n);
+    a->dh = layout_grad(m, "dh", n);
+    a->S = layout_state(m, inner(c));
 }
 
 /* g(v), and its derivative. Without branches, to be vectorised. */
@@ -169,7 +169,7 @@ const struct mixer mixer_mingru = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout    = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -86,34 +86,35 @@ struct acts {
     size_t S;                   // where its state is
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), ld = row(c);
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), ld = row(c);
 
-    a->row = room_keep(m, n * ld);
-    a->drow = room_back(m, n * ld);
-    a->log_f = room_keep(m, n * c->H);
+    a->row = layout_keep(m, "row", n * ld);
+    a->drow = layout_grad(m, "drow", n * ld);
+    a->log_f = layout_keep(m, "log_f", n * c->H);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = n_k(c), .ld = ld};
     a->out = (struct leave){{c->H, dv_of(c), false, (real)1e-6},
                             .mean = c->opt[KIND] == LN, .act = GATE_SIGMOID, .w = NORM,
                             .wo = WO};
-    leave_carve(&a->out, m);
+    leave_layout(&a->out, m);
     a->core = (struct scalar){
         .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
         .den = SCALAR_MAX, .scale = 1 / (real)sqrt(dk_of(c)),
-        .q = a->row, .k = room_at(a->row, n_k(c)), .v = room_at(a->row, v_at(c)),
-        .log_i = room_at(a->row, i_at(c)), .log_f = a->log_f,
+        .q = a->row, .k = layout_at(a->row, n_k(c)), .v = layout_at(a->row, v_at(c)),
+        .log_i = layout_at(a->row, i_at(c)), .log_f = a->log_f,
         .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_i = ld, .ld_f = c->H, .ld_o = n_v(c),
     };
     a->dcore = (struct scalar_grad){
-        .dq = a->drow, .dk = room_at(a->drow, n_k(c)), .dv = room_at(a->drow, v_at(c)),
-        .dlog_i = room_at(a->drow, i_at(c)), .dlog_f = room_at(a->drow, f_at(c)),
+        .dq = a->drow, .dk = layout_at(a->drow, n_k(c)),
+        .dv = layout_at(a->drow, v_at(c)),
+        .dlog_i = layout_at(a->drow, i_at(c)), .dlog_f = layout_at(a->drow, f_at(c)),
         .ld_dq = ld, .ld_dk = ld, .ld_dv = ld, .ld_di = ld, .ld_df = ld,
     };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
+    a->saved = layout_save(m, "saved", scalar_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", scalar_scratch(&a->core));
+    a->S = layout_state(m, scalar_state(&a->core));
 }
 
 static inline real cap(real z)
@@ -227,7 +228,7 @@ const struct mixer mixer_mlstm = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .carve    = carve,
+    .layout    = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -63,29 +63,29 @@ struct acts {
     size_t S;                   // where its state is
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), ld = row(c), C = c->C;
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), ld = row(c), C = c->C;
     const int    e = c->C / c->H;
 
-    a->row = room_keep(m, n * ld);
-    a->drow = room_back(m, n * ld);
-    a->o = room_keep(m, n * C);
-    a->d_o = room_back(m, n * C);
+    a->row = layout_keep(m, "row", n * ld);
+    a->drow = layout_grad(m, "drow", n * ld);
+    a->o = layout_keep(m, "o", n * C);
+    a->d_o = layout_grad(m, "d_o", n * C);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
     a->core = (struct scalar){
         .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
-        .q = a->row, .k = room_at(a->row, C), .v = room_at(a->row, 2 * C),
+        .q = a->row, .k = layout_at(a->row, C), .v = layout_at(a->row, 2 * C),
         .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_o = C,
     };
     a->dcore = (struct scalar_grad){
-        .dq = a->drow, .dk = room_at(a->drow, C), .dv = room_at(a->drow, 2 * C),
+        .dq = a->drow, .dk = layout_at(a->drow, C), .dv = layout_at(a->drow, 2 * C),
         .ld_dq = ld, .ld_dk = ld, .ld_dv = ld,
     };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
+    a->saved = layout_save(m, "saved", scalar_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", scalar_scratch(&a->core));
+    a->S = layout_state(m, scalar_state(&a->core));
 }
 
 static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
@@ -220,7 +220,7 @@ const struct mixer mixer_normattn = {
     .opts     = opts,
     .params   = params,
     .angles   = rows_angles,
-    .carve    = carve,
+    .layout    = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

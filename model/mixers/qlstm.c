@@ -58,27 +58,27 @@ struct acts {
     size_t past, S;             // where the states of conv and scan are
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const int    e = inner(c);
-    const size_t n = room_rows(m) * e;
+    const size_t n = layout_tokens(m) * e;
 
-    a->row = room_keep(m, 2 * n);
-    a->u = room_keep(m, n);
-    a->z = room_keep(m, 3 * n);
-    a->h = room_keep(m, n);
-    a->v = room_keep(m, n);
-    a->drow = room_back(m, 2 * n);
-    a->dz = room_back(m, 3 * n);
-    a->dh = room_back(m, n);
-    a->f = room_back(m, n);
-    a->da = room_back(m, e);
+    a->row = layout_keep(m, "row", 2 * n);
+    a->u = layout_keep(m, "u", n);
+    a->z = layout_keep(m, "z", 3 * n);
+    a->h = layout_keep(m, "h", n);
+    a->v = layout_keep(m, "v", n);
+    a->drow = layout_grad(m, "drow", 2 * n);
+    a->dz = layout_grad(m, "dz", 3 * n);
+    a->dh = layout_grad(m, "dh", n);
+    a->f = layout_grad(m, "f", n);
+    a->da = layout_grad(m, "da", e);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e,
-                            .ld_y = e, .w = room_param(m, CONV),
-                            .b = room_param(m, CONVB)};
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, e);
+                            .ld_y = e, .w = layout_param(m, CONV),
+                            .b = layout_param(m, CONVB)};
+    a->past = layout_state(m, conv_state(&a->conv));
+    a->S = layout_state(m, e);
 }
 
 /* Both forget gates are e^{-power softplus(sign z)}: sign is -1 and power 1
@@ -274,7 +274,7 @@ const struct mixer mixer_qlstm = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout    = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -134,25 +134,25 @@ struct acts {
     struct attention core;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), ld = row(c);
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), ld = row(c);
 
-    a->qkv = room_keep(m, n * ld);
-    a->dqkv = room_back(m, n * ld);
-    a->z = room_keep(m, n * c->C);
-    a->gated = room_keep(m, n * c->C);
-    a->dz = room_back(m, n * c->C);
-    a->partial = room_back(m, (size_t)BLOCKS * 2 * c->C);
+    a->qkv = layout_keep(m, "qkv", n * ld);
+    a->dqkv = layout_grad(m, "dqkv", n * ld);
+    a->z = layout_keep(m, "z", n * c->C);
+    a->gated = layout_keep(m, "gated", n * c->C);
+    a->dz = layout_grad(m, "dz", n * c->C);
+    a->partial = layout_grad(m, "partial", (size_t)BLOCKS * 2 * c->C);
     a->rows = (struct rows){.w = WQ, .Hk = c->Hk, .k = k_at(c), .ld = ld};
     a->core = (struct attention){
         .kind = ATTENTION_RELU, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk,
         .e = width(c), .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
-        .q = a->qkv, .k = room_at(a->qkv, k_at(c)), .v = room_at(a->qkv, v_at(c)),
+        .q = a->qkv, .k = layout_at(a->qkv, k_at(c)), .v = layout_at(a->qkv, v_at(c)),
     };
-    a->ring = room_flow(m, kv_cache_scratch(&a->core, c->context));
-    room_state(m, kv_cache_state(&a->core, c->context));
+    a->ring = layout_stream(m, "ring", kv_cache_scratch(&a->core, c->context));
+    layout_state(m, kv_cache_state(&a->core, c->context));
 }
 
 /* y from z. */
@@ -226,7 +226,7 @@ const struct mixer mixer_rela = {
     .position = "rope",
     .params   = params,
     .angles   = angles,
-    .carve    = carve,
+    .layout    = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -61,19 +61,19 @@ struct acts {
     size_t S;                   // where its state is
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t C = c->C, ld = row(c);
     const int    e = width(c), dv = values(c) / c->H;
 
-    a->row = room_keep(m, room_rows(m) * ld);
-    a->drow = room_back(m, room_rows(m) * ld);
-    a->decay = room_keep(m, c->H);
+    a->row = layout_keep(m, "row", layout_tokens(m) * ld);
+    a->drow = layout_grad(m, "drow", layout_tokens(m) * ld);
+    a->decay = layout_keep(m, "decay", c->H);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
     a->out = (struct leave){
         {c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM, .wo = WO};
-    leave_carve(&a->out, m);
+    leave_layout(&a->out, m);
     a->core = (struct scalar){
         .B = m->B,
         .T = m->T,
@@ -82,8 +82,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .dv = dv,
         .scale = 1 / (real)sqrt(e),
         .q = a->row,
-        .k = room_at(a->row, C),
-        .v = room_at(a->row, 2 * C),
+        .k = layout_at(a->row, C),
+        .v = layout_at(a->row, 2 * C),
         .ld_q = ld,
         .ld_k = ld,
         .ld_v = ld,
@@ -91,12 +91,12 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .log_f = a->decay,
     };
     a->dcore = (struct scalar_grad){
-        .dq = a->drow, .dk = room_at(a->drow, C), .dv = room_at(a->drow, 2 * C),
+        .dq = a->drow, .dk = layout_at(a->drow, C), .dv = layout_at(a->drow, 2 * C),
         .ld_dq = ld, .ld_dk = ld, .ld_dv = ld,
     };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
+    a->saved = layout_save(m, "saved", scalar_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", scalar_scratch(&a->core));
+    a->S = layout_state(m, scalar_state(&a->core));
 }
 
 /* x to rows of rotated q and k, v and g. */
@@ -166,7 +166,7 @@ const struct mixer mixer_retention = {
     .opts = opts,
     .params = params,
     .angles = rows_angles,
-    .carve = carve,
+    .layout = layout,
     .forward = forward,
     .backward = backward,
     .extend = extend,

@@ -83,28 +83,28 @@ struct acts {
     size_t past, S;             // where the states of conv and scan are
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const int    e = inner(c);
-    const size_t n = room_rows(m) * e;
+    const size_t n = layout_tokens(m) * e;
 
-    a->row = room_keep(m, 2 * n);
-    a->u = room_keep(m, n);
-    a->z = room_keep(m, 2 * n);
-    a->h = room_keep(m, n);
-    a->v = room_keep(m, n);
-    a->rate = room_keep(m, e);
-    a->drow = room_back(m, 2 * n);
-    a->dz = room_back(m, 2 * n);
-    a->dh = room_back(m, n);
-    a->a = room_back(m, n);
-    a->sum = room_back(m, e);
+    a->row = layout_keep(m, "row", 2 * n);
+    a->u = layout_keep(m, "u", n);
+    a->z = layout_keep(m, "z", 2 * n);
+    a->h = layout_keep(m, "h", n);
+    a->v = layout_keep(m, "v", n);
+    a->rate = layout_keep(m, "rate", e);
+    a->drow = layout_grad(m, "drow", 2 * n);
+    a->dz = layout_grad(m, "dz", 2 * n);
+    a->dh = layout_grad(m, "dh", n);
+    a->a = layout_grad(m, "a", n);
+    a->sum = layout_grad(m, "sum", e);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e,
-                            .ld_y = e, .w = room_param(m, CONV),
-                            .b = room_param(m, CONVB)};
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, e);
+                            .ld_y = e, .w = layout_param(m, CONV),
+                            .b = layout_param(m, CONVB)};
+    a->past = layout_state(m, conv_state(&a->conv));
+    a->S = layout_state(m, e);
 }
 
 /* row = [Wy; Wx] x + [by; bx], and the rates. */
@@ -345,7 +345,7 @@ const struct mixer mixer_rglru = {
     .opts     = opts,
     .check    = check,
     .params   = params,
-    .carve    = carve,
+    .layout    = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

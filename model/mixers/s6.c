@@ -81,48 +81,49 @@ struct acts {
     size_t past, S;             // where the states of conv and core are
 };
 
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void lay_out_rows(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m), e = inner(c);
+    const size_t n = layout_tokens(m), e = inner(c);
 
-    a->row = room_keep(m, n * 2 * e);
-    a->u = room_keep(m, n * e);
-    a->q = room_keep(m, n * rank_of(c));
-    a->bc = room_keep(m, n * 2 * n_of(c));
-    a->step = room_keep(m, n * e);
-    a->o = room_keep(m, n * e);
-    a->v = room_keep(m, n * e);
-    a->rate = room_keep(m, e * n_of(c));
-    a->drow = room_back(m, n * 2 * e);
-    a->du = room_back(m, n * e);
-    a->dq = room_back(m, n * rank_of(c));
-    a->dbc = room_back(m, n * 2 * n_of(c));
-    a->dstep = room_back(m, n * e);
-    a->d_o = room_back(m, n * e);
+    a->row = layout_keep(m, "row", n * 2 * e);
+    a->u = layout_keep(m, "u", n * e);
+    a->q = layout_keep(m, "q", n * rank_of(c));
+    a->bc = layout_keep(m, "bc", n * 2 * n_of(c));
+    a->step = layout_keep(m, "step", n * e);
+    a->o = layout_keep(m, "o", n * e);
+    a->v = layout_keep(m, "v", n * e);
+    a->rate = layout_keep(m, "rate", e * n_of(c));
+    a->drow = layout_grad(m, "drow", n * 2 * e);
+    a->du = layout_grad(m, "du", n * e);
+    a->dq = layout_grad(m, "dq", n * rank_of(c));
+    a->dbc = layout_grad(m, "dbc", n * 2 * n_of(c));
+    a->dstep = layout_grad(m, "dstep", n * e);
+    a->d_o = layout_grad(m, "d_o", n * e);
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t e = inner(c), N = n_of(c);
 
-    carve_rows(a, m, c);
+    lay_out_rows(a, m, c);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = (int)e, .ld_x = 2 * e, .ld_y = e,
-                            .w = room_param(m, CONV), .b = room_param(m, CONVB),
+                            .w = layout_param(m, CONV), .b = layout_param(m, CONVB),
                             .silu = true};
     a->core = (struct selective){
         .B = m->B, .T = m->T, .C = (int)e, .N = (int)N, .u = a->u, .step = a->step,
-        .in = a->bc, .out = room_at(a->bc, N), .ld = 2 * N, .rate = a->rate,
-        .skip = room_param(m, DSKIP),
+        .in = a->bc, .out = layout_at(a->bc, N), .ld = 2 * N, .rate = a->rate,
+        .skip = layout_param(m, DSKIP),
     };
     a->dcore = (struct selective_grad){
-        .du = a->du, .dstep = a->dstep, .din = a->dbc, .dout = room_at(a->dbc, N),
-        .ld = 2 * N, .drate = room_back(m, m->B * e * N), .dskip = room_back(m, m->B * e),
+        .du = a->du, .dstep = a->dstep, .din = a->dbc, .dout = layout_at(a->dbc, N),
+        .ld = 2 * N, .drate = layout_grad(m, "drate", m->B * e * N),
+        .dskip = layout_grad(m, "dskip", m->B * e),
     };
-    a->saved = room_save(m, selective_kept(&a->core));
-    a->scratch = room_back(m, selective_scratch(&a->core));
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, selective_state(&a->core));
+    a->saved = layout_save(m, "saved", selective_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", selective_scratch(&a->core));
+    a->past = layout_state(m, conv_state(&a->conv));
+    a->S = layout_state(m, selective_state(&a->core));
 }
 
 /* Where B and C begin in wx. */
@@ -265,7 +266,7 @@ const struct mixer mixer_s6 = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout    = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -91,30 +91,30 @@ struct acts {
     struct attention core;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), ld = row(c), k = k_at(c), v = v_at(c);
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), ld = row(c), k = k_at(c), v = v_at(c);
 
-    a->qkv = room_keep(m, n * ld);
-    a->dqkv = room_back(m, n * ld);
-    a->raw = room_keep(m, has_norm(c) ? n * v : 0);
-    a->o = room_keep(m, n * k);
-    a->d_o = room_back(m, n * k);
-    a->lse = room_save(m, n * c->H);
-    a->dsink = room_back(m, (size_t)m->B * c->H);
+    a->qkv = layout_keep(m, "qkv", n * ld);
+    a->dqkv = layout_grad(m, "dqkv", n * ld);
+    a->raw = layout_keep(m, "raw", has_norm(c) ? n * v : 0);
+    a->o = layout_keep(m, "o", n * k);
+    a->d_o = layout_grad(m, "d_o", n * k);
+    a->lse = layout_save(m, "lse", n * c->H);
+    a->dsink = layout_grad(m, "dsink", (size_t)m->B * c->H);
     a->rows = (struct rows){.w = WQ, .Hk = c->Hk, .k = k, .ld = ld};
     a->norm_q = (struct norm){c->H, width(c), true, (real)1e-5};
     a->norm_k = (struct norm){c->Hk, width(c), true, (real)1e-5};
-    a->partial = room_back(m, norm_partial(&a->norm_q));
+    a->partial = layout_grad(m, "partial", norm_partial(&a->norm_q));
     a->core = (struct attention){
         .kind = ATTENTION_SOFTMAX, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk,
         .e = width(c), .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
-        .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, v),
-        .sink = has_sink(c) ? room_param(m, sink_at(c)) : NULL,
+        .q = a->qkv, .k = layout_at(a->qkv, k), .v = layout_at(a->qkv, v),
+        .sink = has_sink(c) ? layout_param(m, sink_at(c)) : NULL,
     };
-    a->ring = room_flow(m, kv_cache_scratch(&a->core, span(c)));
-    room_state(m, kv_cache_state(&a->core, span(c)));
+    a->ring = layout_stream(m, "ring", kv_cache_scratch(&a->core, span(c)));
+    layout_state(m, kv_cache_state(&a->core, span(c)));
 }
 
 /* x to rows of normalised, rotated q and k, and v. */
@@ -208,7 +208,7 @@ const struct mixer mixer_softmax = {
     .opts     = opts,
     .params   = params,
     .angles   = angles,
-    .carve    = carve,
+    .layout    = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

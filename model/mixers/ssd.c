@@ -78,48 +78,48 @@ struct acts {
     size_t past, S;             // where the states of conv and core are
 };
 
-static void carve_back(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void lay_out_back(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m), e = inner(c);
+    const size_t n = layout_tokens(m), e = inner(c);
 
-    a->drow = room_back(m, n * row(c));
-    a->dxbc = room_back(m, n * xbc(c));
-    a->dq = room_back(m, n * c->H * n_of(c));
-    a->dk = room_back(m, n * c->H * n_of(c));
-    a->dv = room_back(m, n * e);
-    a->d_o = room_back(m, n * e);
-    a->dlog_a = room_back(m, n * c->H);
-    a->sums = room_back(m, (size_t)m->B * c->H * 3);
-    a->partial = room_back(m, norm_partial(&a->norm));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
+    a->drow = layout_grad(m, "drow", n * row(c));
+    a->dxbc = layout_grad(m, "dxbc", n * xbc(c));
+    a->dq = layout_grad(m, "dq", n * c->H * n_of(c));
+    a->dk = layout_grad(m, "dk", n * c->H * n_of(c));
+    a->dv = layout_grad(m, "dv", n * e);
+    a->d_o = layout_grad(m, "d_o", n * e);
+    a->dlog_a = layout_grad(m, "dlog_a", n * c->H);
+    a->sums = layout_grad(m, "sums", (size_t)m->B * c->H * 3);
+    a->partial = layout_grad(m, "partial", norm_partial(&a->norm));
+    a->scratch = layout_grad(m, "scratch", scalar_scratch(&a->core));
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), e = inner(c);
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), e = inner(c);
 
-    a->row = room_keep(m, n * row(c));
-    a->xbc = room_keep(m, n * xbc(c));
-    a->step = room_keep(m, n * c->H);
-    a->log_a = room_keep(m, n * c->H);
-    a->v = room_keep(m, n * e);
-    a->o = room_keep(m, n * e);
-    a->u = room_keep(m, n * e);
+    a->row = layout_keep(m, "row", n * row(c));
+    a->xbc = layout_keep(m, "xbc", n * xbc(c));
+    a->step = layout_keep(m, "step", n * c->H);
+    a->log_a = layout_keep(m, "log_a", n * c->H);
+    a->v = layout_keep(m, "v", n * e);
+    a->o = layout_keep(m, "o", n * e);
+    a->u = layout_keep(m, "u", n * e);
     a->norm = (struct norm){1, inner(c), false, (real)1e-5};
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = xbc(c), .ld_x = row(c),
-                            .ld_y = xbc(c), .w = room_param(m, CONV),
-                            .b = room_param(m, CONVB), .silu = true};
+                            .ld_y = xbc(c), .w = layout_param(m, CONV),
+                            .b = layout_param(m, CONVB), .silu = true};
     a->core = (struct scalar){
         .B = m->B, .T = m->T, .H = c->H, .dk = n_of(c), .dv = p_of(c), .scale = 1,
-        .k = room_at(a->xbc, e), .q = room_at(a->xbc, e + n_of(c)), .v = a->v,
+        .k = layout_at(a->xbc, e), .q = layout_at(a->xbc, e + n_of(c)), .v = a->v,
         .shared = true, .ld_q = xbc(c), .ld_k = xbc(c), .ld_v = e, .ld_o = e,
         .log_f = a->log_a, .ld_f = c->H,
     };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, scalar_state(&a->core));
-    carve_back(a, m, c);
+    a->saved = layout_save(m, "saved", scalar_kept(&a->core));
+    a->past = layout_state(m, conv_state(&a->conv));
+    a->S = layout_state(m, scalar_state(&a->core));
+    lay_out_back(a, m, c);
 }
 
 /* D, log a and v = D x. */
@@ -339,7 +339,7 @@ const struct mixer mixer_ssd = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout    = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -1,5 +1,6 @@
 /* flops() against the multiply-adds that a forward pass runs: those of matrix products
- * are counted where they run (model/kernels/trace.h), those of elementwise cores by hand below. */
+ * are counted where they run (model/kernels/trace.h), those of elementwise cores by hand
+ * below. */
 #include "model/kernels/trace.h"
 #include "model/model.h"
 #include "tests/support/rig.h"

@@ -184,9 +184,9 @@ static void check_encoding(const struct golden *g)
     };
     struct arena kept = arena_over(l.kept, l.sizes.kept);
     struct arena scratch = arena_over(l.scratch, l.sizes.scratch);
-    struct room  room;
+    struct layout layout;
 
-    layer_encoding(&room, &ctx, PASS_TRAIN, &kept, &scratch);
+    layer_encoding(&layout, &ctx, PASS_TRAIN, &kept, &scratch);
     p->forward(&ctx, l.x);
     compare_angles(g, &l, &ctx.angles);
     ctx.angles.dtheta = calloc(n_theta, sizeof(real));

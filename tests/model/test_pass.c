@@ -85,8 +85,8 @@ static void take_too_much(void *unused)
     struct arena a = arena_over(memory, sizeof memory);
 
     (void)unused;
-    arena_take(&a, "row", 100);
-    arena_take(&a, "qkv", 129);
+    arena_bytes(&a, "row", 100);
+    arena_bytes(&a, "qkv", 129);
 }
 
 START_TEST(a_buffer_that_does_not_fit_ends_the_program_with_its_name)
@@ -96,13 +96,39 @@ START_TEST(a_buffer_that_does_not_fit_ends_the_program_with_its_name)
 }
 END_TEST
 
+static void lay_out_short(void *user)
+{
+    const struct mixer_cfg *c = user;
+    static _Alignas(64) char memory[1 << 16];
+    struct mixer_layer       l = {.ctx = {.cfg = c, .B = 1, .T = 8}};
+    struct arena             kept, scratch = arena_over(NULL, 0);
+    struct sizes             sizes;
+
+    mixer_sizes(c, 1, 8, &sizes);
+    ck_assert_uint_le(sizes.kept, sizeof memory);
+    kept = arena_over(memory, sizes.kept - 64);
+    mixer_layout(&l, PASS_TRAIN, &kept, &scratch);
+}
+
+START_TEST(a_mixers_buffer_has_its_name)
+{
+    struct mixer_cfg c = {.C = 32, .H = 4, .Hk = 4, .layers = 1, .context = 8};
+    struct why       why = {"?"};
+
+    ck_assert_msg(!mixer_parse(&c, "softmax", &why), "%s", why.line);
+    ck_assert_str_eq(last_words(lay_out_short, &c),
+                     sizeof(real) == 4 ? "arena: 'lse' needs 128 bytes, 64 are left\n"
+                                       : "arena: 'lse' needs 256 bytes, 192 are left\n");
+}
+END_TEST
+
 START_TEST(an_arena_is_full_to_its_last_line)
 {
     static _Alignas(64) char memory[256];
     struct arena a = arena_over(memory, sizeof memory);
 
-    ck_assert_ptr_eq(arena_take(&a, "row", 100), memory);
-    ck_assert_ptr_eq(arena_take(&a, "qkv", 128), memory + 128);
+    ck_assert_ptr_eq(arena_bytes(&a, "row", 100), memory);
+    ck_assert_ptr_eq(arena_bytes(&a, "qkv", 128), memory + 128);
     ck_assert_uint_eq(a.used, sizeof memory);
 }
 END_TEST
@@ -207,6 +233,7 @@ static Suite *suite(void)
 
     // before anything runs in parallel: libgomp does not survive a fork
     tcase_add_test(t, a_buffer_that_does_not_fit_ends_the_program_with_its_name);
+    tcase_add_test(t, a_mixers_buffer_has_its_name);
     tcase_add_test(t, a_shape_that_a_pass_has_no_memory_for_ends_the_program);
     tcase_add_test(t, an_arena_is_full_to_its_last_line);
     tcase_add_loop_test(t, a_pass_scores_every_shape_it_holds_as_one_of_that_shape, 0,

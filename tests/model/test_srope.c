@@ -322,15 +322,15 @@ END_TEST
 /* The encoding of softmax heads 8 wide, with parameters set by set_turns. */
 struct encoding {
     struct mixer_cfg cfg;
-    struct room      room;
+    struct layout    layout;
     struct param     param[MIXER_PARAMS];
     real            *w[MIXER_PARAMS];
     struct ctx       ctx;
     void            *kept, *scratch;
 };
 
-static void encoding_open(struct encoding *e, const char *position, enum pass_mode mode, int T,
-                          const double *turn)
+static void encoding_open(struct encoding *e, const char *position,
+                          enum pass_mode mode, int T, const double *turn)
 {
     struct arena kept = arena_over(NULL, 0), scratch = kept;
     char         entry[128];
@@ -345,12 +345,12 @@ static void encoding_open(struct encoding *e, const char *position, enum pass_mo
     e->ctx = (struct ctx){
         .cfg = &e->cfg, .B = 1, .T = T, .w = (const real *const *)e->w,
     };
-    layer_encoding(&e->room, &e->ctx, mode, &kept, &scratch);
+    layer_encoding(&e->layout, &e->ctx, mode, &kept, &scratch);
     e->kept = aligned_alloc(64, kept.used);
     e->scratch = aligned_alloc(64, scratch.used);
     kept = arena_over(e->kept, kept.used);
     scratch = arena_over(e->scratch, scratch.used);
-    layer_encoding(&e->room, &e->ctx, mode, &kept, &scratch);
+    layer_encoding(&e->layout, &e->ctx, mode, &kept, &scratch);
 }
 
 static void encoding_close(struct encoding *e)
@@ -434,7 +434,7 @@ START_TEST(angles_stay_exact_over_long_streams)
     long                ones = 0;
 
     encoding_open(&e, "srope(base=10000,act=none,gate=0)", PASS_EXTEND, 1, turn);
-    state = calloc(1, e.room.state);
+    state = calloc(1, e.layout.state);
     for (long t = 0; t < T; t++) {
         e.ctx.pos = &t;
         e.cfg.position->extend(&e.ctx, &state, x + t * 8);

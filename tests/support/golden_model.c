@@ -168,8 +168,7 @@ static void compare_training(const struct golden *g, const struct model *m, int 
     struct pass p;
     struct why  why = {""};
 
-    ck_assert_msg(pass_open(&p, m, B, T, PASS_TRAIN, &why) == FAIL_NONE, "%s: %s", g->path,
-                  why.line);
+    ck_assert_msg(!pass_open(&p, m, B, T, PASS_TRAIN, &why), "%s: %s", g->path, why.line);
     compare_loss(g, loss, " of a step", model_step(m, &p, tokens, targets, draw, 1));
     if (grads)
         compare_all(g, m, "grad", p.dw);

@@ -275,13 +275,13 @@ void layer_assert_results(const struct layer *l)
     layer_assert_finite(l, "dw", l->dw, l->n_w);
 }
 
-void layer_encoding(struct room *m, struct ctx *ctx, enum pass_mode mode,
+void layer_encoding(struct layout *m, struct ctx *ctx, enum pass_mode mode,
                     struct arena *kept, struct arena *scratch)
 {
-    *m = (struct room){
+    *m = (struct layout){
         .mode = mode, .B = ctx->B, .T = ctx->T, .w = ctx->w, .kept = kept,
         .scratch = scratch,
     };
-    ctx->cfg->position->carve(m, ctx->cfg);
-    ctx->acts = m->names;
+    ctx->cfg->position->layout(m, ctx->cfg);
+    ctx->acts = m->acts;
 }

@@ -77,7 +77,7 @@ void layer_assert_results(const struct layer *l);       // y, dx and dw are fini
 
 /* Lay out in m what ctx's encoding alone needs for passes of this mode, its w being the
  * encoding's. Sets ctx->acts. */
-void layer_encoding(struct room *m, struct ctx *ctx, enum pass_mode mode,
+void layer_encoding(struct layout *m, struct ctx *ctx, enum pass_mode mode,
                     struct arena *kept, struct arena *scratch);
 
 #endif
