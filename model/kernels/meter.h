@@ -1,7 +1,11 @@
 /* Where a step's time goes: a stopwatch that is always on one part.
  *
+ *     enum meter was = meter_switch(METER_MLP);      // this is MLP from here
+ *     ...
+ *     meter_switch(was);                             // and this the caller's again
+ *
  * The serial code of a pass switches it, which does nothing unless this thread has
- * started it: then some hundred times a step, 30 ns each. Each thread has its own.
+ * started it: then some hundred times a step, 30 ns each. Each thread has its own watch.
  */
 #ifndef WEFT_METER_H
 #define WEFT_METER_H

@@ -78,8 +78,8 @@ struct acts {
     struct scalar core;
     real *saved, *scratch;      // of the core
     size_t S;                   // where its state is, in reals
-    size_t k_sum, v_sum, x_sum; // where the sums (C) of means are, in bytes
-    size_t last;                // where the state of the local term is, in bytes
+    size_t k_sum, v_sum, x_sum; // where the sums (C) of means are, in reals
+    size_t last;                // where the state of the local term is, in reals
 };
 
 static void lay_out_rows(struct acts *a, struct layout *m, const struct mixer_cfg *c)
@@ -112,10 +112,10 @@ static void lay_out_state(struct acts *a, struct layout *m, const struct mixer_c
     const size_t sums = c->C * sizeof(double);
 
     a->S = layout_state(m, scalar_state(&a->core));
-    a->k_sum = layout_state_bytes(m, sums);
-    a->v_sum = layout_state_bytes(m, sums);
-    a->x_sum = layout_state_bytes(m, taps(c) ? sums : 0);
-    a->last = layout_state_bytes(m, taps(c) ? (taps(c) - 1) * c->C * sizeof(real) : 0);
+    a->k_sum = layout_state_bytes(m, sums) / sizeof(real);
+    a->v_sum = layout_state_bytes(m, sums) / sizeof(real);
+    a->x_sum = layout_state_bytes(m, taps(c) ? sums : 0) / sizeof(real);
+    a->last = layout_state(m, taps(c) ? (taps(c) - 1) * c->C : 0);
 }
 
 static void layout(struct layout *m, const struct mixer_cfg *c)

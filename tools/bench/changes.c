@@ -9,6 +9,7 @@
 
 static const char *const shape_keys[] = {
     "arch", "layers", "width", "heads", "vocab", "context", "batch", "threads",
+    "muon", "recompute",
 };
 
 static const struct measure {
@@ -47,19 +48,16 @@ static json_t *read_lines(const char *path, struct why *why)
     return NULL;
 }
 
-/* Lines of before there was a choice say nothing of it. */
-static bool recomputes(const json_t *line)
-{
-    return json_integer_value(json_object_get(line, "recompute")) > 0;
-}
-
 static bool same_shape(const json_t *a, const json_t *b)
 {
-    for (int i = 0; i < SHAPE_KEYS; i++)
-        if (!json_equal(json_object_get(a, shape_keys[i]),
-                        json_object_get(b, shape_keys[i])))
+    for (int i = 0; i < SHAPE_KEYS; i++) {
+        json_t *x = json_object_get(a, shape_keys[i]);
+        json_t *y = json_object_get(b, shape_keys[i]);
+
+        if ((x || y) && !json_equal(x, y))
             return false;
-    return recomputes(a) == recomputes(b);
+    }
+    return true;
 }
 
 /* The best of a measure over all lines of a shape, and its noise: how far the others fell
