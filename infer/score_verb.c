@@ -231,12 +231,12 @@ static void window(void *user, const uint32_t *ids, const real *nats, long n)
 }
 
 /* What pass.watch calls. */
-static void watch(void *user, int layer, struct ctx *ctx)
+static void watch(void *user, int layer, struct mixer_layer *l)
 {
     struct scorer *s = user;
 
     (void)layer;
-    mixer_zeros(ctx, &s->zeros);
+    mixer_zeros(l, &s->zeros);
 }
 
 /* ---- the result ---- */
@@ -336,7 +336,8 @@ static void load(struct scorer *s)
         cli_fail(&s->cli, err, &why);
     s->B = SCORE_TOKENS / s->model.cfg.context;
     s->B = s->B < 1 ? 1 : s->B;
-    err = pass_open(&s->pass, &s->model, s->B, s->model.cfg.context, false, &why);
+    err = pass_open(&s->pass, &s->model, s->B, s->model.cfg.context, PASS_SCORE,
+                    &why);
     if (err)
         cli_fail(&s->cli, err, &why);
     s->pass.watch = watch, s->pass.user = s;

@@ -14,8 +14,9 @@ struct session {
     void  **state;                  // (S) model_state_bytes each
     long   *pos;                    // (S) tokens seen
     real   *logits;                 // (S, vocab) after the last token of each
-    void   *scratch;                // of model_extend
-    void   *memory;                 // all of these lie in it
+    struct pass prompt, token;      // for a prompt, for one token of each sequence
+    size_t  state_bytes;            // of one sequence
+    void   *memory;                 // of states, pos and logits
     size_t  bytes;
 };
 

@@ -2,6 +2,7 @@
 
 #include "model/kernels/arena.h"
 #include "model/kernels/meter.h"
+#include "model/kernels/product.h"
 #include "model/layers/mlp.h"
 #include "model/layers/norm.h"
 
@@ -40,47 +41,28 @@ static struct norm norm_of(const struct block *b)
     return (struct norm){1, b->cfg->C, true, (real)1e-5};
 }
 
-size_t block_carve_kept(struct block_kept *k, void *base, const struct block *b,
-                        int B, int T)
+void block_layout(struct block *b, enum pass_mode mode, int B, int T, struct arena *kept,
+                  struct arena *scratch)
 {
-    struct arena a = arena_over(base);
-    struct sizes m;
-    size_t       n = (size_t)B * T;
-
-    mixer_sizes(b->cfg, B, T, &m);
-    k->x = arena_reals(&a, n * b->cfg->C);
-    k->a = arena_reals(&a, n * b->cfg->C);
-    k->gu = arena_reals(&a, n * 2 * b->mlp);
-    k->mixer = arena_bytes(&a, m.kept);
-    return a.used;
-}
-
-size_t block_carve_scratch(struct block_scratch *s, void *base, const struct block *b,
-                           int B, int T)
-{
-    struct arena a = arena_over(base);
     struct norm  norm = norm_of(b);
-    struct sizes m;
-    size_t       n = (size_t)B * T, wide = n * 3 * b->mlp * sizeof *s->wide;
+    struct arena mlp;
+    size_t       n = (size_t)B * T, C = b->cfg->C;
+    bool         train = pass_trains(mode);
 
-    mixer_sizes(b->cfg, B, T, &m);
-    s->n = arena_reals(&a, n * b->cfg->C);
-    s->y = arena_reals(&a, n * b->cfg->C);
-    s->partial = arena_reals(&a, norm_partial(&norm));
-    // the mixer and the mlp never run at the same time
-    s->mixer = arena_bytes(&a, m.scratch > wide ? m.scratch : wide);
-    s->wide = s->mixer;
-    return a.used;
-}
-
-struct ctx block_ctx(const struct block *b, const struct block_kept *k,
-                     const struct block_scratch *s, int B, int T, int window)
-{
-    return (struct ctx){
-        .cfg = b->cfg, .B = B, .T = T, .window = window, .w = b->w + MIXER,
-        .dw = b->dw ? b->dw + MIXER : NULL, .kept = k ? k->mixer : NULL,
-        .scratch = s->mixer,
+    b->rows = (long)n;
+    b->a = train && b->mlp ? arena_reals(kept, "a", n * C) : b->out;
+    b->gu = arena_reals(train ? kept : scratch, "gu", n * 2 * b->mlp);
+    b->n = arena_reals(scratch, "n", n * C);
+    b->y = arena_reals(scratch, "y", n * C);
+    b->partial = arena_reals(scratch, "partial", train ? norm_partial(&norm) : 0);
+    mlp = *scratch;                     // which never runs at the same time as the mixer
+    b->wide = arena_reals(&mlp, "wide", n * (train ? 3 : 1) * b->mlp);
+    b->mixer = (struct mixer_layer){
+        .ctx = {.cfg = b->cfg, .B = B, .T = T, .w = b->w + MIXER,
+                .dw = b->dw ? b->dw + MIXER : NULL},
     };
+    mixer_layout(&b->mixer, mode, kept, scratch);
+    scratch->used = mlp.used > scratch->used ? mlp.used : scratch->used;
 }
 
 /* y = x + d */
@@ -91,91 +73,97 @@ static void add(real *y, const real *x, const real *d, size_t n)
         y[i] = x[i] + d[i];
 }
 
-static void normalise(const struct block *b, real *y, const real *x,
-                      const real *w, long n)
+static void normalise(const struct block *b, const real *x, const real *w)
 {
     struct norm o = norm_of(b);
 
-    rms_forward(&o, y, b->cfg->C, x, b->cfg->C, w, n);
+    rms_forward(&o, b->n, b->cfg->C, x, b->cfg->C, w, b->rows);
 }
 
-static void normalise_back(const struct block *b, real *dx, real *dw, const real *dy,
-                           const real *x, const real *w, long n, real *partial)
+/* dx += and dw += from b->y, the gradient of b->n. */
+static void normalise_back(const struct block *b, real *dx, real *dw, const real *x,
+                           const real *w)
 {
     struct norm o = norm_of(b);
     size_t      C = b->cfg->C;
 
-    rms_backward(&o, dx, C, 1, dw, dy, C, x, C, w, n, partial);
+    rms_backward(&o, dx, C, 1, dw, b->y, C, x, C, w, b->rows, b->partial);
 }
 
-void block_forward(const struct block *b, struct block_kept *k,
-                   struct block_scratch *s, int B, int T, int window, real *y)
+/* a = x + y, y the mixer's. */
+static void add_mixer(struct block *b)
 {
-    struct ctx ctx = block_ctx(b, k, s, B, T, window);
-    long       n = (long)B * T;
-    int        C = b->cfg->C;
-
-    normalise(b, s->n, k->x, b->w[NORM1], n);
-    meter_switch(METER_MIXER);
-    mixer_forward(&ctx, s->n, s->y);
     meter_switch(METER_NORMS);
-    add(b->mlp ? k->a : y, k->x, s->y, n * C);
+    add(b->a, b->x, b->y, b->rows * b->cfg->C);
+}
+
+static void run_mixer(struct block *b, int window)
+{
+    normalise(b, b->x, b->w[NORM1]);
+    meter_switch(METER_MIXER);
+    mixer_forward(&b->mixer, window, b->n, b->y);
+    add_mixer(b);
+}
+
+/* out = a + mlp(a) */
+static void run_mlp(struct block *b)
+{
     if (!b->mlp)
         return;
-    normalise(b, s->n, k->a, after(b, NORM2), n);
+    normalise(b, b->a, after(b, NORM2));
     meter_switch(METER_MLP);
-    mlp_forward(s->y, s->n, after(b, WG), after(b, WD), k->gu, s->wide, n, C, b->mlp);
+    mlp_forward(b->y, b->n, after(b, WG), after(b, WD), b->gu, b->wide, b->rows,
+                b->cfg->C, b->mlp);
     meter_switch(METER_NORMS);
-    add(y, k->a, s->y, n * C);
+    add(b->out, b->a, b->y, b->rows * b->cfg->C);
 }
 
-/* dx, the gradient of y, becomes that of a. */
-static void mlp_part_back(const struct block *b, struct block_kept *k,
-                          struct block_scratch *s, long n, real *dx)
+void block_forward(struct block *b, int window)
 {
-    normalise(b, s->n, k->a, after(b, NORM2), n);
-    meter_switch(METER_MLP);
-    mlp_backward(s->y, d_after(b, WG), d_after(b, WD), dx, s->n, after(b, WG),
-                 after(b, WD), k->gu, s->wide, n, b->cfg->C, b->mlp);
-    meter_switch(METER_NORMS);
-    normalise_back(b, dx, d_after(b, NORM2), s->y, k->a, after(b, NORM2), n, s->partial);
+    run_mixer(b, window);
+    run_mlp(b);
 }
 
-void block_backward(const struct block *b, struct block_kept *k,
-                    struct block_scratch *s, int B, int T, int window, real *dx)
+void block_recompute(struct block *b, int window)
 {
-    struct ctx ctx = block_ctx(b, k, s, B, T, window);
-    long       n = (long)B * T;
-    int        C = b->cfg->C;
-
-    if (b->mlp)
-        mlp_part_back(b, k, s, n, dx);
-    normalise(b, s->n, k->x, b->w[NORM1], n);
-    memset(s->y, 0, (size_t)n * C * sizeof *s->y);
-    meter_switch(METER_MIXER);
-    mixer_backward(&ctx, s->n, dx, s->y);
-    meter_switch(METER_NORMS);
-    normalise_back(b, dx, b->dw[NORM1], s->y, k->x, b->w[NORM1], n, s->partial);
-}
-
-void block_extend(const struct block *b, struct block_scratch *s, real *gu,
-                  void *const *state, const long *pos, int B, int T, real *x)
-{
-    struct ctx ctx = block_ctx(b, NULL, s, B, T, 0);
-    long       n = (long)B * T;
-    int        C = b->cfg->C;
-
-    ctx.pos = pos;
-    normalise(b, s->n, x, b->w[NORM1], n);
-    meter_switch(METER_MIXER);
-    mixer_extend(&ctx, state, s->n, s->y);
-    meter_switch(METER_NORMS);
-    add(x, x, s->y, n * C);
+    run_mixer(b, window);
     if (!b->mlp)
         return;
-    normalise(b, s->n, x, after(b, NORM2), n);
+    normalise(b, b->a, after(b, NORM2));
     meter_switch(METER_MLP);
-    mlp_forward(s->y, s->n, after(b, WG), after(b, WD), gu, s->wide, n, C, b->mlp);
+    product_forward(b->gu, b->n, after(b, WG), b->rows, b->cfg->C, 2 * b->mlp);
     meter_switch(METER_NORMS);
-    add(x, x, s->y, n * C);
+}
+
+/* dx, the gradient of out, becomes that of a. */
+static void mlp_back(struct block *b, real *dx)
+{
+    if (!b->mlp)
+        return;
+    normalise(b, b->a, after(b, NORM2));
+    meter_switch(METER_MLP);
+    mlp_backward(b->y, d_after(b, WG), d_after(b, WD), dx, b->n, after(b, WG),
+                 after(b, WD), b->gu, b->wide, b->rows, b->cfg->C, b->mlp);
+    meter_switch(METER_NORMS);
+    normalise_back(b, dx, d_after(b, NORM2), b->a, after(b, NORM2));
+}
+
+void block_backward(struct block *b, real *dx)
+{
+    mlp_back(b, dx);
+    normalise(b, b->x, b->w[NORM1]);
+    memset(b->y, 0, (size_t)b->rows * b->cfg->C * sizeof *b->y);
+    meter_switch(METER_MIXER);
+    mixer_backward(&b->mixer, b->n, dx, b->y);
+    meter_switch(METER_NORMS);
+    normalise_back(b, dx, b->dw[NORM1], b->x, b->w[NORM1]);
+}
+
+void block_extend(struct block *b, void *const *state, const long *pos)
+{
+    normalise(b, b->x, b->w[NORM1]);
+    meter_switch(METER_MIXER);
+    mixer_extend(&b->mixer, state, pos, b->n, b->y);
+    add_mixer(b);
+    run_mlp(b);
 }

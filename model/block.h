@@ -19,12 +19,24 @@ enum {
     BLOCK_PARAMS = BLOCK_BEFORE + MIXER_PARAMS + BLOCK_AFTER,
 };
 
+/* A block: its parameters, and its buffers for passes over (B, T) once block_layout has
+ * put them in place. It must stay where that found it. */
 struct block {
     const struct mixer_cfg *cfg;
     int                     mlp;            // hidden width h
     int                     n_mixer;        // parameters of the mixer
     const real *const      *w;
     real *const            *dw;             // NULL outside training
+
+    long  rows;             // B T
+    real *x, *out;          // (B, T, C) input and output, the caller's; out may be x
+                            // where no backward follows
+    real *a;                // (B, T, C) after the mixer        kept for backward
+    real *gu;               // (B, T, 2h) of the MLP            kept for backward
+    real *n, *y;            // (B, T, C) normalised; of the mixer or the MLP
+    real *wide;             // (B, T, 3h) of the MLP
+    real *partial;          // of the norms
+    struct mixer_layer mixer;
 };
 
 /* Declare them in p (BLOCK_PARAMS); returns how many. */
@@ -36,39 +48,22 @@ static inline int block_mixer_params(int n, int mlp)
     return n - BLOCK_BEFORE - (mlp ? BLOCK_AFTER : 0);
 }
 
-/* What a forward pass over (B, T) keeps (its input first), and its scratch (shared
- * by all blocks). */
-struct block_kept {
-    real *x, *a;            // (B, T, C) the block's input, and after the mixer
-    real *gu;               // (B, T, 2h)
-    void *mixer;
-};
-struct block_scratch {
-    real *n, *y;            // (B, T, C)
-    real *wide;             // (B, T, 3h)
-    real *partial;          // of the norms
-    void *mixer;
-};
-size_t block_carve_kept(struct block_kept *k, void *base, const struct block *b,
-                        int B, int T);
-size_t block_carve_scratch(struct block_scratch *s, void *base, const struct block *b,
-                           int B, int T);
+/* Lay b out for passes of this mode over (B, T); x and out are set. What forward keeps
+ * for backward is taken from kept, the rest, which all blocks may share, from scratch. */
+void block_layout(struct block *b, enum pass_mode mode, int B, int T, struct arena *kept,
+                  struct arena *scratch);
 
-/* What the mixer of a call is given; k is NULL for extend. */
-struct ctx block_ctx(const struct block *b, const struct block_kept *k,
-                     const struct block_scratch *s, int B, int T, int window);
+/* From b->x to b->out. */
+void block_forward(struct block *b, int window);
 
-/* From k->x to y (B, T, C), which may be k->x when no backward follows. */
-void block_forward(const struct block *b, struct block_kept *k,
-                   struct block_scratch *s, int B, int T, int window, real *y);
+/* Again what forward kept, from b->x: the same bits. */
+void block_recompute(struct block *b, int window);
 
-/* dx (B, T, C) holds the gradient of y and becomes that of k->x. */
-void block_backward(const struct block *b, struct block_kept *k,
-                    struct block_scratch *s, int B, int T, int window, real *dx);
+/* dx (B, T, C) holds the gradient of b->out and becomes that of b->x. */
+void block_backward(struct block *b, real *dx);
 
-/* T more tokens of each of B running sequences; x (B, T, C) is changed in place.
- * gu (B, T, 2h). */
-void block_extend(const struct block *b, struct block_scratch *s, real *gu,
-                  void *const *state, const long *pos, int B, int T, real *x);
+/* T more tokens of each of B running sequences, of which state[i] is the state in all
+ * layers and pos[i] the tokens seen before. */
+void block_extend(struct block *b, void *const *state, const long *pos);
 
 #endif

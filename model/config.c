@@ -26,6 +26,10 @@ const struct key config_keys[] = {
     {"batch", "windows in one pass", KEY_INT, KEY_TRAIN, AT(batch), 1, 65536, NULL},
     {"accumulate", "passes in one step",
      KEY_INT, KEY_TRAIN, AT(accumulate), 1, 65536, NULL},
+    {"recompute",
+     "1: less memory, a third more time, the same result: backward makes a "
+     "block's activations again",
+     KEY_INT, KEY_TRAIN, AT(recompute), 0, 1, NULL},
     {"lr", "peak learning rate", KEY_REAL, KEY_TRAIN, AT(lr), 0, 10, NULL},
     {"lr_end", "where cosine ends, as a share of lr",
      KEY_REAL, KEY_TRAIN, AT(lr_end), 0, 1, NULL},

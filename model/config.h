@@ -21,7 +21,7 @@ struct config {
     char mixers[512];
     int  tied, context, vocab;                      // vocab 0: chosen from the text
     // training
-    int    batch, accumulate;
+    int    batch, accumulate, recompute;
     double   lr, lr_end;                              // lr_end: cosine's last share of lr
     char   schedule[16];                            // cosine, wsd
     double warmup;                                  // steps, or below 1 a share of them

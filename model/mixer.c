@@ -17,19 +17,6 @@ int mixer_params(const struct mixer_cfg *c, struct param *p)
     return c->position->params ? n + c->position->params(c, p + n) : n;
 }
 
-/* The rooms of an encoding and of its mixer. One goes on where the other ends:
- *
- *     kept      struct angles | the encoding's | the mixer's
- *     scratch   dtheta        | the encoding's | the mixer's    dtheta when trained
- *     state     the encoding's | the mixer's, each from a cache line on
- */
-struct rooms {
-    struct room    encoding, mixer;
-    struct angles *angles;
-    real          *dtheta;
-    size_t         n_dtheta;
-};
-
 /* Where the encoding's parameters begin. */
 static int own_params(const struct mixer_cfg *c)
 {
@@ -38,144 +25,109 @@ static int own_params(const struct mixer_cfg *c)
     return c->position->params ? c->mixer->params(c, unused) : 0;
 }
 
-static void carve(struct rooms *r, const struct ctx *ctx, enum call call)
+static void take_dtheta(struct mixer_layer *l)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct room *e = &r->encoding;
-    int          heads, dk;
+    const struct mixer_cfg *c = l->ctx.cfg;
+    int heads, dk;
 
-    *r = (struct rooms){.encoding = {
-        .call = call, .B = ctx->B, .T = ctx->T,
-        .w = ctx->w ? ctx->w + own_params(c) : NULL, .kept = arena_over(ctx->kept),
-        .scratch = arena_over(ctx->scratch),
-    }};
-    r->angles = arena_bytes(&e->kept, sizeof *r->angles);
-    if (c->position->backward && call == BACKWARD) {
-        c->mixer->angles(c, &heads, &dk);
-        r->n_dtheta = room_rows(e) * heads * (dk / 2);
-        r->dtheta = room_back(e, r->n_dtheta);
-    }
-    if (c->position->carve)
-        c->position->carve(e, c);
-    r->mixer = *e;
-    r->mixer.state = 0;
-    r->mixer.w = ctx->w;
-    c->mixer->carve(&r->mixer, c);
+    if (!c->position->backward || !pass_trains(l->of_encoding.mode))
+        return;
+    c->mixer->angles(c, &heads, &dk);
+    l->n_dtheta = layout_tokens(&l->of_encoding) * heads * (dk / 2);
+    l->dtheta = layout_grad(&l->of_encoding, "dtheta", l->n_dtheta);
 }
+
+void mixer_layout(struct mixer_layer *l, enum pass_mode mode, struct arena *kept,
+                  struct arena *scratch)
+{
+    const struct ctx *x = &l->ctx;
+    struct layout    *e = &l->of_encoding, *m = &l->of_mixer;
+    int               own = own_params(x->cfg);
+
+    *m = (struct layout){.mode = mode, .B = x->B, .T = x->T, .w = x->w, .kept = kept,
+                         .scratch = scratch};
+    *e = *m;
+    e->w = x->w ? x->w + own : NULL;
+    l->encoding = *x;
+    l->encoding.w = e->w;
+    l->encoding.dw = x->dw ? x->dw + own : NULL;
+    l->encoding.acts = e->acts;
+    l->ctx.acts = m->acts;
+    take_dtheta(l);
+    if (mode == PASS_EXTEND) {
+        l->state = layout_work_bytes(e, "state", x->B * sizeof *l->state);
+        l->inner = layout_work_bytes(e, "inner", x->B * sizeof *l->inner);
+    }
+    if (x->cfg->position->layout)
+        x->cfg->position->layout(e, x->cfg);
+    x->cfg->mixer->layout(m, x->cfg);
+    l->inner_at = whole_lines(e->state);
+    l->state_bytes = l->inner_at + whole_lines(m->state);
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
 
 void mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
 {
-    struct rooms r;
-
     *s = (struct sizes){0};
-    for (enum call call = FORWARD; call <= EXTEND; call++) {
-        carve(&r, &(struct ctx){.cfg = c, .B = B, .T = T}, call);
-        s->kept = r.mixer.kept.used > s->kept ? r.mixer.kept.used : s->kept;
-        s->scratch = r.mixer.scratch.used > s->scratch ? r.mixer.scratch.used
-                                                       : s->scratch;
-    }
-    s->state = whole_lines(r.encoding.state) + whole_lines(r.mixer.state);
-}
+    for (enum pass_mode mode = PASS_EXTEND; mode <= PASS_TRAIN; mode++) {
+        struct mixer_layer l = {.ctx = {.cfg = c, .B = B, .T = T}};
+        struct arena       kept = arena_over(NULL, 0), scratch = kept;
 
-/* ctx as the encoding sees it. */
-static struct ctx encoding_ctx(const struct ctx *ctx, struct rooms *r)
-{
-    struct ctx e = *ctx;
-
-    e.acts = r->encoding.names;
-    e.w = r->encoding.w;
-    if (e.dw)
-        e.dw += own_params(ctx->cfg);
-    return e;
-}
-
-static struct ctx inner_ctx(const struct ctx *ctx, struct rooms *r, struct angles angles)
-{
-    struct ctx m = *ctx;
-
-    m.acts = r->mixer.names;
-    m.angles = angles;
-    return m;
-}
-
-void mixer_forward(struct ctx *ctx, const real *x, real *y)
-{
-    struct rooms r;
-    struct ctx   e, m;
-
-    carve(&r, ctx, FORWARD);
-    e = encoding_ctx(ctx, &r);
-    ctx->cfg->position->forward(&e, x);
-    *r.angles = e.angles;
-    m = inner_ctx(ctx, &r, e.angles);
-    ctx->cfg->mixer->forward(&m, x, y);
-}
-
-void mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
-{
-    struct rooms r;
-    struct ctx   e, m;
-
-    carve(&r, ctx, BACKWARD);
-    e = encoding_ctx(ctx, &r);
-    e.angles = *r.angles;
-    if (r.n_dtheta) {
-        memset(r.dtheta, 0, r.n_dtheta * sizeof *r.dtheta);
-        e.angles.dtheta = r.dtheta;
-    }
-    m = inner_ctx(ctx, &r, e.angles);
-    ctx->cfg->mixer->backward(&m, x, dy, dx);
-    if (ctx->cfg->position->backward)
-        ctx->cfg->position->backward(&e, x, dx);
-}
-
-void mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    enum { AT_ONCE = 64 };
-    const size_t C = ctx->cfg->C;
-
-    for (int b = 0; b < ctx->B; b += AT_ONCE) {
-        int          n = ctx->B - b < AT_ONCE ? ctx->B - b : AT_ONCE;
-        void        *inner[AT_ONCE];
-        struct rooms r;
-        struct ctx   part = *ctx, e, m;
-
-        part.B = n;
-        part.pos = ctx->pos + b;
-        carve(&r, &part, EXTEND);
-        for (int i = 0; i < n; i++)
-            inner[i] = (char *)state[b + i] + whole_lines(r.encoding.state);
-        e = encoding_ctx(&part, &r);
-        ctx->cfg->position->extend(&e, state + b, x + (size_t)b * ctx->T * C);
-        m = inner_ctx(&part, &r, e.angles);
-        m.state = inner;
-        ctx->cfg->mixer->forward(&m, x + (size_t)b * ctx->T * C,
-                                 y + (size_t)b * ctx->T * C);
+        mixer_layout(&l, mode, &kept, &scratch);
+        s->kept = larger(s->kept, kept.used);
+        s->scratch = larger(s->scratch, scratch.used);
+        s->state = l.state_bytes;
     }
 }
 
-int mixer_decay(struct ctx *ctx, struct range *r)
+void mixer_forward(struct mixer_layer *l, int window, const real *x, real *y)
 {
-    struct rooms p;
-    struct ctx   m;
+    const struct mixer_cfg *c = l->ctx.cfg;
 
-    if (!ctx->cfg->mixer->decay)
-        return 0;
-    carve(&p, ctx, FORWARD);
-    m = inner_ctx(ctx, &p, *p.angles);
-    return ctx->cfg->mixer->decay(&m, r);
+    l->ctx.window = window;
+    c->position->forward(&l->encoding, x);
+    l->ctx.angles = l->encoding.angles;
+    c->mixer->forward(&l->ctx, x, y);
 }
 
-void mixer_zeros(const struct ctx *ctx, struct zeros *sum)
+void mixer_backward(struct mixer_layer *l, const real *x, const real *dy, real *dx)
 {
-    struct rooms r;
-    struct ctx   m;
+    const struct mixer_cfg *c = l->ctx.cfg;
 
-    if (!ctx->cfg->mixer->zeros)
-        return;
-    carve(&r, ctx, FORWARD);
-    m = inner_ctx(ctx, &r, *r.angles);
-    ctx->cfg->mixer->zeros(&m, sum);
+    if (l->dtheta)
+        memset(l->dtheta, 0, l->n_dtheta * sizeof *l->dtheta);
+    l->ctx.angles.dtheta = l->encoding.angles.dtheta = l->dtheta;
+    c->mixer->backward(&l->ctx, x, dy, dx);
+    if (c->position->backward)
+        c->position->backward(&l->encoding, x, dx);
+}
+
+void mixer_extend(struct mixer_layer *l, void *const *state, const long *pos,
+                  const real *x, real *y)
+{
+    const struct mixer_cfg *c = l->ctx.cfg;
+
+    for (int b = 0; b < l->ctx.B; b++) {
+        l->state[b] = (char *)state[b] + l->state_at;
+        l->inner[b] = (char *)l->state[b] + l->inner_at;
+    }
+    l->ctx.pos = l->encoding.pos = pos;
+    l->ctx.state = l->inner;
+    c->position->extend(&l->encoding, l->state, x);
+    l->ctx.angles = l->encoding.angles;
+    c->mixer->forward(&l->ctx, x, y);
+}
+
+int mixer_decay(struct mixer_layer *l, struct range *r)
+{
+    return l->ctx.cfg->mixer->decay ? l->ctx.cfg->mixer->decay(&l->ctx, r) : 0;
+}
+
+void mixer_zeros(const struct mixer_layer *l, struct zeros *sum)
+{
+    if (l->ctx.cfg->mixer->zeros)
+        l->ctx.cfg->mixer->zeros(&l->ctx, sum);
 }
 
 double mixer_flops(const struct mixer_cfg *c, int T, int window)

@@ -85,7 +85,7 @@ struct mixer_cfg {
     double position_opt[MIXER_OPTS];
 };
 
-/* Bytes that a call over (B, T) needs. */
+/* Bytes that passes over (B, T) need. */
 struct sizes {
     size_t kept;        // from forward to backward
     size_t scratch;     // inside one call
@@ -101,9 +101,8 @@ struct ctx {
     const long        *pos;     // (B) tokens each sequence has seen before; NULL: none
     void *const       *state;   // (B) of the running sequences; NULL: all begin
     const real *const *w;       // parameters, in the order of params()
-    real *const       *dw;      // their gradients; NULL outside backward
-    void              *kept, *scratch;
-    void              *acts;    // the struct that carve() filled for this call
+    real *const       *dw;      // their gradients; NULL where nothing is trained
+    void              *acts;    // the struct that layout() filled
     struct angles      angles;  // left by the position encoding
 };
 
@@ -119,36 +118,19 @@ static inline int ctx_window(const struct ctx *x, int own)
     return own > 0 && x->window > 0 && x->window < own ? x->window : own;
 }
 
-/* Attention weights and those of them that are 0; rows (b, h, t) of weights and those
- * that have no other. */
-struct zeros {
-    double pairs, zeros, rows, nulls;
-};
+struct zeros;           // of instruments, below
 
 /* ---- the interfaces ---------------------------------------------------------------- */
 
 struct mixer {
     const char *name, *about;  // about: one line for --help
-    const char *system;        // its dynamical-system form in a line: what L, B and C are
-    const char *position;      // the encoding it takes by default: "rope", "none"
-    const struct opt *opts;    // (optional) ends with a NULL name
-
-    /* (optional) Why this cfg cannot work, or NULL. Hk divides H, and H divides C. */
-    const char *(*check)(const struct mixer_cfg *c);
 
     /* Declare the parameters; returns how many. */
     int (*params)(const struct mixer_cfg *c, struct param *p);
 
-    /* (optional) The heads and their width that an encoding may rotate. Without it the
-     * mixer takes no position encoding. */
-    void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
-
-    /* Lay out the buffers of a call in m (model/mixer_memory.h). Its names are ctx->acts
-     * of the call. */
-    void (*carve)(struct room *m, const struct mixer_cfg *c);
-
-    /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
-    void (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);
+    /* Lay out the buffers of passes over (m->B, m->T), see model/mixer_memory.h. The
+     * struct that names them is ctx->acts of every call. */
+    void (*layout)(struct layout *m, const struct mixer_cfg *c);
 
     /* y (B, T, C) from x (B, T, C); y is overwritten. Every sequence begins; or, with
      * ctx->state, these are T more tokens of each of B running ones, whose states they
@@ -159,6 +141,33 @@ struct mixer {
     /* dx += and dw[i] += from dy, after a forward without state of the same ctx and x. */
     void (*backward)(struct ctx *ctx, const real *x, const real *dy, real *dx);
 
+    /* Multiply-adds count 2. Forward over one sequence of T tokens, with
+     * this window drawn. */
+    double (*flops)(const struct mixer_cfg *c, int T, int window);
+
+    /* ---- for those that need it ---- */
+
+    const struct opt *opts;    // (optional) settings; ends with a NULL name
+    const char *position;      // the encoding it takes by default: "rope", "none"
+
+    /* (optional) Why this cfg cannot work, or NULL. Hk divides H, and H divides C. */
+    const char *(*check)(const struct mixer_cfg *c);
+
+    /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
+    void (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);
+
+    /* (optional) The heads and their width that an encoding may rotate. Without it the
+     * mixer takes no position encoding. */
+    void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
+
+    /* ---- what instruments ask of it ---- */
+
+    const char *system;        // its dynamical-system form in a line: what L, B and C are
+
+    /* Numbers in the decode state of one sequence, without the encoding's, by the paper's
+     * formula: what layout() lays out is held to it. */
+    double (*state)(const struct mixer_cfg *c);
+
     /* (optional) After forward with the same ctx: widen r (H) to hold |L| of
      * every token, and return for how many heads: H, or 1 when L has none. A mixer whose
      * system is not finite, such as softmax, has none. */
@@ -167,14 +176,6 @@ struct mixer {
     /* (optional) After forward with the same ctx: add what it attended to. For mixers
      * whose weights can be 0. */
     void (*zeros)(const struct ctx *ctx, struct zeros *sum);
-
-    /* Multiply-adds count 2. Forward over one sequence of T tokens, with
-     * this window drawn. */
-    double (*flops)(const struct mixer_cfg *c, int T, int window);
-
-    /* Numbers in the decode state of one sequence, without the encoding's, by the paper's
-     * formula: what carve() lays out is held to it. */
-    double (*state)(const struct mixer_cfg *c);
 };
 
 /* A position encoding: fills ctx->angles from x; backward starts from angles.dtheta. Same
@@ -183,7 +184,7 @@ struct position {
     const char *name, *about;
     const struct opt *opts;
     int    (*params)(const struct mixer_cfg *c, struct param *p);   // (optional)
-    void   (*carve)(struct room *m, const struct mixer_cfg *c);     // (optional)
+    void   (*layout)(struct layout *m, const struct mixer_cfg *c);     // (optional)
     void   (*init)(const struct mixer_cfg *c, real *const *w,
                    struct rng *r);                                  // (optional)
     void   (*forward)(struct ctx *ctx, const real *x);
@@ -217,15 +218,55 @@ enum fail mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
 
 /* The mixer's parameters, then the encoding's. */
 int    mixer_params(const struct mixer_cfg *c, struct param *p);
-void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
 void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed,
                   uint64_t first);
-void   mixer_forward(struct ctx *ctx, const real *x, real *y);
-void   mixer_backward(struct ctx *ctx, const real *x, const real *dy, real *dx);
-void   mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y);
-int    mixer_decay(struct ctx *ctx, struct range *r);       // 0: not finite
-void   mixer_zeros(const struct ctx *ctx, struct zeros *sum);
 double mixer_flops(const struct mixer_cfg *c, int T, int window);
+
+/* The most that any pass over (B, T) needs. */
+void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
+
+/* A mixer and its encoding with their buffers in place, for passes over (B, T). It must
+ * stay where mixer_layout found it.
+ *
+ *     kept      the encoding's | the mixer's
+ *     scratch   dtheta | the encoding's | the mixer's      dtheta where it is trained
+ *     state     the encoding's | the mixer's, each from a cache line on
+ */
+struct mixer_layer {
+    struct ctx  ctx;            // the mixer's; the caller sets cfg, B, T, w and dw
+    struct ctx  encoding;       // the encoding's
+    real       *dtheta;         // gradient of its angles; NULL: none is wanted
+    size_t      n_dtheta;
+    size_t      state_at;       // where this layer's part of a sequence's state begins,
+    size_t      inner_at;       // the mixer's in it,
+    size_t      state_bytes;    // and its size
+    void      **state, **inner; // (B) scratch of extend
+    struct layout of_encoding, of_mixer;
+};
+
+/* Lay l out for passes of this mode, from kept and scratch, which may only measure. */
+void mixer_layout(struct mixer_layer *l, enum pass_mode mode, struct arena *kept,
+                  struct arena *scratch);
+
+/* As the functions of struct mixer. Backward has the window of forward. */
+void mixer_forward(struct mixer_layer *l, int window, const real *x, real *y);
+void mixer_backward(struct mixer_layer *l, const real *x, const real *dy, real *dx);
+void mixer_extend(struct mixer_layer *l, void *const *state, const long *pos,
+                  const real *x, real *y);
+
+/* ---- what instruments use ---------------------------------------------------------- */
+
+/* Attention weights and those of them that are 0; rows (b, h, t) of weights and those
+ * that have no other. */
+struct zeros {
+    double pairs, zeros, rows, nulls;
+};
+
+/* After mixer_forward; as the functions of struct mixer. */
+int  mixer_decay(struct mixer_layer *l, struct range *r);           // 0: not finite
+void mixer_zeros(const struct mixer_layer *l, struct zeros *sum);
+
+/* ---- for mixers' files ------------------------------------------------------------- */
 
 /* An option, or what stands for its 0. */
 static inline int opt_or(const struct mixer_cfg *c, int opt, int otherwise)

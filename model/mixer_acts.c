@@ -4,14 +4,14 @@
 
 /* ---- activations ------------------------------------------------------------------- */
 
-struct act act_row(struct room *m, const struct act_part *parts)
+struct act act_row(struct layout *m, const struct act_part *parts)
 {
     struct act row;
     size_t     n = 0;
 
     for (const struct act_part *p = parts; p->part; p++)
         n += p->n;
-    row = act_keep(m, n);
+    row = act_keep(m, "row", n);
     n = 0;
     for (const struct act_part *p = parts; p->part; p++) {
         *p->part = act_from(row, n);
@@ -52,16 +52,16 @@ void add_partials(const struct ctx *ctx, int w, const real *partial, size_t n)
 
 /* ---- a short convolution ----------------------------------------------------------- */
 
-struct short_conv short_conv_layout(struct room *m, int w, int b, int C, size_t ld_x,
+struct short_conv short_conv_layout(struct layout *m, int w, int b, int C, size_t ld_x,
                                     size_t ld_y, bool silu)
 {
     struct short_conv s = {.conv = {.B = m->B, .T = m->T, .C = C, .ld_x = ld_x,
-                                    .ld_y = ld_y, .w = room_param(m, w), .silu = silu},
+                                    .ld_y = ld_y, .w = layout_param(m, w), .silu = silu},
                            .w = w, .b = b};
 
     if (b >= 0)
-        s.conv.b = room_param(m, b);
-    s.state = room_state(m, conv_state(&s.conv));
+        s.conv.b = layout_param(m, b);
+    s.state = layout_state(m, conv_state(&s.conv));
     return s;
 }
 

@@ -17,24 +17,24 @@ struct act {
 };
 
 /* n channels, from forward to backward; or made anew by every call. */
-static inline struct act act_keep(struct room *m, size_t n)
+static inline struct act act_keep(struct layout *m, const char *name, size_t n)
 {
-    const size_t size = room_rows(m) * n;
+    const size_t size = layout_tokens(m) * n;
 
-    return (struct act){room_keep(m, size), room_back(m, size), n};
+    return (struct act){layout_keep(m, name, size), layout_grad(m, name, size), n};
 }
 
-static inline struct act act_work(struct room *m, size_t n)
+static inline struct act act_work(struct layout *m, const char *name, size_t n)
 {
-    const size_t size = room_rows(m) * n;
+    const size_t size = layout_tokens(m) * n;
 
-    return (struct act){room_work(m, size), room_back(m, size), n};
+    return (struct act){layout_work(m, name, size), layout_grad(m, name, size), n};
 }
 
 /* The channels of a from `at` on. */
 static inline struct act act_from(struct act a, size_t at)
 {
-    return (struct act){room_at(a.x, at), room_at(a.dx, at), a.ld};
+    return (struct act){layout_at(a.x, at), layout_at(a.dx, at), a.ld};
 }
 
 /* A row: what one product makes of a token, in parts side by side. */
@@ -45,7 +45,7 @@ struct act_part {
 
 /* Lays out a row of these parts, kept from forward to backward, and sets each. The list
  * ends with {0}. */
-struct act act_row(struct room *m, const struct act_part *parts);
+struct act act_row(struct layout *m, const struct act_part *parts);
 
 /* ---- projections ------------------------------------------------------------------- */
 
@@ -70,7 +70,7 @@ struct short_conv {
 };
 
 /* C channels, from rows ld_x apart to rows ld_y apart. */
-struct short_conv short_conv_layout(struct room *m, int w, int b, int C, size_t ld_x,
+struct short_conv short_conv_layout(struct layout *m, int w, int b, int C, size_t ld_x,
                                     size_t ld_y, bool silu);
 
 void short_conv_forward(const struct ctx *ctx, const struct short_conv *s, real *y,

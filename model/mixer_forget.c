@@ -31,15 +31,15 @@ void forget_init(enum forget_kind kind, const struct mixer_cfg *c, real *const *
     }
 }
 
-void forget_layout(struct forget *f, struct room *m, struct scalar_heads *s)
+void forget_layout(struct forget *f, struct layout *m, struct scalar_heads *s)
 {
     const size_t H = s->core.H;
 
     if (f->kind == FORGET_NONE)
         return;
-    f->log_f = (struct act){.x = room_keep(m, H)};
+    f->log_f = (struct act){.x = layout_keep(m, "log_f", H)};
     if (f->kind == FORGET_LEARNED) {
-        f->log_f = act_keep(m, H);
+        f->log_f = act_keep(m, "log_f", H);
         s->grad.dlog_f = f->log_f.dx;
         s->grad.ld_df = H;
     }

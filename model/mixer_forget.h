@@ -31,7 +31,7 @@ int  forget_params(enum forget_kind kind, const struct mixer_cfg *c, struct para
 void forget_init(enum forget_kind kind, const struct mixer_cfg *c, real *const *w);
 
 /* Lays out log_f for a core that has been laid out; kind and w are set. */
-void forget_layout(struct forget *f, struct room *m, struct scalar_heads *s);
+void forget_layout(struct forget *f, struct layout *m, struct scalar_heads *s);
 
 /* log_f from x; dx, dwf and dbf += from its gradient. */
 void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x);

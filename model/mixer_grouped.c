@@ -26,27 +26,27 @@ void grouped_angles(const struct mixer_cfg *c, int *heads, int *dk)
     *dk = width(c);
 }
 
-void grouped_layout(struct grouped *s, struct room *m, const struct mixer_cfg *c)
+void grouped_layout(struct grouped *s, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m), C = c->C, kv = (size_t)c->Hk * width(c);
+    const size_t n = layout_tokens(m), C = c->C, kv = (size_t)c->Hk * width(c);
 
     s->row = act_row(m, (struct act_part[]){{&s->q, C}, {&s->k, kv}, {&s->v, kv}, {0}});
     s->in = (struct heads_in){.w = WQ, .Hk = c->Hk, .row = s->row, .k = s->k};
-    s->raw = room_keep(m, s->qn < 0 ? 0 : n * (C + kv));
-    s->o = act_keep(m, C);
-    s->lse = s->kind == ATTENTION_SOFTMAX ? room_save(m, n * c->H) : NULL;
-    s->dsink = room_back(m, (size_t)m->B * c->H);
+    s->raw = layout_keep(m, "raw", s->qn < 0 ? 0 : n * (C + kv));
+    s->o = act_keep(m, "o", C);
+    s->lse = s->kind == ATTENTION_SOFTMAX ? layout_save(m, "lse", n * c->H) : NULL;
+    s->dsink = layout_grad(m, "dsink", (size_t)m->B * c->H);
     s->norm_q = (struct norm){c->H, width(c), true, (real)1e-5};
     s->norm_k = (struct norm){c->Hk, width(c), true, (real)1e-5};
-    s->partial = room_back(m, norm_partial(&s->norm_q));
+    s->partial = layout_grad(m, "partial", norm_partial(&s->norm_q));
     s->core = (struct attention){
         .kind = s->kind, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk, .e = width(c),
         .scale = 1 / (real)sqrt(width(c)), .q = s->q.x, .k = s->k.x, .v = s->v.x,
         .ld_q = s->row.ld, .ld_kv = s->row.ld,
-        .sink = s->sink < 0 ? NULL : room_param(m, s->sink),
+        .sink = s->sink < 0 ? NULL : layout_param(m, s->sink),
     };
-    s->scratch = room_flow(m, kv_cache_scratch(&s->core, s->span));
-    room_state(m, kv_cache_state(&s->core, s->span));
+    s->scratch = layout_stream(m, "scratch", kv_cache_scratch(&s->core, s->span));
+    layout_state(m, kv_cache_state(&s->core, s->span));
 }
 
 static struct attention core_of(const struct ctx *ctx, const struct grouped *s)

@@ -36,7 +36,7 @@ int  grouped_params(const struct mixer_cfg *c, struct param *p);
 void grouped_angles(const struct mixer_cfg *c, int *heads, int *dk);
 
 /* kind, window, span, qn and sink are set. */
-void grouped_layout(struct grouped *s, struct room *m, const struct mixer_cfg *c);
+void grouped_layout(struct grouped *s, struct layout *m, const struct mixer_cfg *c);
 
 void grouped_forward(const struct ctx *ctx, const struct grouped *s, const real *x);
 

@@ -39,7 +39,7 @@ void heads_angles(const struct mixer_cfg *c, int *heads, int *dk)
 
 /* ---- cores ------------------------------------------------------------------------- */
 
-void scalar_heads_layout(struct scalar_heads *s, struct room *m, struct act q,
+void scalar_heads_layout(struct scalar_heads *s, struct layout *m, struct act q,
                          struct act k, struct act v)
 {
     struct scalar *o = &s->core;
@@ -49,9 +49,9 @@ void scalar_heads_layout(struct scalar_heads *s, struct room *m, struct act q,
     o->ld_q = q.ld, o->ld_k = k.ld, o->ld_v = v.ld, o->ld_o = (size_t)o->H * o->dv;
     s->grad = (struct scalar_grad){.dq = q.dx, .dk = k.dx, .dv = v.dx, .ld_dq = q.ld,
                                    .ld_dk = k.ld, .ld_dv = v.ld};
-    s->kept = room_save(m, scalar_kept(o));
-    s->scratch = room_back(m, scalar_scratch(o));
-    s->state = room_state(m, scalar_state(o));
+    s->kept = layout_save(m, "kept", scalar_kept(o));
+    s->scratch = layout_grad(m, "scratch", scalar_scratch(o));
+    s->state = layout_state(m, scalar_state(o));
 }
 
 void scalar_heads_forward(const struct ctx *ctx, const struct scalar_heads *s, real *o)
@@ -68,7 +68,7 @@ void scalar_heads_backward(const struct scalar_heads *s, struct act o)
                     s->kept, s->scratch);
 }
 
-void vector_heads_layout(struct vector_heads *s, struct room *m, struct act q,
+void vector_heads_layout(struct vector_heads *s, struct layout *m, struct act q,
                          struct act k, struct act v, struct act g)
 {
     struct vector *o = &s->core;
@@ -80,9 +80,9 @@ void vector_heads_layout(struct vector_heads *s, struct room *m, struct act q,
     s->grad = (struct vector_grad){.dq = q.dx, .dk = k.dx, .dv = v.dx, .dg = g.dx,
                                    .ld_dq = q.ld, .ld_dk = k.ld, .ld_dv = v.ld,
                                    .ld_dg = g.ld};
-    s->kept = room_save(m, vector_kept(o));
-    s->scratch = room_back(m, vector_scratch(o));
-    s->state = room_state(m, vector_state(o));
+    s->kept = layout_save(m, "kept", vector_kept(o));
+    s->scratch = layout_grad(m, "scratch", vector_scratch(o));
+    s->state = layout_state(m, vector_state(o));
 }
 
 void vector_heads_forward(const struct ctx *ctx, const struct vector_heads *s, real *o)
@@ -100,14 +100,14 @@ void vector_heads_backward(const struct vector_heads *s, struct act o)
 
 /* ---- heads out --------------------------------------------------------------------- */
 
-void heads_out_layout(struct heads_out *s, struct room *m)
+void heads_out_layout(struct heads_out *s, struct layout *m)
 {
     const size_t n = (size_t)s->norm.groups * s->norm.e;
 
-    s->o = act_keep(m, n);
-    s->gated = (struct act){room_keep(m, room_rows(m) * n), s->o.dx, n};
-    s->normed = room_back(m, room_rows(m) * n);
-    s->partial = room_back(m, norm_partial(&s->norm));
+    s->o = act_keep(m, "o", n);
+    s->gated = (struct act){layout_keep(m, "gated", layout_tokens(m) * n), s->o.dx, n};
+    s->normed = layout_grad(m, "normed", layout_tokens(m) * n);
+    s->partial = layout_grad(m, "partial", norm_partial(&s->norm));
 }
 
 static void normalise(const struct ctx *ctx, const struct heads_out *s, real *y)

@@ -45,7 +45,7 @@ struct scalar_heads {
 
 /* Lay it out for these q, k and v. H, dk, dv and how it weighs are set in s->core; the
  * gradients of gates, if wanted, are set in s->grad afterwards. */
-void scalar_heads_layout(struct scalar_heads *s, struct room *m, struct act q,
+void scalar_heads_layout(struct scalar_heads *s, struct layout *m, struct act q,
                          struct act k, struct act v);
 
 /* o from an empty state, or from and to ctx->state. */
@@ -62,7 +62,7 @@ struct vector_heads {
     size_t             state;
 };
 
-void vector_heads_layout(struct vector_heads *s, struct room *m, struct act q,
+void vector_heads_layout(struct vector_heads *s, struct layout *m, struct act q,
                          struct act k, struct act v, struct act g);
 void vector_heads_forward(const struct ctx *ctx, const struct vector_heads *s, real *o);
 void vector_heads_backward(const struct vector_heads *s, struct act o);
@@ -82,7 +82,7 @@ struct heads_out {
 };
 
 /* Lays out o and what follows it; what stands before o is set. */
-void heads_out_layout(struct heads_out *s, struct room *m);
+void heads_out_layout(struct heads_out *s, struct layout *m);
 
 void heads_out_forward(const struct ctx *ctx, const struct heads_out *s, real *y);
 

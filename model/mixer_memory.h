@@ -1,15 +1,17 @@
-/* The memory of one call of a mixer or of a position encoding.
+/* The buffers of a mixer or of a position encoding.
  *
- * A mixer names its buffers in a struct of its own and lays them out in one walk,
- * carve(). The same walk serves forward, backward and extend, and measures when there is
- * nothing to lay out. How long a buffer must live is said by the function that takes it:
+ * A mixer has a struct of buffers of its own and lays them out in one walk, layout(),
+ * once for all passes over (B, T). How long a buffer must live is said by the function
+ * that takes it:
  *
- *                   forward     backward    extend
- *     room_keep     kept        kept        scratch      made by forward for backward
- *     room_save     kept        kept        none         the same, of no use in extend
- *     room_work     scratch     scratch     scratch      made anew by every call
- *     room_back     none        scratch     none
- *     room_flow     none        none        scratch
+ *                       train       score       extend
+ *     layout_keep       kept        kept        scratch      made by forward for backward
+ *     layout_save       kept        kept        none         the same, unused in extend
+ *     layout_work       scratch     scratch     scratch      made anew by every call
+ *     layout_grad       scratch     none        none         of backward
+ *     layout_stream     none        none        scratch      of extend
+ *
+ * What is none is NULL; so is everything where the walk only measures.
  */
 #ifndef WEFT_MIXER_MEMORY_H
 #define WEFT_MIXER_MEMORY_H
@@ -18,72 +20,94 @@
 
 #include <assert.h>
 #include <stdalign.h>
+#include <stdbool.h>
 
-enum call { FORWARD, BACKWARD, EXTEND };
+/* What a pass over a model is for. */
+enum pass_mode {
+    PASS_EXTEND,        // more tokens of running sequences
+    PASS_SCORE,         // forward alone
+    PASS_TRAIN,         // forward, then backward
+    PASS_RECOMPUTE,     // the same, keeping only each block's input between the two
+};
 
-enum { ROOM_NAMES = 1024 };
+static inline bool pass_trains(enum pass_mode mode)
+{
+    return mode >= PASS_TRAIN;
+}
 
-struct room {
-    enum call    call;
-    int          B, T;
+enum { LAYOUT_ACTS = 1024 };
+
+struct layout {
+    enum pass_mode mode;
+    int            B, T;
     const real *const *w;                   // parameters; NULL when it measures
-    struct arena kept, scratch;
-    size_t       state;                     // bytes of a sequence's state so far
-    alignas(16) char names[ROOM_NAMES];     // the struct that carve() fills
+    struct arena  *kept, *scratch;
+    size_t         state;                   // bytes of a sequence's state so far
+    alignas(16) char acts[LAYOUT_ACTS];     // the struct that layout() fills
 };
 
 /* That struct. */
-static inline void *room_names(struct room *m, size_t bytes)
+static inline void *layout_acts(struct layout *m, size_t bytes)
 {
-    assert(bytes <= ROOM_NAMES);
+    assert(bytes <= LAYOUT_ACTS);
     (void)bytes;
-    return m->names;
+    return m->acts;
 }
 
-static inline const real *room_param(const struct room *m, int i)
+static inline const real *layout_param(const struct layout *m, int i)
 {
     return m->w ? m->w[i] : NULL;
 }
 
-static inline size_t room_rows(const struct room *m)
+static inline size_t layout_tokens(const struct layout *m)
 {
     return (size_t)m->B * m->T;
 }
 
-static inline real *room_save(struct room *m, size_t n)
+static inline void *layout_work_bytes(struct layout *m, const char *name, size_t bytes)
 {
-    return m->call == EXTEND ? NULL : arena_reals(&m->kept, n);
+    return arena_bytes(m->scratch, name, bytes);
 }
 
-static inline real *room_work(struct room *m, size_t n)
+static inline void *layout_grad_bytes(struct layout *m, const char *name, size_t bytes)
 {
-    return arena_reals(&m->scratch, n);
+    return pass_trains(m->mode) ? layout_work_bytes(m, name, bytes) : NULL;
 }
 
-static inline real *room_keep(struct room *m, size_t n)
+static inline real *layout_save(struct layout *m, const char *name, size_t n)
 {
-    return m->call == EXTEND ? room_work(m, n) : room_save(m, n);
+    return m->mode == PASS_EXTEND ? NULL : arena_reals(m->kept, name, n);
 }
 
-static inline real *room_back(struct room *m, size_t n)
+static inline real *layout_work(struct layout *m, const char *name, size_t n)
 {
-    return m->call == BACKWARD ? room_work(m, n) : NULL;
+    return arena_reals(m->scratch, name, n);
 }
 
-static inline real *room_flow(struct room *m, size_t n)
+static inline real *layout_keep(struct layout *m, const char *name, size_t n)
 {
-    return m->call == EXTEND ? room_work(m, n) : NULL;
+    return m->mode == PASS_EXTEND ? layout_work(m, name, n) : layout_save(m, name, n);
+}
+
+static inline real *layout_grad(struct layout *m, const char *name, size_t n)
+{
+    return layout_grad_bytes(m, name, n * sizeof(real));
+}
+
+static inline real *layout_stream(struct layout *m, const char *name, size_t n)
+{
+    return m->mode == PASS_EXTEND ? layout_work(m, name, n) : NULL;
 }
 
 /* p + n, also where nothing is laid out and p is NULL. */
-static inline real *room_at(real *p, size_t n)
+static inline real *layout_at(real *p, size_t n)
 {
     return p ? p + n : NULL;
 }
 
 /* Where the next part of a sequence's state begins: n reals, in reals from its start;
  * or bytes from a cache line on, in bytes. */
-static inline size_t room_state(struct room *m, size_t n)
+static inline size_t layout_state(struct layout *m, size_t n)
 {
     size_t at = m->state;
 
@@ -91,7 +115,7 @@ static inline size_t room_state(struct room *m, size_t n)
     return at / sizeof(real);
 }
 
-static inline size_t room_state_bytes(struct room *m, size_t bytes)
+static inline size_t layout_state_bytes(struct layout *m, size_t bytes)
 {
     size_t at = whole_lines(m->state);
 

@@ -3,26 +3,26 @@
 #include "model/cores/scan.h"
 #include "model/layers/bias.h"
 
-void recurrence_layout(struct recurrence *r, struct room *m,
+void recurrence_layout(struct recurrence *r, struct layout *m,
                        const struct recurrence_form *form, int e)
 {
-    const size_t n = room_rows(m) * e;
+    const size_t n = layout_tokens(m) * e;
 
     r->form = form;
     r->e = e;
-    r->row = r->z = act_keep(m, 2 * (size_t)e);
-    r->h = r->v = act_keep(m, e);
+    r->row = r->z = act_keep(m, "z", 2 * (size_t)e);
+    r->h = r->v = act_keep(m, "v", e);
     if (form->logits) {
-        r->u = (struct act){room_keep(m, n), r->h.dx, e};
-        r->z = act_keep(m, (size_t)form->gates * e);
-        r->v.x = room_keep(m, n);
-        r->a = room_back(m, n);
+        r->u = (struct act){layout_keep(m, "u", n), r->h.dx, e};
+        r->z = act_keep(m, "z", (size_t)form->gates * e);
+        r->v.x = layout_keep(m, "v", n);
+        r->a = layout_grad(m, "a", n);
         if (!r->a)
             r->a = r->v.x;
         r->conv = short_conv_layout(m, form->conv, form->convb, e, r->row.ld, e, false);
     } else
-        r->a = room_keep(m, n);
-    r->state = room_state(m, e);
+        r->a = layout_keep(m, "a", n);
+    r->state = layout_state(m, e);
 }
 
 /* Row i. */
@@ -35,9 +35,9 @@ static struct recurrence_token token(const struct ctx *ctx, const struct recurre
         .e = r->e,
         .first = i % ctx->T == 0 && (!ctx->pos || ctx->pos[i / ctx->T] == 0),
         .p = r->row.x + i * r->row.ld, .z = r->z.x + i * r->z.ld,
-        .u = room_at(r->u.x, at), .a = r->a + at, .h = r->h.x + at, .v = r->v.x + at,
-        .dp = room_at(r->row.dx, i * r->row.ld), .dz = room_at(r->z.dx, i * r->z.ld),
-        .dh = room_at(r->h.dx, at),
+        .u = layout_at(r->u.x, at), .a = r->a + at, .h = r->h.x + at, .v = r->v.x + at,
+        .dp = layout_at(r->row.dx, i * r->row.ld), .dz = layout_at(r->z.dx, i * r->z.ld),
+        .dh = layout_at(r->h.dx, at),
     };
 }
 

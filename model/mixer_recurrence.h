@@ -62,7 +62,7 @@ struct recurrence {
     size_t state;               // where h is, in reals
 };
 
-void recurrence_layout(struct recurrence *r, struct room *m,
+void recurrence_layout(struct recurrence *r, struct layout *m,
                        const struct recurrence_form *form, int e);
 void recurrence_forward(const struct ctx *ctx, const struct recurrence *r, const real *x,
                         real *y);

@@ -53,24 +53,45 @@ const real  *model_head(const struct model *m);
  * three times that. */
 double model_flops(const struct model *m, int T, int window);
 
-/* ---- training ---------------------------------------------------------------------- */
+/* ---- passes ------------------------------------------------------------------------ */
 
-/* Memory for passes over (B, T): activations and, when training, gradients. */
+/* Memory for passes over (B, T), laid out when it opens: a step's way through the model
+ * finds every pointer in place. The model's weights may change, not where they are. */
 struct pass {
-    int     B, T;
-    real   *dw;             // (m->n) gradients; NULL when only evaluating
+    enum pass_mode mode;
+    int     B, T;           // the largest shape it has memory for
+    real   *dw;             // (m->n) gradients; NULL where nothing is trained
     real  **dwp;            // (m->n_param) where each parameter's begin
-    void   *acts;           // one block of memory; its layout is pass.c's
+    void   *acts;           // everything below
     size_t  dw_bytes, acts_bytes;
+
+    int     now_B, now_T;   // the shape it is laid out for
+    struct block *block;    // (layers)
+    real   *x;              // (B, T, C) the stream after the last block; when nothing is
+                            // trained, after each
+    real   *n, *dx;         // (B, T, C) normalised stream (PASS_EXTEND: (B, C)), gradient
+    real   *nats;           // (B, T) in training
+    real   *logits;         // a slice
+    real   *partial;        // of the final norm
     /* (optional) Told of every layer that model_score ran, with what its mixer kept. */
-    void  (*watch)(void *user, int layer, struct ctx *ctx);
+    void  (*watch)(void *user, int layer, struct mixer_layer *l);
     void   *user;
 };
 
-size_t pass_bytes(const struct model *m, int B, int T, bool train);
-enum fail pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
-                    struct why *why);
+size_t pass_bytes(const struct model *m, int B, int T, enum pass_mode mode);
+
+/* As the settings want it trained. */
+static inline enum pass_mode pass_training(const struct config *c)
+{
+    return c->recompute ? PASS_RECOMPUTE : PASS_TRAIN;
+}
+
+/* m must outlive the pass, and its weights stay in their place. FAIL_MEMORY. */
+enum fail pass_open(struct pass *p, const struct model *m, int B, int T,
+                    enum pass_mode mode, struct why *why);
 void   pass_close(struct pass *p);                      // a zeroed one is fine
+
+/* ---- training ---------------------------------------------------------------------- */
 
 /* Mean loss in nats over targets >= 0, and gradients: dw += scale * d(sum of
  * nats)/dw / count, where count is the number of targets >= 0 (scale = 1 / accumulate).
@@ -78,8 +99,9 @@ void   pass_close(struct pass *p);                      // a zeroed one is fine
 double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
                   const int32_t *targets, int window, double scale);
 
-/* Nats of every target into nats (B, T); 0 where targets < 0. No gradients. B and T may
- * be smaller than the pass was opened for. */
+/* Nats of every target into nats (B, T); 0 where targets < 0. No gradients; the pass may
+ * be one that trains. B and T may be smaller than it was opened for; a change of shape
+ * lays it out anew. */
 void model_score(const struct model *m, struct pass *p, int B, int T,
                  const int32_t *tokens, const int32_t *targets, int window, real *nats);
 
@@ -93,13 +115,11 @@ void model_predict(const struct model *m, struct pass *p, int B, int T,
 /* Bytes of decode state of one sequence, all layers. */
 size_t model_state_bytes(const struct model *m);
 
-/* Bytes of scratch for model_extend over (S, n). */
-size_t model_extend_bytes(const struct model *m, int S, int n);
-
-/* n more tokens for each of S sequences: tokens (S, n), pos (S) tokens seen before,
- * state (S) pointers to model_state_bytes each, zero at the start. logits (S, vocab) of
- * each sequence's last token; NULL: not wanted. scratch as above. */
-void model_extend(const struct model *m, void *scratch, void *const *state,
+/* n more tokens for each of S sequences by a pass of PASS_EXTEND: tokens (S, n), pos (S)
+ * tokens seen before, state (S) pointers to model_state_bytes each, zero at the start.
+ * logits (S, vocab) of each sequence's last token; NULL: not wanted. S and n as B and T
+ * of model_score. */
+void model_extend(const struct model *m, struct pass *p, void *const *state,
                   const long *pos, int S, int n, const int32_t *tokens, real *logits);
 
 #endif

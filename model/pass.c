@@ -9,88 +9,123 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Activations of a pass. When only scoring, all blocks share the kept part of one. */
-struct acts {
-    void  *kept;                // (layers or 1) of kept_bytes each, beginning with
-                                // a block's input
-    size_t kept_bytes;
-    void  *scratch;             // of any block
-    real  *x, *n, *dx;          // (B, T, C) stream, normalised stream, gradient
-    real  *nats;                // (B, T)
-    real  *logits;              // a slice
-    real  *partial;             // of the final norm
-};
-
 static struct norm final_norm(const struct model *m)
 {
     return (struct norm){1, m->cfg.width, true, (real)1e-5};
 }
 
-/* The largest kept and scratch of any block. */
-static void block_bytes(const struct model *m, int B, int T, size_t *kept,
-                        size_t *scratch)
-{
-    struct block_kept    k;
-    struct block_scratch s;
+/* ---- memory ------------------------------------------------------------------------ */
 
-    *kept = *scratch = 0;
+/* Of all blocks: their inputs, what they keep for backward, their scratch. */
+struct places {
+    struct arena inputs, kept, scratch;
+};
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+/* Lay out the blocks in at, or measure them where p->block is NULL. Each block in
+ * training has an input of its own, and unless it recomputes, its own part of kept;
+ * everything else is one place that they use in turn. */
+static void lay_out_blocks(struct pass *p, const struct model *m, struct places *at)
+{
+    const size_t n = (size_t)p->now_B * p->now_T * m->cfg.width;
+    const bool   train = pass_trains(p->mode);
+    real        *x = train ? arena_reals(&at->inputs, "x", n) : p->x;
+    size_t       kept = 0, scratch = 0, state = 0;
+    struct block measured;
+
     for (int i = 0; i < m->cfg.layers; i++) {
-        struct block b = model_block(m, i, NULL);
-        size_t       nk = block_carve_kept(&k, NULL, &b, B, T);
-        size_t       ns = block_carve_scratch(&s, NULL, &b, B, T);
+        struct block *b = p->block ? &p->block[i] : &measured;
 
-        *kept = nk > *kept ? nk : *kept;
-        *scratch = ns > *scratch ? ns : *scratch;
+        *b = model_block(m, i, p->dwp);
+        b->x = x;
+        b->out = train && i < m->cfg.layers - 1 ? arena_reals(&at->inputs, "x", n) : p->x;
+        x = b->out;
+        at->kept.used = p->mode == PASS_TRAIN ? at->kept.used : 0;
+        at->scratch.used = 0;
+        block_layout(b, p->mode, p->now_B, p->now_T, &at->kept, &at->scratch);
+        b->mixer.state_at = state;
+        state += b->mixer.state_bytes;
+        kept = larger(kept, at->kept.used);
+        scratch = larger(scratch, at->scratch.used);
     }
+    at->kept.used = kept;
+    at->scratch.used = scratch;
 }
 
-static size_t carve(struct acts *a, void *base, const struct model *m, int B, int T,
-                    bool train)
+static struct arena part(struct arena *a, const char *name, size_t bytes)
 {
-    struct arena r = arena_over(base);
-    struct norm  norm = final_norm(m);
-    size_t       n = (size_t)B * T, C = m->cfg.width, scratch;
-
-    block_bytes(m, B, T, &a->kept_bytes, &scratch);
-    a->kept = arena_bytes(&r, a->kept_bytes * (train ? m->cfg.layers : 1));
-    a->scratch = arena_bytes(&r, scratch);
-    a->x = arena_reals(&r, n * C);
-    a->n = arena_reals(&r, n * C);
-    a->dx = arena_reals(&r, train ? n * C : 0);
-    a->nats = arena_reals(&r, n);
-    a->logits = arena_reals(&r, loss_scratch((long)n, m->cfg.vocab));
-    a->partial = arena_reals(&r, norm_partial(&norm));
-    return r.used;
+    return arena_over(arena_bytes(a, name, bytes), bytes);
 }
 
-size_t pass_bytes(const struct model *m, int B, int T, bool train)
+/* Lay p out in a for passes over (B, T); returns the bytes that it takes. */
+static size_t lay_out(struct pass *p, const struct model *m, int B, int T, struct arena a)
 {
-    struct acts a;
+    const size_t  n = (size_t)B * T, C = m->cfg.width;
+    const bool    train = pass_trains(p->mode), extend = p->mode == PASS_EXTEND;
+    struct arena  none = arena_over(NULL, 0);
+    struct norm   norm = final_norm(m);
+    struct places at = {none, none, none};
 
-    return carve(&a, NULL, m, B, T, train) + (train ? m->n * sizeof(real) : 0);
+    p->now_B = B, p->now_T = T;
+    p->block = NULL;
+    lay_out_blocks(p, m, &at);
+    at = (struct places){part(&a, "inputs", at.inputs.used),
+                         part(&a, "kept", at.kept.used),
+                         part(&a, "scratch", at.scratch.used)};
+    p->x = arena_reals(&a, "x", n * C);
+    p->n = arena_reals(&a, "n", (extend ? (size_t)B : n) * C);
+    p->dx = arena_reals(&a, "dx", train ? n * C : 0);
+    p->nats = arena_reals(&a, "nats", train ? n : 0);
+    p->logits = arena_reals(&a, "logits",
+                            extend ? 0 : loss_scratch((long)n, m->cfg.vocab));
+    p->partial = arena_reals(&a, "partial", train ? norm_partial(&norm) : 0);
+    p->block = arena_bytes(&a, "block", m->cfg.layers * sizeof *p->block);
+    if (p->block)
+        lay_out_blocks(p, m, &at);
+    return a.used;
 }
 
-enum fail pass_open(struct pass *p, const struct model *m, int B, int T, bool train,
-                    struct why *why)
+/* A pass that is laid out for another shape is laid out for this one. */
+static void fit(struct pass *p, const struct model *m, int B, int T)
 {
-    struct acts a;
+    if (p->now_B != B || p->now_T != T)
+        lay_out(p, m, B, T, arena_over(p->acts, p->acts_bytes));
+}
 
-    *p = (struct pass){.B = B, .T = T, .acts_bytes = carve(&a, NULL, m, B, T, train)};
+size_t pass_bytes(const struct model *m, int B, int T, enum pass_mode mode)
+{
+    struct pass p = {.mode = mode};
+
+    return lay_out(&p, m, B, T, arena_over(NULL, 0)) +
+           (pass_trains(mode) ? m->n * sizeof(real) : 0);
+}
+
+/* Gradients, and where each parameter's begin; false: no memory. */
+static bool take_gradients(struct pass *p, const struct model *m)
+{
+    p->dw_bytes = m->n * sizeof(real);
+    p->dw = pages_alloc(p->dw_bytes);
+    p->dwp = malloc(m->n_param * sizeof *p->dwp);
+    for (int i = 0; p->dw && p->dwp && i < m->n_param; i++)
+        p->dwp[i] = p->dw + m->param[i].at;
+    return p->dw && p->dwp;
+}
+
+enum fail pass_open(struct pass *p, const struct model *m, int B, int T,
+                    enum pass_mode mode, struct why *why)
+{
+    *p = (struct pass){.mode = mode, .B = B, .T = T};
+    p->acts_bytes = lay_out(p, m, B, T, arena_over(NULL, 0));
     p->acts = pages_alloc(p->acts_bytes);
-    if (train) {
-        p->dw_bytes = m->n * sizeof(real);
-        p->dw = pages_alloc(p->dw_bytes);
-        p->dwp = malloc(m->n_param * sizeof *p->dwp);
-    }
-    if (!p->acts || (train && (!p->dw || !p->dwp))) {
+    if (!p->acts || (pass_trains(mode) && !take_gradients(p, m))) {
         pass_close(p);
         return fail(why, FAIL_MEMORY,
                     "not enough memory for %d sequences of %d tokens; "
                     "reduce batch or context",
                     B, T);
     }
-    for (int i = 0; train && i < m->n_param; i++)
-        p->dwp[i] = p->dw + m->param[i].at;
+    lay_out(p, m, B, T, arena_over(p->acts, p->acts_bytes));
     return FAIL_NONE;
 }
 
@@ -101,6 +136,8 @@ void pass_close(struct pass *p)
     free(p->dwp);
     *p = (struct pass){0};
 }
+
+/* ---- embedding --------------------------------------------------------------------- */
 
 /* x[i] = embed[tokens[i]] */
 static void embed(const struct model *m, real *x, const int32_t *tokens, long n)
@@ -127,99 +164,77 @@ static void embed_back(const struct model *m, real *dembed, const real *dx,
                 dembed[(size_t)tokens[i] * C + j] += dx[i * C + j];
 }
 
-static struct block_kept kept_of(const struct acts *a, const struct block *b, int i,
-                                 int B, int T)
-{
-    struct block_kept k;
+/* ---- training and scoring ---------------------------------------------------------- */
 
-    block_carve_kept(&k, (char *)a->kept + a->kept_bytes * i, b, B, T);
-    return k;
-}
-
-/* Tokens to the normalised stream a->n. Training keeps a part for each block:
- * a block's output is written where the next one keeps its input. Scoring has one part,
- * and the stream stays in it. */
-static void run_forward(const struct model *m, const struct pass *p, struct acts *a,
-                        const int32_t *tokens, int B, int T, int window, bool train)
+/* Tokens to the normalised stream p->n. */
+static void run_forward(const struct model *m, struct pass *p, const int32_t *tokens,
+                        int window)
 {
     struct norm norm = final_norm(m);
     size_t      C = m->cfg.width;
     int         L = m->cfg.layers;
+    long        n = (long)p->now_B * p->now_T;
 
-    embed(m, a->kept, tokens, (long)B * T);
+    embed(m, p->block[0].x, tokens, n);
     for (int i = 0; i < L; i++) {
-        struct block         b = model_block(m, i, NULL);
-        struct block_kept    k = kept_of(a, &b, train ? i : 0, B, T);
-        struct block_scratch s;
-        real                *next = train ? (real *)((char *)k.x + a->kept_bytes) : k.x;
-
-        block_carve_scratch(&s, a->scratch, &b, B, T);
-        block_forward(&b, &k, &s, B, T, window, i < L - 1 ? next : a->x);
-        if (p->watch && !train) {
-            struct ctx ctx = block_ctx(&b, &k, &s, B, T, window);
-
-            p->watch(p->user, i, &ctx);
-        }
+        block_forward(&p->block[i], window);
+        if (p->watch)
+            p->watch(p->user, i, &p->block[i].mixer);
     }
-    rms_forward(&norm, a->n, C, a->x, C, m->wp[m->first[L]], (long)B * T);
+    rms_forward(&norm, p->n, C, p->x, C, m->wp[m->first[L]], n);
 }
 
-/* From a->dx, the gradient of the normalised stream, to all parameters. */
-static void run_backward(const struct model *m, struct pass *p, struct acts *a,
-                         const int32_t *tokens, int window)
+/* From p->dx, the gradient of the normalised stream, to all parameters. What the last
+ * block keeps still stands when it begins. */
+static void run_backward(const struct model *m, struct pass *p, const int32_t *tokens,
+                         int window)
 {
     struct norm norm = final_norm(m);
     int         L = m->cfg.layers, f = m->first[L];
     size_t      C = m->cfg.width;
-    long        n = (long)p->B * p->T;
+    long        n = (long)p->now_B * p->now_T;
 
-    rms_backward(&norm, a->dx, C, 0, p->dwp[f], a->dx, C, a->x, C, m->wp[f], n,
-                 a->partial);
+    rms_backward(&norm, p->dx, C, 0, p->dwp[f], p->dx, C, p->x, C, m->wp[f], n,
+                 p->partial);
     for (int i = L - 1; i >= 0; i--) {
-        struct block         b = model_block(m, i, p->dwp);
-        struct block_kept    k = kept_of(a, &b, i, p->B, p->T);
-        struct block_scratch s;
-
-        block_carve_scratch(&s, a->scratch, &b, p->B, p->T);
-        block_backward(&b, &k, &s, p->B, p->T, window, a->dx);
+        if (p->mode == PASS_RECOMPUTE && i < L - 1)
+            block_recompute(&p->block[i], window);
+        block_backward(&p->block[i], p->dx);
     }
-    embed_back(m, p->dwp[0], a->dx, tokens, n);
+    embed_back(m, p->dwp[0], p->dx, tokens, n);
 }
 
 double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
                   const int32_t *targets, int window, double scale)
 {
-    struct acts a;
-    long        n = (long)p->B * p->T, count = 0;
-    real       *dhead = p->dwp[m->cfg.tied ? 0 : m->n_param - 1];
-    double      sum = 0;
+    long   n = (long)p->B * p->T, count = 0;
+    real  *dhead = p->dwp[m->cfg.tied ? 0 : m->n_param - 1];
+    double sum = 0;
 
-    carve(&a, p->acts, m, p->B, p->T, true);
+    fit(p, m, p->B, p->T);
     for (long i = 0; i < n; i++)
         count += targets[i] >= 0;
     if (!count)
         return 0;
     meter_switch(METER_NORMS);
-    run_forward(m, p, &a, tokens, p->B, p->T, window, true);
+    run_forward(m, p, tokens, window);
     meter_switch(METER_LOSS);
-    loss_run(a.n, model_head(m), targets, a.nats, a.dx, dhead, (real)(scale / count),
-             a.logits, n, m->cfg.width, m->cfg.vocab);
+    loss_run(p->n, model_head(m), targets, p->nats, p->dx, dhead, (real)(scale / count),
+             p->logits, n, m->cfg.width, m->cfg.vocab);
     meter_switch(METER_NORMS);
-    run_backward(m, p, &a, tokens, window);
+    run_backward(m, p, tokens, window);
     meter_switch(METER_REST);
     for (long i = 0; i < n; i++)
-        sum += a.nats[i];
+        sum += p->nats[i];
     return sum / count;
 }
 
 void model_score(const struct model *m, struct pass *p, int B, int T,
                  const int32_t *tokens, const int32_t *targets, int window, real *nats)
 {
-    struct acts a;
-
-    carve(&a, p->acts, m, B, T, false);
-    run_forward(m, p, &a, tokens, B, T, window, false);
-    loss_run(a.n, model_head(m), targets, nats, NULL, NULL, 0, a.logits, (long)B * T,
+    fit(p, m, B, T);
+    run_forward(m, p, tokens, window);
+    loss_run(p->n, model_head(m), targets, nats, NULL, NULL, 0, p->logits, (long)B * T,
              m->cfg.width, m->cfg.vocab);
 }
 
@@ -246,23 +261,24 @@ static int32_t largest(const real *x, int n)
 void model_predict(const struct model *m, struct pass *p, int B, int T,
                    const int32_t *tokens, const int32_t *targets, int32_t *best)
 {
-    struct acts a;
-    int         C = m->cfg.width, V = m->cfg.vocab;
-    long        n = (long)B * T, slice = (long)(loss_scratch(n, V) / V), rows, at = 0;
+    int  C = m->cfg.width, V = m->cfg.vocab;
+    long n = (long)B * T, slice = (long)(loss_scratch(n, V) / V), rows, at = 0;
 
-    carve(&a, p->acts, m, B, T, false);
-    run_forward(m, p, &a, tokens, B, T, 0, false);
-    rows = gather(a.n, targets, n, C);
+    fit(p, m, B, T);
+    run_forward(m, p, tokens, 0);
+    rows = gather(p->n, targets, n, C);
     for (long i = 0; i < n; i++) {
         best[i] = -1;
         if (targets[i] < 0)
             continue;
         if (at % slice == 0)
-            product_forward(a.logits, a.n + at * C, model_head(m),
+            product_forward(p->logits, p->n + at * C, model_head(m),
                             rows - at < slice ? rows - at : slice, C, V);
-        best[i] = largest(a.logits + at++ % slice * V, V);
+        best[i] = largest(p->logits + at++ % slice * V, V);
     }
 }
+
+/* ---- streaming --------------------------------------------------------------------- */
 
 size_t model_state_bytes(const struct model *m)
 {
@@ -276,62 +292,22 @@ size_t model_state_bytes(const struct model *m)
     return bytes;
 }
 
-/* Scratch of model_extend. */
-struct reach {
-    void *block;
-    real *x, *gu, *last;        // (S, n, C), (S, n, 2h), (S, C)
-    void **state;               // (S) of one layer
-};
-
-static size_t carve_reach(struct reach *r, void *base, const struct model *m,
-                          int S, int n)
-{
-    struct arena a = arena_over(base);
-    size_t       kept, scratch, rows = (size_t)S * n;
-
-    block_bytes(m, S, n, &kept, &scratch);
-    r->block = arena_bytes(&a, scratch);
-    r->x = arena_reals(&a, rows * m->cfg.width);
-    r->gu = arena_reals(&a, rows * 2 * m->cfg.mlp);
-    r->last = arena_reals(&a, (size_t)S * m->cfg.width);
-    r->state = arena_bytes(&a, S * sizeof *r->state);
-    return a.used;
-}
-
-size_t model_extend_bytes(const struct model *m, int S, int n)
-{
-    struct reach r;
-
-    return carve_reach(&r, NULL, m, S, n);
-}
-
-void model_extend(const struct model *m, void *scratch, void *const *state,
+void model_extend(const struct model *m, struct pass *p, void *const *state,
                   const long *pos, int S, int n, const int32_t *tokens, real *logits)
 {
-    struct norm  norm = final_norm(m);
-    struct reach r;
-    size_t       C = m->cfg.width, at = 0;
+    struct norm norm = final_norm(m);
+    size_t      C = m->cfg.width;
 
-    carve_reach(&r, scratch, m, S, n);
-    embed(m, r.x, tokens, (long)S * n);
-    for (int i = 0; i < m->cfg.layers; i++) {
-        struct block         b = model_block(m, i, NULL);
-        struct block_scratch s;
-        struct sizes         sizes;
-
-        block_carve_scratch(&s, r.block, &b, S, n);
-        mixer_sizes(b.cfg, 1, 1, &sizes);
-        for (int j = 0; j < S; j++)
-            r.state[j] = (char *)state[j] + at;
-        block_extend(&b, &s, r.gu, r.state, pos, S, n, r.x);
-        at += sizes.state;
-    }
+    fit(p, m, S, n);
+    embed(m, p->x, tokens, (long)S * n);
+    for (int i = 0; i < m->cfg.layers; i++)
+        block_extend(&p->block[i], state, pos);
     meter_switch(logits ? METER_NORMS : METER_REST);
     if (!logits)
         return;
-    rms_forward(&norm, r.last, C, r.x + (n - 1) * C, n * C,
+    rms_forward(&norm, p->n, C, p->x + (n - 1) * C, n * C,
                 m->wp[m->first[m->cfg.layers]], S);
     meter_switch(METER_LOSS);
-    product_forward(logits, r.last, model_head(m), S, (int)C, m->cfg.vocab);
+    product_forward(logits, p->n, model_head(m), S, (int)C, m->cfg.vocab);
     meter_switch(METER_REST);
 }

@@ -236,11 +236,11 @@ struct watched {
 };
 
 /* What pass.watch is told. */
-static void watch(void *user, int layer, struct ctx *ctx)
+static void watch(void *user, int layer, struct mixer_layer *l)
 {
     struct watched *w = user;
 
-    w->heads[layer] = mixer_decay(ctx, w->range + (size_t)layer * w->most);
+    w->heads[layer] = mixer_decay(l, w->range + (size_t)layer * w->most);
 }
 
 /* The dataset that the run of this checkpoint was trained on. */
@@ -266,7 +266,7 @@ static enum fail run_watched(const struct model *m, const struct dataset *d,
     static struct shard_cursor cursor;
     int         B = m->cfg.context < WATCHED_TOKENS ? WATCHED_TOKENS / m->cfg.context : 1;
     struct pass pass;
-    enum fail   err = pass_open(&pass, m, B, m->cfg.context, false, why);
+    enum fail   err = pass_open(&pass, m, B, m->cfg.context, PASS_SCORE, why);
 
     if (err)
         return err;

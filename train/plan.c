@@ -18,8 +18,8 @@ double plan_memory(const struct model *m, const struct config *c)
 
     double muon = strcmp(c->optimiser, "muon") ? 0 : (double)muon_bytes(m);
 
-    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, true) + muon +
-           LOADER_CACHE;
+    return 3 * weights + muon + LOADER_CACHE +
+           (double)pass_bytes(m, c->batch, c->context, pass_training(c));
 }
 
 /* Bytes this process may use: the machine's, or less where a control group says so. */
@@ -53,8 +53,9 @@ enum fail plan_check_memory(const struct model *m, const struct config *c,
                     a, b, c->width, c->layers);
     return fail(why, FAIL_INPUT,
                 "training needs %s and this machine has %s; reduce batch=%d (and "
-                "raise accumulate=%d by as much), or context=%d",
-                a, b, c->batch, c->accumulate, c->context);
+                "raise accumulate=%d by as much), or context=%d%s",
+                a, b, c->batch, c->accumulate, c->context,
+                c->recompute ? "" : ", or try recompute=1");
 }
 
 /* ---- time ---- */

@@ -199,7 +199,7 @@ static enum fail create(const struct cli *c, struct setup *s, struct why *why)
 static bool may_change(const char *key)
 {
     static const char *const keys[] = {"steps", "eval_every", "checkpoint_every",
-                                       "sample_every", "keep", "threads"};
+                                       "sample_every", "keep", "threads", "recompute"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
@@ -226,7 +226,7 @@ static void check_resume(const struct cli *c)
         if (!may_change(c->set[2 * i]))
             cli_die(c, FAIL_USAGE,
                     "%s cannot change when a run is resumed; steps, eval_every, "
-                    "checkpoint_every, sample_every, keep and threads can",
+                    "checkpoint_every, sample_every, keep, threads and recompute can",
                     c->set[2 * i]);
 }
 

@@ -27,7 +27,8 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
     t->taken = calloc(t->model.n_param, sizeof *t->taken);
     t->m = pages_alloc(bytes);
     t->v = pages_alloc(bytes);
-    err = pass_open(&t->pass, &t->model, cfg->batch, cfg->context, true, why);
+    err = pass_open(&t->pass, &t->model, cfg->batch, cfg->context, pass_training(cfg),
+                    why);
     if (!err && !(t->m && t->v && t->taken))
         err = fail(why, FAIL_MEMORY,
                    "out of memory for the moments of %zu parameters; "

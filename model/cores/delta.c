@@ -47,19 +47,19 @@ struct chunk {
 };
 
 /* Memory for any chunk of c, from base or only counted; in reals. */
-static size_t chunk_carve(struct chunk *u, real *base, const struct delta *c, bool back)
+static size_t chunk_layout(struct chunk *u, real *base, const struct delta *c, bool back)
 {
-    struct arena m = arena_over(base);
+    struct arena m = arena_over(base, SIZE_MAX);
     size_t       n = c->T < CHUNK ? c->T : CHUNK;
 
-    u->qs = arena_reals(&m, 2 * n * c->dk);
-    u->A = arena_reals(&m, 2 * n * CHUNK);
-    u->y = arena_reals(&m, 2 * n * c->dv);
-    u->u = arena_reals(&m, n * c->dv);
-    u->dA = arena_reals(&m, back * 2 * n * CHUNK);
-    u->d_o = arena_reals(&m, back * 2 * n * c->dv);
-    u->E = arena_reals(&m, back * n * CHUNK);
-    u->G = arena_reals(&m, back * (size_t)c->dk * c->dv);
+    u->qs = arena_reals(&m, "qs", 2 * n * c->dk);
+    u->A = arena_reals(&m, "A", 2 * n * CHUNK);
+    u->y = arena_reals(&m, "y", 2 * n * c->dv);
+    u->u = arena_reals(&m, "u", n * c->dv);
+    u->dA = arena_reals(&m, "dA", back * 2 * n * CHUNK);
+    u->d_o = arena_reals(&m, "d_o", back * 2 * n * c->dv);
+    u->E = arena_reals(&m, "E", back * n * CHUNK);
+    u->G = arena_reals(&m, "G", back * (size_t)c->dk * c->dv);
     return m.used / sizeof(real);
 }
 
@@ -99,13 +99,13 @@ size_t delta_scratch(const struct delta *c, bool back)
 {
     struct chunk u;
 
-    return shares(c) * chunk_carve(&u, NULL, c, back);
+    return shares(c) * chunk_layout(&u, NULL, c, back);
 }
 
 static void share_open(struct chunk *u, const struct delta *c, real *scratch, int share,
                        bool back)
 {
-    chunk_carve(u, scratch + share * chunk_carve(u, NULL, c, back), c, back);
+    chunk_layout(u, scratch + share * chunk_layout(u, NULL, c, back), c, back);
 }
 
 /* ---- 1. the recurrence ----------------------------------------------------------------

@@ -37,13 +37,13 @@ struct scratch {
     real   *G;              // (B, H, dk, dv) G
 };
 
-static size_t carve(struct scratch *s, void *base, const struct vector *c)
+static size_t lay_out(struct scratch *s, void *base, const struct vector *c)
 {
-    struct arena a = arena_over(base);
+    struct arena a = arena_over(base, SIZE_MAX);
     size_t       n = (size_t)c->B * c->H;
 
-    s->sum = arena_bytes(&a, n * c->dk * sizeof *s->sum);
-    s->G = arena_reals(&a, n * head_state(c));
+    s->sum = arena_bytes(&a, "sum", n * c->dk * sizeof *s->sum);
+    s->G = arena_reals(&a, "G", n * head_state(c));
     return a.used;
 }
 
@@ -51,7 +51,7 @@ size_t vector_scratch(const struct vector *c)
 {
     struct scratch s;
 
-    return carve(&s, NULL, c) / sizeof(real);
+    return lay_out(&s, NULL, c) / sizeof(real);
 }
 
 /* The chunk of head h that begins at token t of sequence b: at most CHUNK tokens of
@@ -577,7 +577,7 @@ void vector_backward(const struct vector *c, const struct vector_grad *g, const 
 {
     struct scratch s;
 
-    carve(&s, scratch, c);
+    lay_out(&s, scratch, c);
     #pragma omp parallel for collapse(2) schedule(dynamic)
     for (int b = 0; b < c->B; b++)
         for (int h = 0; h < c->H; h++)

@@ -1,6 +1,21 @@
 #include "model/kernels/arena.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+
+void *arena_bytes(struct arena *a, const char *name, size_t bytes)
+{
+    void  *p = a->base ? a->base + a->used : NULL;
+    size_t lines = whole_lines(bytes), left = a->size - a->used;
+
+    if (lines > left) {
+        fprintf(stderr, "arena: '%s' needs %zu bytes, %zu are left\n", name, lines, left);
+        abort();
+    }
+    a->used += lines;
+    return p;
+}
 
 void *pages_alloc(size_t bytes)
 {

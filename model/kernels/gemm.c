@@ -14,6 +14,7 @@
  */
 #include "model/kernels/gemm.h"
 
+#include "model/kernels/trace.h"
 #include "model/kernels/vec.h"
 
 #include <string.h>
@@ -283,36 +284,13 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
     } while ((p += KT) < k);
 }
 
-/* ---- what ran ---------------------------------------------------------------------- */
-
-_Thread_local uint64_t gemm_madds;
-
-static struct gemm_log *record;
-
-void gemm_record(struct gemm_log *log)
-{
-    record = log;
-}
-
-static void note(struct gemm_call call)
-{
-    gemm_madds += (uint64_t)call.m * (uint64_t)call.n * (uint64_t)call.k;
-    if (record) {
-        #pragma omp critical(gemm_note)
-        {
-            if (record->n < record->room)
-                record->call[record->n] = call;
-            record->n++;
-        }
-    }
-}
-
 /* ---- the three forms --------------------------------------------------------------- */
 
 void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
-    note((struct gemm_call){gemm_nt, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    trace_product(
+        (struct trace_call){gemm_nt, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
     by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 1, m, n, k,
             (struct scale){alpha, beta});
 }
@@ -320,7 +298,8 @@ void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
 void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
-    note((struct gemm_call){gemm_nn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    trace_product(
+        (struct trace_call){gemm_nn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
     by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 0, m, n, k,
             (struct scale){alpha, beta});
 }
@@ -328,7 +307,8 @@ void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
 void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
-    note((struct gemm_call){gemm_tn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
+    trace_product(
+        (struct trace_call){gemm_tn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
     for (int i = 0; i < m; i += MB)
         by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
                    (struct scale){alpha, beta});

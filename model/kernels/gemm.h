@@ -20,7 +20,6 @@
 #include "model/kernels/real.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta);
@@ -28,29 +27,5 @@ void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
              int m, int n, int k, real alpha, real beta);
 void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta);
-
-/* ---- what ran ---------------------------------------------------------------------- */
-
-/* Multiply-adds of every product that this thread has run: what flops() is held to. */
-extern _Thread_local uint64_t gemm_madds;
-
-struct gemm_call {
-    void (*product)(real *, size_t, const real *, size_t, const real *, size_t, int,
-                    int, int, real, real);
-    real       *c;
-    const real *a, *b;
-    size_t      ldc, lda, ldb;
-    int         m, n, k;
-    real        alpha, beta;
-};
-
-/* The products of a stretch of work, of all threads, in the order they began. */
-struct gemm_log {
-    struct gemm_call *call;
-    long              n, room;      // n may pass room: then the log is not complete
-};
-
-/* Write products to log from now on; NULL: no more. Set outside of parallel regions. */
-void gemm_record(struct gemm_log *log);
 
 #endif

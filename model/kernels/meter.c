@@ -16,7 +16,9 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-enum meter meter_switch(enum meter to)
+_Thread_local bool meter_runs;
+
+enum meter meter_go(enum meter to)
 {
     enum meter was = watch.part;
     double     t = now();
@@ -27,14 +29,20 @@ enum meter meter_switch(enum meter to)
     return was;
 }
 
-void meter_clear(void)
+void meter_start(void)
 {
-    memset(watch.seconds, 0, sizeof watch.seconds);
+    memset(&watch, 0, sizeof watch);
     watch.since = now();
+    meter_runs = true;
 }
 
 double meter_seconds(enum meter part)
 {
     meter_switch(watch.part);
     return watch.seconds[part];
+}
+
+void meter_stop(void)
+{
+    meter_runs = false;
 }

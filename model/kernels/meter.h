@@ -4,11 +4,13 @@
  *     ...
  *     meter_switch(was);                             // and this the caller's again
  *
- * The serial code of a pass switches it (some hundred times a step, 30 ns each). Each
- * thread has its own watch.
+ * The serial code of a pass switches it, which does nothing unless this thread has
+ * started it: then some hundred times a step, 30 ns each. Each thread has its own watch.
  */
 #ifndef WEFT_METER_H
 #define WEFT_METER_H
+
+#include <stdbool.h>
 
 enum meter {
     METER_REST,             // whatever nobody claimed: optimiser, data, the caller
@@ -20,10 +22,28 @@ enum meter {
     METER_PARTS,
 };
 
-/* Returns the part that was running. */
-enum meter meter_switch(enum meter to);
+void   meter_start(void);               // from nothing, on METER_REST
+double meter_seconds(enum meter part);  // since then
+void   meter_stop(void);
 
-void   meter_clear(void);                       // all parts to 0
-double meter_seconds(enum meter part);          // since the last clear
+extern _Thread_local bool meter_runs;
+enum meter meter_go(enum meter to);
+
+/* Returns the part that was running. */
+static inline enum meter meter_switch(enum meter to)
+{
+    return meter_runs ? meter_go(to) : METER_REST;
+}
+
+/* A mixer's products are its projections; those of MLP and loss stay on their account.
+ * Returns where to switch back to. */
+static inline enum meter meter_product(void)
+{
+    enum meter was = meter_switch(METER_PROJECTIONS);
+
+    if (was != METER_MIXER)
+        meter_switch(was);
+    return was;
+}
 
 #endif

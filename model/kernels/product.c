@@ -124,19 +124,9 @@ static void forward_few(real *y, const real *x, const real *w, int n, int in, in
     }
 }
 
-/* A mixer's products are its projections; those of MLP and loss stay on their account. */
-static enum meter enter(void)
-{
-    enum meter was = meter_switch(METER_PROJECTIONS);
-
-    if (was != METER_MIXER)
-        meter_switch(was);
-    return was;
-}
-
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out)
 {
-    enum meter was = enter();
+    enum meter was = meter_product();
     int        tile = product_tile(n), cols = column_tile(n, out);
 
     if (n <= BY_DOTS)
@@ -180,7 +170,7 @@ static void backward_weights(real *dw, const real *dy, const real *x, long n,
 void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
                       const real *w, long n, int in, int out)
 {
-    enum meter was = enter();
+    enum meter was = meter_product();
     int        tile = product_tile(n);
 
 #pragma omp parallel

@@ -8,17 +8,17 @@
 
 static int channels_of(const struct pieces *p) { return p->channels / p->groups; }
 
-size_t pieces_carve(struct pieces *p, real *base)
+size_t pieces_layout(struct pieces *p, real *base)
 {
-    struct arena a = arena_over(base);
+    struct arena a = arena_over(base, SIZE_MAX);
     size_t       n = (size_t)p->hidden + 1;
 
     for (p->search = 1; p->search <= p->hidden;)
         p->search *= 2;
-    p->knot = arena_reals(&a, (size_t)p->groups * p->search);
-    p->anchor = arena_reals(&a, p->groups * n);
-    p->value = arena_reals(&a, n * p->channels);
-    p->slope = arena_reals(&a, n * p->channels);
+    p->knot = arena_reals(&a, "knot", (size_t)p->groups * p->search);
+    p->anchor = arena_reals(&a, "anchor", p->groups * n);
+    p->value = arena_reals(&a, "value", n * p->channels);
+    p->slope = arena_reals(&a, "slope", n * p->channels);
     return a.used / sizeof(real);
 }
 

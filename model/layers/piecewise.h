@@ -30,7 +30,7 @@ struct pieces_net {
 
 /* Lay p's tables out from base (NULL: only count) once its groups, channels and hidden
  * are set; returns their size in reals. */
-size_t pieces_carve(struct pieces *p, real *base);
+size_t pieces_layout(struct pieces *p, real *base);
 
 /* Fill the tables from the weights. */
 void pieces_build(struct pieces *p, const struct pieces_net *w);

@@ -83,20 +83,20 @@ struct acts {
     size_t state;               // where its state is
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t C = c->C, H = c->H;
     const int    e = width(c), dv = dv_of(c);
     struct act   qkv;
 
     a->row = act_row(m, (struct act_part[]){{&qkv, n_qkv(c)}, {&a->g, n_v(c)}, {&a->b, H},
                                             {&a->z, H}, {0}});
-    a->qkv = act_keep(m, n_qkv(c));
-    a->shrink = room_keep(m, room_rows(m) * 2 * H);
-    a->beta = act_keep(m, H);
-    a->log_a = act_keep(m, H);
-    a->step = room_keep(m, room_rows(m) * H);
+    a->qkv = act_keep(m, "qkv", n_qkv(c));
+    a->shrink = layout_keep(m, "shrink", layout_tokens(m) * 2 * H);
+    a->beta = act_keep(m, "beta", H);
+    a->log_a = act_keep(m, "log_a", H);
+    a->step = layout_keep(m, "step", layout_tokens(m) * H);
     a->in = (struct heads_in){.Hk = c->H, .row = a->qkv, .k = act_from(a->qkv, C)};
     a->conv = short_conv_layout(m, CQ, -1, n_qkv(c), a->row.ld, a->qkv.ld, true);
     a->out = (struct heads_out){{c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
@@ -109,9 +109,9 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     };
     a->dcore = (struct delta_grad){a->qkv.dx, a->in.k.dx, act_from(a->qkv, 2 * C).dx,
                                    a->log_a.dx, a->beta.dx};
-    a->kept = room_save(m, delta_kept(&a->core));
-    a->scratch = room_work(m, delta_scratch(&a->core, m->call == BACKWARD));
-    a->state = room_state(m, delta_state(&a->core));
+    a->kept = layout_save(m, "kept", delta_kept(&a->core));
+    a->scratch = layout_work(m, "scratch", delta_scratch(&a->core, pass_trains(m->mode)));
+    a->state = layout_state(m, delta_state(&a->core));
 }
 
 /* q and k of each head to length 1. */
@@ -264,7 +264,7 @@ const struct mixer mixer_deltanet = {
     .opts     = opts,
     .params   = params,
     .angles   = heads_angles,
-    .carve    = carve,
+    .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -89,19 +89,19 @@ struct acts {
     struct heads_out out;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), k = n_k(c);
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), k = n_k(c);
     struct act   qkv;
 
     a->row = act_row(m, (struct act_part[]){{&qkv, n_qkv(c)}, {&a->r, n_v(c)}, {0}});
-    a->qkv = has_conv(c) ? act_keep(m, n_qkv(c)) : qkv;
-    a->low = act_keep(m, rank(c));
-    a->g = act_keep(m, k);
-    a->z = (struct act){tied(c) ? room_work(m, n * n_z(c)) : a->g.x,
-                        room_back(m, n * n_z(c)), n_z(c)};
-    a->dba = room_back(m, (size_t)m->B * n_z(c));
+    a->qkv = has_conv(c) ? act_keep(m, "qkv", n_qkv(c)) : qkv;
+    a->low = act_keep(m, "low", rank(c));
+    a->g = act_keep(m, "g", k);
+    a->z = (struct act){tied(c) ? layout_work(m, "z", n * n_z(c)) : a->g.x,
+                        layout_grad(m, "dz", n * n_z(c)), n_z(c)};
+    a->dba = layout_grad(m, "dba", (size_t)m->B * n_z(c));
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->qkv,
                               .k = act_from(a->qkv, k)};
     if (has_conv(c))
@@ -235,7 +235,7 @@ const struct mixer mixer_gla = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .decay    = decay,

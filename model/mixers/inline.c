@@ -77,46 +77,46 @@ struct acts {
     size_t last;                // where the state of the local term is, in reals
 };
 
-static void carve_local(struct acts *a, struct room *m, const struct mixer_cfg *c)
+static void layout_local(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    const size_t n = room_rows(m) * c->C;
+    const size_t n = layout_tokens(m) * c->C;
 
-    a->xm = act_work(m, c->C);
-    a->dhid = room_back(m, n);
-    a->kept = (struct local_kept){room_work(m, n), room_work(m, n),
-                                  room_work(m, n * taps(c))};
+    a->xm = act_work(m, "xm", c->C);
+    a->dhid = layout_grad(m, "dhid", n);
+    a->kept = (struct local_kept){layout_work(m, "pre", n), layout_work(m, "hid", n),
+                                  layout_work(m, "r", n * taps(c))};
     a->local = (struct local){
         .B = m->B, .T = m->T, .C = c->C, .H = c->H, .taps = taps(c), .ld = a->v.ld,
-        .w1 = room_param(m, W1), .b1 = room_param(m, B1),
-        .w2 = room_param(m, W2), .b2 = room_param(m, B2),
+        .w1 = layout_param(m, W1), .b1 = layout_param(m, B1),
+        .w2 = layout_param(m, W2), .b2 = layout_param(m, B2),
     };
-    a->x_sum = room_state_bytes(m, c->C * sizeof(double)) / sizeof(real);
-    a->last = room_state(m, (taps(c) - 1) * c->C);
+    a->x_sum = layout_state_bytes(m, c->C * sizeof(double)) / sizeof(real);
+    a->last = layout_state(m, (taps(c) - 1) * c->C);
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t C = c->C;
     const int    e = width(c);
 
     a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C}, {0}});
-    a->phi_q = mapped(c) ? act_work(m, C) : a->q;
-    a->phi_k = mapped(c) ? act_work(m, C) : a->k;
-    a->dk = act_work(m, C);
-    a->dv = act_work(m, C);
-    a->o = act_keep(m, C);
-    a->du = room_back(m, room_rows(m) * C);
+    a->phi_q = mapped(c) ? act_work(m, "phi_q", C) : a->q;
+    a->phi_k = mapped(c) ? act_work(m, "phi_k", C) : a->k;
+    a->dk = act_work(m, "dk", C);
+    a->dv = act_work(m, "dv", C);
+    a->o = act_keep(m, "o", C);
+    a->du = layout_grad(m, "du", layout_tokens(m) * C);
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->map = (struct feature){.map = FEATURE_ELU1, .B = m->B, .T = m->T,
                               .H = c->H, .dk = e, .m = e};
     a->core.core = (struct scalar){.H = c->H, .dk = e, .dv = e,
                                    .scale = 1 / (real)sqrt(e)};
     scalar_heads_layout(&a->core, m, a->phi_q, a->dk, a->dv);
-    a->k_sum = room_state_bytes(m, C * sizeof(double)) / sizeof(real);
-    a->v_sum = room_state_bytes(m, C * sizeof(double)) / sizeof(real);
+    a->k_sum = layout_state_bytes(m, C * sizeof(double)) / sizeof(real);
+    a->v_sum = layout_state_bytes(m, C * sizeof(double)) / sizeof(real);
     if (taps(c))
-        carve_local(a, m, c);
+        layout_local(a, m, c);
 }
 
 static struct means means_of(const struct ctx *ctx)
@@ -267,7 +267,7 @@ const struct mixer mixer_inline = {
     .opts     = opts,
     .params   = params,
     .angles   = heads_angles,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .decay    = decay,

@@ -166,7 +166,7 @@ struct acts {
 };
 
 /* The map of q (side 0) or k (side 1). */
-static struct feature feature_of(const struct room *m, const struct mixer_cfg *c,
+static struct feature feature_of(const struct layout *m, const struct mixer_cfg *c,
                                  int side)
 {
     struct feature f = {
@@ -175,9 +175,9 @@ static struct feature feature_of(const struct room *m, const struct mixer_cfg *c
     };
 
     if (f.map == FEATURE_HEDGEHOG)
-        f.w = room_param(m, side ? HK : HQ), f.b = room_param(m, side ? HKB : HQB);
+        f.w = layout_param(m, side ? HK : HQ), f.b = layout_param(m, side ? HKB : HQB);
     if (f.map == FEATURE_FAVOR)
-        f.w = room_param(m, PROJ);
+        f.w = layout_param(m, PROJ);
     return f;
 }
 
@@ -187,23 +187,23 @@ static real eps_of(enum feature_map map)
     return map == FEATURE_TAYLOR ? 0 : (real)(map == FEATURE_FAVOR ? 1e-30 : 1e-6);
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), features = (size_t)c->H * m_of(c);
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), features = (size_t)c->H * m_of(c);
     const bool   id = map_of(c) == FEATURE_ID;
 
     a->row = act_row(m, (struct act_part[]){{&a->q, n_k(c)}, {&a->k, n_k(c)},
                                             {&a->v, n_v(c)}, {0}});
-    a->phi_q = id ? a->q : act_work(m, features);
-    a->phi_k = id ? a->k : act_work(m, features);
-    a->top_q = weighted(c) ? room_work(m, n * c->H) : NULL;
-    a->top = weighted(c) ? room_work(m, n * c->H) : NULL;
-    a->o = a->normed = act_keep(m, n_v(c));
+    a->phi_q = id ? a->q : act_work(m, "phi_q", features);
+    a->phi_k = id ? a->k : act_work(m, "phi_k", features);
+    a->top_q = weighted(c) ? layout_work(m, "top_q", n * c->H) : NULL;
+    a->top = weighted(c) ? layout_work(m, "top", n * c->H) : NULL;
+    a->o = a->normed = act_keep(m, "normed", n_v(c));
     if (!normalised(c))
-        a->normed.x = room_work(m, n * n_v(c));
+        a->normed.x = layout_work(m, "normed", n * n_v(c));
     a->norm = (struct norm){c->H, dv_of(c), true, (real)1e-5};
-    a->partial = normalised(c) ? NULL : room_back(m, norm_partial(&a->norm));
+    a->partial = normalised(c) ? NULL : layout_grad(m, "partial", norm_partial(&a->norm));
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->fq = feature_of(m, c, 0);
     a->fk = feature_of(m, c, 1);
@@ -216,7 +216,7 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     scalar_heads_layout(&a->core, m, a->phi_q, a->phi_k, a->v);
     a->forget = (struct forget){.kind = kind_of(c), .w = forget_at(c)};
     forget_layout(&a->forget, m, &a->core);
-    a->first = room_state(m, weighted(c) ? c->H : 0);
+    a->first = layout_state(m, weighted(c) ? c->H : 0);
 }
 
 /* ---- forward and backward ---------------------------------------------------------- */
@@ -349,7 +349,7 @@ const struct mixer mixer_linear = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .carve    = carve,
+    .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

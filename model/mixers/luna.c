@@ -134,22 +134,21 @@ struct acts {
     struct forget forget;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t C = c->C;
 
     a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C}, {0}});
-    a->o = act_keep(m, C);
+    a->o = act_keep(m, "o", C);
     a->psi = (struct pieces){.groups = groups(c), .channels = channels(c),
                              .hidden = hidden(c)};
-    pieces_carve(&a->psi, room_work(m, pieces_carve(&a->psi, NULL)));
-    a->u = act_work(m, us(c));
-    a->phi = act_work(m, phis(c));
-    a->dfw = room_back(m, us(c) * (width(c) + 1));
-    if (m->call == BACKWARD)
-        a->sums = arena_bytes(&m->scratch,
-                              BLOCKS * pieces_sums(&a->psi) * sizeof(double));
+    pieces_layout(&a->psi, layout_work(m, "psi", pieces_layout(&a->psi, NULL)));
+    a->u = act_work(m, "u", us(c));
+    a->phi = act_work(m, "phi", phis(c));
+    a->dfw = layout_grad(m, "dfw", us(c) * (width(c) + 1));
+    a->sums = layout_grad_bytes(m, "sums",
+                                BLOCKS * pieces_sums(&a->psi) * sizeof(double));
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->core.core = (struct scalar){.H = c->H, .dk = m_of(c) * channels(c),
                                    .dv = width(c), .den = SCALAR_SUM, .scale = 1,
@@ -319,7 +318,7 @@ const struct mixer mixer_luna = {
     .opts     = opts,
     .params   = params,
     .angles   = heads_angles,
-    .carve    = carve,
+    .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -71,17 +71,17 @@ struct acts {
     struct heads_out out;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
 
-    a->u = act_keep(m, c->C);
-    a->dx = room_back(m, room_rows(m) * c->C);
+    a->u = act_keep(m, "u", c->C);
+    a->dx = layout_grad(m, "dx", layout_tokens(m) * c->C);
     a->row = act_row(m, (struct act_part[]){{&a->q, n_k(c)}, {&a->log_a, n_k(c)},
                                             {&a->v, n_v(c)}, {&a->r, n_v(c)}, {0}});
-    a->k = act_keep(m, n_k(c));
-    a->dbg = room_back(m, (size_t)m->B * n_v(c));
-    a->daug = room_back(m, (size_t)m->B * n_k(c));
+    a->k = act_keep(m, "k", n_k(c));
+    a->dbg = layout_grad(m, "dbg", (size_t)m->B * n_v(c));
+    a->daug = layout_grad(m, "daug", (size_t)m->B * n_k(c));
     a->conv = short_conv_layout(m, CONV, -1, c->C, c->C, c->C, true);
     a->core.core = (struct vector){.H = c->H, .dk = dk_of(c), .dv = dv_of(c),
                                    .scale = 1 / (real)sqrt(dk_of(c))};
@@ -273,7 +273,7 @@ const struct mixer mixer_metala = {
     .opts     = opts,
     .check    = check,
     .params   = params,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .decay    = decay,

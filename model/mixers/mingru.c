@@ -82,9 +82,9 @@ static const struct recurrence_form form = {
     .win = WZ, .bin = -1, .wo = WO, .gates = 2, .enter = enter, .enter_back = enter_back,
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    recurrence_layout(room_names(m, sizeof(struct recurrence)), m, &form, inner(c));
+    recurrence_layout(layout_acts(m, sizeof(struct recurrence)), m, &form, inner(c));
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -121,7 +121,7 @@ const struct mixer mixer_mingru = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .decay    = decay,

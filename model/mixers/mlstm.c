@@ -77,14 +77,14 @@ struct acts {
     struct heads_out out;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
 
     a->row = act_row(m, (struct act_part[]){
         {&a->q, n_k(c)}, {&a->k, n_k(c)}, {&a->v, n_v(c)}, {&a->g, n_v(c)}, {&a->i, c->H},
         {&a->f, c->H}, {0}});
-    a->log_f = act_keep(m, c->H);
+    a->log_f = act_keep(m, "log_f", c->H);
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->core.core = (struct scalar){
         .H = c->H, .dk = dk_of(c), .dv = dv_of(c), .den = SCALAR_MAX,
@@ -198,7 +198,7 @@ const struct mixer mixer_mlstm = {
     .check    = check,
     .params   = params,
     .angles   = angles,
-    .carve    = carve,
+    .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

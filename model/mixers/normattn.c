@@ -55,15 +55,15 @@ struct acts {
     struct scalar_heads core;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t C = c->C;
     const int    e = c->C / c->H;
 
     a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C},
                                             {&a->z, c->H}, {0}});
-    a->o = act_keep(m, C);
+    a->o = act_keep(m, "o", C);
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->core.core = (struct scalar){.H = c->H, .dk = e, .dv = e,
                                    .scale = 1 / (real)sqrt(e)};
@@ -188,7 +188,7 @@ const struct mixer mixer_normattn = {
     .opts     = opts,
     .params   = params,
     .angles   = heads_angles,
-    .carve    = carve,
+    .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -151,12 +151,12 @@ static const struct recurrence_form form = {
     .enter_back = enter_back, .leave = leave, .leave_back = leave_back,
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
 
     recurrence_layout(&a->r, m, &form, inner(c));
-    a->da = room_back(m, inner(c));
+    a->da = layout_grad(m, "da", inner(c));
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -209,7 +209,7 @@ const struct mixer mixer_qlstm = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .decay    = decay,

@@ -101,15 +101,15 @@ struct acts {
     real *partial;              // of the gated norm
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
 
     a->z = (struct grouped){.kind = ATTENTION_RELU, .span = c->context, .qn = -1,
                             .sink = -1};
     grouped_layout(&a->z, m, c);
-    a->gated = (struct act){room_keep(m, room_rows(m) * c->C), a->z.o.dx, c->C};
-    a->partial = room_back(m, (size_t)BLOCKS * 2 * c->C);
+    a->gated = (struct act){layout_keep(m, "gated", layout_tokens(m) * c->C), a->z.o.dx, c->C};
+    a->partial = layout_grad(m, "partial", (size_t)BLOCKS * 2 * c->C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -162,7 +162,7 @@ const struct mixer mixer_rela = {
     .position = "rope",
     .params   = params,
     .angles   = grouped_angles,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .zeros    = zeros,

@@ -45,14 +45,14 @@ struct acts {
     struct heads_out out;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const int    dk = dk_of(c), dv = dv_of(c);
 
     a->row = act_row(m, (struct act_part[]){{&a->q, c->C}, {&a->k, c->C}, {&a->v, n_v(c)},
                                             {&a->g, n_v(c)}, {0}});
-    a->decay = room_keep(m, c->H);
+    a->decay = layout_keep(m, "decay", c->H);
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->core.core = (struct scalar){.H = c->H, .dk = dk, .dv = dv,
                                    .scale = 1 / (real)sqrt(dk), .log_f = a->decay};
@@ -108,7 +108,7 @@ const struct mixer mixer_retention = {
     .opts     = opts,
     .params   = params,
     .angles   = heads_angles,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .decay    = decay,

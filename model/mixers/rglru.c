@@ -203,13 +203,13 @@ static const struct recurrence_form form = {
     .enter_back = enter_back, .leave = leave, .leave_back = leave_back,
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
 
     recurrence_layout(&a->r, m, &form, inner(c));
-    a->rate = room_keep(m, inner(c));
-    a->sum = room_back(m, inner(c));
+    a->rate = layout_keep(m, "rate", inner(c));
+    a->sum = layout_grad(m, "sum", inner(c));
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -269,7 +269,7 @@ const struct mixer mixer_rglru = {
     .opts     = opts,
     .check    = check,
     .params   = params,
-    .carve    = carve,
+    .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -80,33 +80,33 @@ struct acts {
     size_t state;               // where its state is
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
+    struct acts *a = layout_acts(m, sizeof *a);
     const size_t e = inner(c), N = n_of(c);
 
     a->row = act_row(m, (struct act_part[]){{&a->w, e}, {&a->z, e}, {0}});
-    a->u = act_keep(m, e);
-    a->q = act_keep(m, rank_of(c));
-    a->bc = act_keep(m, 2 * N);
-    a->step = act_keep(m, e);
-    a->o = act_keep(m, e);
-    a->v = (struct act){room_keep(m, room_rows(m) * e), a->o.dx, e};
-    a->rate = room_keep(m, e * N);
+    a->u = act_keep(m, "u", e);
+    a->q = act_keep(m, "q", rank_of(c));
+    a->bc = act_keep(m, "bc", 2 * N);
+    a->step = act_keep(m, "step", e);
+    a->o = act_keep(m, "o", e);
+    a->v = (struct act){layout_keep(m, "v", layout_tokens(m) * e), a->o.dx, e};
+    a->rate = layout_keep(m, "rate", e * N);
     a->conv = short_conv_layout(m, CONV, CONVB, (int)e, a->row.ld, e, true);
     a->core = (struct selective){
         .B = m->B, .T = m->T, .C = (int)e, .N = (int)N, .u = a->u.x, .step = a->step.x,
         .in = a->bc.x, .out = act_from(a->bc, N).x, .ld = 2 * N, .rate = a->rate,
-        .skip = room_param(m, DSKIP),
+        .skip = layout_param(m, DSKIP),
     };
     a->dcore = (struct selective_grad){
         .du = a->u.dx, .dstep = a->step.dx, .din = a->bc.dx,
-        .dout = act_from(a->bc, N).dx, .ld = 2 * N, .drate = room_back(m, m->B * e * N),
-        .dskip = room_back(m, m->B * e),
+        .dout = act_from(a->bc, N).dx, .ld = 2 * N, .drate = layout_grad(m, "drate", m->B * e * N),
+        .dskip = layout_grad(m, "dskip", m->B * e),
     };
-    a->kept = room_save(m, selective_kept(&a->core));
-    a->scratch = room_back(m, selective_scratch(&a->core));
-    a->state = room_state(m, selective_state(&a->core));
+    a->kept = layout_save(m, "kept", selective_kept(&a->core));
+    a->scratch = layout_grad(m, "scratch", selective_scratch(&a->core));
+    a->state = layout_state(m, selective_state(&a->core));
 }
 
 /* Where B and C begin in wx. */
@@ -225,7 +225,7 @@ const struct mixer mixer_s6 = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -42,9 +42,9 @@ static int params(const struct mixer_cfg *c, struct param *p)
     return sink_at(c) + has_sink(c);
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct grouped *a = room_names(m, sizeof *a);
+    struct grouped *a = layout_acts(m, sizeof *a);
 
     *a = (struct grouped){
         .kind = ATTENTION_SOFTMAX, .window = (int)c->opt[WINDOW],
@@ -91,7 +91,7 @@ const struct mixer mixer_softmax = {
     .opts     = opts,
     .params   = params,
     .angles   = grouped_angles,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .flops    = flops,

@@ -70,30 +70,30 @@ struct acts {
     struct scalar_heads core;
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), e = inner(c), N = n_of(c), heads = c->H * N;
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t n = layout_tokens(m), e = inner(c), N = n_of(c), heads = c->H * N;
 
     a->row = act_row(m, (struct act_part[]){{&a->z, e}, {&a->in, xbc(c)}, {&a->t, c->H},
                                             {0}});
-    a->xbc = act_keep(m, xbc(c));
-    a->step = act_keep(m, c->H);
-    a->log_a = act_keep(m, c->H);
-    a->v = act_keep(m, e);
-    a->o = act_keep(m, e);
-    a->u = (struct act){room_keep(m, n * e), a->o.dx, e};
+    a->xbc = act_keep(m, "xbc", xbc(c));
+    a->step = act_keep(m, "step", c->H);
+    a->log_a = act_keep(m, "log_a", c->H);
+    a->v = act_keep(m, "v", e);
+    a->o = act_keep(m, "o", e);
+    a->u = (struct act){layout_keep(m, "u", n * e), a->o.dx, e};
     a->k = act_from(a->xbc, e);
     a->q = act_from(a->xbc, e + N);
-    a->dskip = room_back(m, (size_t)m->B * c->H);
+    a->dskip = layout_grad(m, "dskip", (size_t)m->B * c->H);
     a->norm = (struct norm){1, inner(c), false, (real)1e-5};
-    a->partial = room_back(m, norm_partial(&a->norm));
+    a->partial = layout_grad(m, "partial", norm_partial(&a->norm));
     a->conv = short_conv_layout(m, CONV, CONVB, xbc(c), a->row.ld, a->xbc.ld, true);
     a->core.core = (struct scalar){.H = c->H, .dk = (int)N, .dv = p_of(c), .scale = 1,
                                    .shared = true, .log_f = a->log_a.x, .ld_f = c->H};
     scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
-    a->q.dx = room_back(m, n * heads);
-    a->k.dx = room_back(m, n * heads);
+    a->q.dx = layout_grad(m, "dq", n * heads);
+    a->k.dx = layout_grad(m, "dk", n * heads);
     a->core.grad = (struct scalar_grad){
         .dq = a->q.dx, .dk = a->k.dx, .dv = a->v.dx, .ld_dq = heads, .ld_dk = heads,
         .ld_dv = e, .dlog_f = a->log_a.dx, .ld_df = c->H,
@@ -288,7 +288,7 @@ const struct mixer mixer_ssd = {
     .position = "none",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,

@@ -20,17 +20,17 @@ static const struct opt opts[] = {
 
 /* cos and sin (T, dk/2) for all sequences; (B, T, dk/2) in extend, where each
  * has its place. */
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct angles *a = room_names(m, sizeof *a);
-    const size_t   rows = m->call == EXTEND ? room_rows(m) : (size_t)m->T;
+    struct angles *a = layout_acts(m, sizeof *a);
+    const size_t   rows = m->mode == PASS_EXTEND ? layout_tokens(m) : (size_t)m->T;
 
     *a = (struct angles){0};
     c->mixer->angles(c, &a->heads, &a->dk);
     a->t = a->dk / 2;
-    a->b = m->call == EXTEND ? m->T * a->t : 0;
-    a->cos = room_keep(m, rows * a->t);
-    a->sin = room_keep(m, rows * a->t);
+    a->b = m->mode == PASS_EXTEND ? m->T * a->t : 0;
+    a->cos = layout_keep(m, "cos", rows * a->t);
+    a->sin = layout_keep(m, "sin", rows * a->t);
 }
 
 /* Frequencies j = from .. from + n - 1 of all. */
@@ -101,7 +101,7 @@ const struct position position_rope = {
     .name    = "rope",
     .about   = "rotary: angles proportional to the position",
     .opts    = opts,
-    .carve   = carve,
+    .layout   = layout,
     .forward = forward,
     .extend  = extend,
     .flops   = flops,

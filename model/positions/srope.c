@@ -105,55 +105,47 @@ struct acts {
     size_t   theta_at, past;    // where the states of theta and conv are, in reals
 };
 
-/* Without room_* of their own: doubles and pointers. */
-static void *work(struct room *m, size_t bytes)
-{
-    return arena_bytes(&m->scratch, bytes);
-}
-
-static void carve_back(struct acts *a, struct room *m)
+static void lay_out_back(struct acts *a, struct layout *m)
 {
     const struct shape *s = &a->s;
     const size_t        heads = (size_t)s->B * s->A;
 
-    a->dw = room_back(m, s->n * s->P);
-    a->dlow = room_back(m, s->n * s->rank);
-    a->dxh = room_back(m, s->n * s->C);
-    a->du = room_back(m, s->rank ? 0 : (size_t)s->P * s->g);
+    a->dw = layout_grad(m, "dw", s->n * s->P);
+    a->dlow = layout_grad(m, "dlow", s->n * s->rank);
+    a->dxh = layout_grad(m, "dxh", s->n * s->C);
+    a->du = layout_grad(m, "du", s->rank ? 0 : (size_t)s->P * s->g);
     a->phase.sum = a->run;
-    a->phase.dz = room_back(m, s->n * s->P);
-    a->phase.dlogit = room_back(m, s->n * s->A);
-    if (m->call == BACKWARD) {
-        a->phase.dmore = work(m, heads * s->half * sizeof(double));
-        a->phase.dlogits = work(m, heads * sizeof(double));
-    }
+    a->phase.dz = layout_grad(m, "dz", s->n * s->P);
+    a->phase.dlogit = layout_grad(m, "dlogit", s->n * s->A);
+    a->phase.dmore = layout_grad_bytes(m, "dmore", heads * s->half * sizeof(double));
+    a->phase.dlogits = layout_grad_bytes(m, "dlogits", heads * sizeof(double));
 }
 
-static void carve(struct room *m, const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts        *a = room_names(m, sizeof *a);
+    struct acts        *a = layout_acts(m, sizeof *a);
     const struct shape *s = &a->s;
 
     a->s = shape_of(c, m->B, m->T);
-    a->xh = room_keep(m, s->n * s->C);
-    a->low = room_keep(m, s->n * s->rank);
-    a->w = room_keep(m, s->n * s->P);
-    a->z = room_keep(m, s->n * s->P);
-    a->gate = room_keep(m, s->n * s->A);
-    a->cos = room_keep(m, s->n * s->P);
-    a->sin = room_keep(m, s->n * s->P);
-    a->u = room_work(m, s->rank ? 0 : (size_t)s->P * s->g);
-    a->freq = work(m, s->half * sizeof *a->freq);
-    a->eb = work(m, s->P * sizeof *a->eb);
-    a->run = work(m, (size_t)s->B * s->P * sizeof *a->run);
-    a->theta = work(m, s->B * sizeof *a->theta);
+    a->xh = layout_keep(m, "xh", s->n * s->C);
+    a->low = layout_keep(m, "low", s->n * s->rank);
+    a->w = layout_keep(m, "w", s->n * s->P);
+    a->z = layout_keep(m, "z", s->n * s->P);
+    a->gate = layout_keep(m, "gate", s->n * s->A);
+    a->cos = layout_keep(m, "cos", s->n * s->P);
+    a->sin = layout_keep(m, "sin", s->n * s->P);
+    a->u = layout_work(m, "u", s->rank ? 0 : (size_t)s->P * s->g);
+    a->freq = layout_work_bytes(m, "freq", s->half * sizeof *a->freq);
+    a->eb = layout_work_bytes(m, "eb", s->P * sizeof *a->eb);
+    a->run = layout_work_bytes(m, "run", (size_t)s->B * s->P * sizeof *a->run);
+    a->theta = layout_work_bytes(m, "theta", s->B * sizeof *a->theta);
     a->conv = (struct conv){
         .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P,
-        .w = room_param(m, SR_CONV), .silu = c->position_opt[ACT] == 0,
+        .w = layout_param(m, SR_CONV), .silu = c->position_opt[ACT] == 0,
     };
-    a->theta_at = room_state_bytes(m, s->P * sizeof(double)) / sizeof(real);
-    a->past = room_state_bytes(m, conv_state(&a->conv) * sizeof(real)) / sizeof(real);
-    carve_back(a, m);
+    a->theta_at = layout_state_bytes(m, s->P * sizeof(double)) / sizeof(real);
+    a->past = layout_state_bytes(m, conv_state(&a->conv) * sizeof(real)) / sizeof(real);
+    lay_out_back(a, m);
 }
 
 /* ---- from x to angles -------------------------------------------------------------- */
@@ -356,7 +348,7 @@ const struct position position_srope = {
     .about    = "selective rotary: angles grow by what the tokens say",
     .opts     = opts,
     .params   = params,
-    .carve    = carve,
+    .layout    = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,

@@ -128,7 +128,7 @@ START_TEST(streaming_predicts_what_the_parallel_pass_predicts)
 
     small_model(&m, stack_name(_i));
     random_tokens(tokens, CONTEXT + 1);
-    ck_assert_int_eq(pass_open(&p, &m, 1, CONTEXT, false, &why), 0);
+    ck_assert_int_eq(pass_open(&p, &m, 1, CONTEXT, PASS_SCORE, &why), 0);
     model_score(&m, &p, 1, CONTEXT, tokens, tokens + 1, 0, nats);
     start(&s, &m, 1);
     for (int t = 0; t < CONTEXT; t++) {
@@ -277,7 +277,7 @@ START_TEST(scores_add_up_for_any_batch)
         double          buckets = 0;
         uint64_t        counted = 0;
 
-        ck_assert_int_eq(pass_open(&p, &m, B, CONTEXT, false, &why), 0);
+        ck_assert_int_eq(pass_open(&p, &m, B, CONTEXT, PASS_SCORE, &why), 0);
         ck_assert_int_eq(score_run(&m, &p, B, EOS, next_portion, &from, 0, tell,
                                    &told, &s, &why), 0);
         for (int i = 0; i < SCORE_BUCKETS; i++)
@@ -311,7 +311,7 @@ START_TEST(scoring_stops_at_max_tokens_and_at_what_fails)
 
     small_model(&m, "softmax");
     random_tokens(tokens, TEXT);
-    ck_assert_int_eq(pass_open(&p, &m, 2, CONTEXT, false, &why), 0);
+    ck_assert_int_eq(pass_open(&p, &m, 2, CONTEXT, PASS_SCORE, &why), 0);
     ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 60, NULL, NULL, &s,
                                &why), 0);
     ck_assert_uint_eq(s.tokens, 60);

@@ -100,6 +100,7 @@ static void fill_all(struct config *c)
         .vocab = 257,
         .batch = 3,
         .accumulate = 5,
+        .recompute = 1,
         .lr = 0.1 + 0.2,
         .lr_end = 0.7,
         .schedule = "wsd",

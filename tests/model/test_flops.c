@@ -1,6 +1,7 @@
 /* flops() against the multiply-adds that a forward pass runs: those of matrix products
- * are counted where they run (gemm_madds), those of elementwise cores by hand below. */
-#include "model/kernels/gemm.h"
+ * are counted where they run (model/kernels/trace.h), those of elementwise cores by hand
+ * below. */
+#include "model/kernels/trace.h"
 #include "model/model.h"
 #include "tests/support/rig.h"
 #include "tests/support/variants.h"
@@ -25,10 +26,15 @@ static double elementwise(const char *entry)
     return !strcmp(entry, "s6") ? (double)T * 7 * 16 * 2 * C : 0;
 }
 
-/* FLOPs of products since gemm_madds was 0. The layer runs on this thread alone. */
+static struct trace trace;
+
+/* FLOPs of the products since the last call. */
 static double counted(void)
 {
-    return 2.0 * (double)gemm_madds;
+    double flops = 2.0 * (double)trace.madds;
+
+    trace = (struct trace){0};
+    return flops;
 }
 
 static void assert_near(const char *what, double said, double done)
@@ -49,10 +55,9 @@ START_TEST(a_mixer_runs_the_flops_that_it_says)
     if (strstr(entry, "window="))
         return;
     layer_open(&l, entry, &cfg, 1, T, 7);
-    gemm_madds = 0;
+    (void)counted();
     layer_forward(&l);
     forward = counted();
-    gemm_madds = 0;
     layer_backward(&l);
     printf("%-52s %8.0f FLOPs a token, said %8.0f; backward %.2f times that\n", entry,
            (forward + elementwise(entry)) / T, said / T, counted() / forward);
@@ -76,7 +81,7 @@ START_TEST(a_window_counts_at_the_size_drawn)
 
     layer_open(&l, entry, &cfg, 1, 4 * T, 7);
     l.window = windows[_i].draw;
-    gemm_madds = 0;
+    (void)counted();
     layer_forward(&l);
     assert_near(entry, mixer_flops(&cfg, 4 * T, windows[_i].draw), counted());
     layer_close(&l);
@@ -98,8 +103,8 @@ START_TEST(a_model_runs_the_flops_that_it_says)
     snprintf(c.mixers, sizeof c.mixers, "softmax/gla");
     ck_assert(!config_resolve(&c, &why) && !model_open(&m, &c, &why));
     model_init(&m, 1);
-    ck_assert(!pass_open(&p, &m, 1, T, false, &why));
-    gemm_madds = 0;
+    ck_assert(!pass_open(&p, &m, 1, T, PASS_SCORE, &why));
+    (void)counted();
     model_score(&m, &p, 1, T, tokens, tokens, 0, nats);
     assert_near("softmax/gla", model_flops(&m, T, 0), counted());
     pass_close(&p);
@@ -111,6 +116,7 @@ END_TEST
 static void one_thread(void)
 {
     omp_set_num_threads(1);
+    trace_products(&trace);
 }
 
 int main(void)

@@ -180,18 +180,18 @@ static void check_encoding(const struct golden *g)
     }
     struct ctx ctx = {
         .cfg = &l.cfg, .B = l.B, .T = l.T, .w = (const real *const *)l.wp + first,
-        .kept = l.kept, .scratch = l.scratch,
+        .dw = l.dwp + first,
     };
-    struct room room;
+    struct arena kept = arena_over(l.kept, l.sizes.kept);
+    struct arena scratch = arena_over(l.scratch, l.sizes.scratch);
+    struct layout layout;
 
-    layer_encoding(&room, &ctx, FORWARD);
+    layer_encoding(&layout, &ctx, PASS_TRAIN, &kept, &scratch);
     p->forward(&ctx, l.x);
     compare_angles(g, &l, &ctx.angles);
     ctx.angles.dtheta = calloc(n_theta, sizeof(real));
     compare_rotation(g, &l, &ctx.angles, "q");
     compare_rotation(g, &l, &ctx.angles, "k");
-    ctx.dw = l.dwp + first;
-    layer_encoding(&room, &ctx, BACKWARD);
     p->backward(&ctx, l.x, l.dx);
     golden_compare(g, "dx", "", l.dx, l.n_x);
     for (int i = first; i < l.n_param; i++) {

@@ -391,7 +391,7 @@ START_TEST(fixed_decays_run_from_half_a_token_to_all_of_the_past)
     c = layer_cfg(entry, C, 2, 40);
     layer_open(&l, entry, &c, 1, 40, 5);
     layer_forward(&l);
-    ck_assert_int_eq(mixer_decay(&l.ctx, r), fixed[_i].heads);
+    ck_assert_int_eq(mixer_decay(&l.mixer, r), fixed[_i].heads);
     for (int h = 0; h < fixed[_i].heads; h++) {
         ck_assert_double_eq_tol(r[h].lo, fixed[_i].left[h], 1e-6);
         ck_assert_double_eq_tol(r[h].hi, fixed[_i].left[h], 1e-6);
@@ -541,7 +541,7 @@ START_TEST(pieces_are_the_network)
 
     for (int groups = 1; groups <= L; groups += L - 1) {
         struct pieces p = {.groups = groups, .channels = L, .hidden = HID};
-        real         *room = rig_reals(pieces_carve(&p, NULL));
+        real         *room = rig_reals(pieces_layout(&p, NULL));
         double       *sums, want[N * L], want_du[N] = {0}, want_d[4][L * HID] = {{0}};
 
         for (int i = 0; i < 4; i++)
@@ -551,7 +551,7 @@ START_TEST(pieces_are_the_network)
         rig_normal(&r, dpsi, N * L);
         w[0][2] = w[0][3] = 0, w[1][2] = 1, w[1][3] = -1;
         w[0][5] = -w[0][4], w[1][5] = -w[1][4];
-        pieces_carve(&p, room);
+        pieces_layout(&p, room);
         pieces_build(&p, &net);
         sums = calloc(pieces_sums(&p), sizeof *sums);
         pieces_read(&p, psi, u, N);

@@ -254,7 +254,7 @@ START_TEST(rows_without_a_positive_logit_give_exactly_zero)
     assert_zero("y", l.y, l.n_x);
     assert_zero("dx", l.dx, l.n_x);
     assert_zero("dw", l.dw, l.n_w);
-    mixer_zeros(&l.ctx, &z);
+    mixer_zeros(&l.mixer, &z);
     ck_assert(z.pairs > 0 && z.zeros == z.pairs && z.nulls == z.rows);
     stream(&l, 1);
     assert_zero("y token by token", l.y, l.n_x);
@@ -294,7 +294,7 @@ START_TEST(zeros_are_what_one_counts)
 
         open_layer(&l, entries[_i], 3, lengths[i]);
         layer_forward(&l);
-        mixer_zeros(&l.ctx, &z);
+        mixer_zeros(&l.mixer, &z);
         want = naive_zeros(&l);
         ck_assert_msg(!memcmp(&z, &want, sizeof z),
                       "%s, T = %d: %g of %g are 0, %g of %g rows; counted %g of %g, "

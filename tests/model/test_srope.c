@@ -322,17 +322,19 @@ END_TEST
 /* The encoding of softmax heads 8 wide, with parameters set by set_turns. */
 struct encoding {
     struct mixer_cfg cfg;
-    struct room      room;
+    struct layout    layout;
     struct param     param[MIXER_PARAMS];
     real            *w[MIXER_PARAMS];
     struct ctx       ctx;
+    void            *kept, *scratch;
 };
 
-static void encoding_open(struct encoding *e, const char *position, enum call call, int T,
-                          const double *turn)
+static void encoding_open(struct encoding *e, const char *position,
+                          enum pass_mode mode, int T, const double *turn)
 {
-    char entry[128];
-    int  n;
+    struct arena kept = arena_over(NULL, 0), scratch = kept;
+    char         entry[128];
+    int          n;
 
     snprintf(entry, sizeof entry, "softmax+%s", position);
     e->cfg = layer_cfg(entry, 8, 1, 16);
@@ -343,18 +345,20 @@ static void encoding_open(struct encoding *e, const char *position, enum call ca
     e->ctx = (struct ctx){
         .cfg = &e->cfg, .B = 1, .T = T, .w = (const real *const *)e->w,
     };
-    layer_encoding(&e->room, &e->ctx, call);
-    e->ctx.kept = aligned_alloc(64, e->room.kept.used);
-    e->ctx.scratch = aligned_alloc(64, e->room.scratch.used);
-    layer_encoding(&e->room, &e->ctx, call);
+    layer_encoding(&e->layout, &e->ctx, mode, &kept, &scratch);
+    e->kept = aligned_alloc(64, kept.used);
+    e->scratch = aligned_alloc(64, scratch.used);
+    kept = arena_over(e->kept, kept.used);
+    scratch = arena_over(e->scratch, scratch.used);
+    layer_encoding(&e->layout, &e->ctx, mode, &kept, &scratch);
 }
 
 static void encoding_close(struct encoding *e)
 {
     for (int i = 0; e->param[i].name; i++)
         free(e->w[i]);
-    free(e->ctx.kept);
-    free(e->ctx.scratch);
+    free(e->kept);
+    free(e->scratch);
 }
 
 /* T tokens of width 8: one that turns where bit[t], else another. */
@@ -388,7 +392,7 @@ START_TEST(half_turns_compute_parity_at_any_length)
     real               *x = tokens(bit, T);
     int                 ones = 0;
 
-    encoding_open(&e, "srope(base=1,act=none,gate=0)", FORWARD, T,
+    encoding_open(&e, "srope(base=1,act=none,gate=0)", PASS_SCORE, T,
                   (double[]){pi, pi, pi, pi});
     e.cfg.position->forward(&e.ctx, x);
     for (int t = 0; t < T; t++) {
@@ -429,8 +433,8 @@ START_TEST(angles_stay_exact_over_long_streams)
     void               *state;
     long                ones = 0;
 
-    encoding_open(&e, "srope(base=10000,act=none,gate=0)", EXTEND, 1, turn);
-    state = calloc(1, e.room.state);
+    encoding_open(&e, "srope(base=10000,act=none,gate=0)", PASS_EXTEND, 1, turn);
+    state = calloc(1, e.layout.state);
     for (long t = 0; t < T; t++) {
         e.ctx.pos = &t;
         e.cfg.position->extend(&e.ctx, &state, x + t * 8);

@@ -73,7 +73,7 @@ static void assert_range(struct layer *l, const struct range *want, int heads)
 {
     struct range got[HEADS] = {{INFINITY, 0}, {INFINITY, 0}};
 
-    ck_assert_msg(mixer_decay(&l->ctx, got) == heads, "%s", l->entry);
+    ck_assert_msg(mixer_decay(&l->mixer, got) == heads, "%s", l->entry);
     for (int h = 0; h < heads; h++)
         ck_assert_msg(fabs(got[h].lo - want[h].lo) <= rig_tolerance() * want[h].hi &&
                       fabs(got[h].hi - want[h].hi) <= rig_tolerance() * want[h].hi,

@@ -168,8 +168,7 @@ static void compare_training(const struct golden *g, const struct model *m, int 
     struct pass p;
     struct why  why = {""};
 
-    ck_assert_msg(pass_open(&p, m, B, T, true, &why) == FAIL_NONE, "%s: %s", g->path,
-                  why.line);
+    ck_assert_msg(!pass_open(&p, m, B, T, PASS_TRAIN, &why), "%s: %s", g->path, why.line);
     compare_loss(g, loss, " of a step", model_step(m, &p, tokens, targets, draw, 1));
     if (grads)
         compare_all(g, m, "grad", p.dw);
@@ -186,17 +185,20 @@ static void compare_logits(const struct golden *g, const struct model *m,
     int      V = m->cfg.vocab;
     int32_t *tokens = golden_ids(g, "tokens", (size_t)B * T);
     real    *logits = rig_reals((size_t)B * T * V);
-    void    *scratch = aligned_alloc(64, (model_extend_bytes(m, 1, 1) + 63) / 64 * 64);
     void    *state = aligned_alloc(64, (model_state_bytes(m) + 63) / 64 * 64);
+    struct pass p;
+    struct why  why = {""};
 
+    ck_assert_msg(!pass_open(&p, m, 1, 1, PASS_EXTEND, &why), "%s", why.line);
     for (int b = 0; b < B; b++) {
         memset(state, 0, model_state_bytes(m));
         for (long t = 0; t < T; t++)
-            model_extend(m, scratch, &state, &t, 1, 1, tokens + b * T + t,
+            model_extend(m, &p, &state, &t, 1, 1, tokens + b * T + t,
                          logits + ((size_t)b * T + t) * V);
     }
     golden_compare(g, name, ", one token at a time", logits, (size_t)B * T * V);
-    free(tokens), free(logits), free(scratch), free(state);
+    pass_close(&p);
+    free(tokens), free(logits), free(state);
 }
 
 /* A file with window_alt has two sets of results. Built with that window, a draw of the

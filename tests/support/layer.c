@@ -76,6 +76,23 @@ static void fill(struct layer *l, uint64_t seed)
     rig_normal(&r, l->dy, l->n_x);
 }
 
+/* l->mixer over kept and scratch. */
+static void lay_out(struct layer *l)
+{
+    struct arena kept, scratch;
+
+    mixer_sizes(&l->cfg, l->B, l->T, &l->sizes);
+    l->kept = block(l, "kept", l->sizes.kept);
+    l->scratch = block(l, "scratch", l->sizes.scratch);
+    kept = arena_over(l->kept, l->sizes.kept);
+    scratch = arena_over(l->scratch, l->sizes.scratch);
+    l->mixer.ctx = (struct ctx){
+        .cfg = &l->cfg, .B = l->B, .T = l->T, .w = (const real *const *)l->wp,
+        .dw = l->dwp,
+    };
+    mixer_layout(&l->mixer, PASS_TRAIN, &kept, &scratch);
+}
+
 void layer_open(struct layer *l, const char *entry, const struct mixer_cfg *cfg, int B,
                 int T, uint64_t seed)
 {
@@ -89,9 +106,7 @@ void layer_open(struct layer *l, const char *entry, const struct mixer_cfg *cfg,
     l->y = block(l, "y", bytes);
     l->dy = block(l, "dy", bytes);
     l->dx = block(l, "dx", bytes);
-    mixer_sizes(&l->cfg, B, T, &l->sizes);
-    l->kept = block(l, "kept", l->sizes.kept);
-    l->scratch = block(l, "scratch", l->sizes.scratch);
+    lay_out(l);
     for (int b = 0; b < B; b++)
         l->state[b] = block(l, "state", l->sizes.state);
     fill(l, seed);
@@ -110,20 +125,14 @@ void layer_forward(struct layer *l)
     rig_poison(l->y, l->n_x * sizeof(real));
     rig_poison(l->kept, l->sizes.kept);
     rig_poison(l->scratch, l->sizes.scratch);
-    l->ctx = (struct ctx){
-        .cfg = &l->cfg, .B = l->B, .T = l->T, .window = l->window,
-        .w = (const real *const *)l->wp, .kept = l->kept, .scratch = l->scratch,
-    };
-    mixer_forward(&l->ctx, l->x, l->y);
+    mixer_forward(&l->mixer, l->window, l->x, l->y);
     check_guards(l, "forward");
 }
 
 void layer_backward(struct layer *l)
 {
     rig_poison(l->scratch, l->sizes.scratch);
-    l->ctx.dw = l->dwp;
-    mixer_backward(&l->ctx, l->x, l->dy, l->dx);
-    l->ctx.dw = NULL;
+    mixer_backward(&l->mixer, l->x, l->dy, l->dx);
     check_guards(l, "backward");
 }
 
@@ -150,28 +159,29 @@ static void copy_rows(const struct layer *l, const int *seq, int n_seq, int n, r
 
 void layer_extend(struct layer *l, const int *seq, int n_seq, int n)
 {
-    struct sizes need;
+    struct mixer_layer m = {.ctx = {.cfg = &l->cfg, .B = n_seq, .T = n,
+                                    .w = (const real *const *)l->wp}};
+    struct arena kept = arena_over(NULL, 0), need = kept, place;
     size_t       bytes = (size_t)n_seq * n * l->cfg.C * sizeof(real);
     real        *x = guarded(bytes), *y = guarded(bytes);
     void        *state[LAYER_BATCH], *scratch;
     long         pos[LAYER_BATCH];
 
-    mixer_sizes(&l->cfg, n_seq, n, &need);
-    scratch = guarded(need.scratch);
+    mixer_layout(&m, PASS_EXTEND, &kept, &need);
+    scratch = guarded(need.used);
+    place = arena_over(scratch, need.used);
+    mixer_layout(&m, PASS_EXTEND, &kept, &place);
     copy_rows(l, seq, n_seq, n, l->x, x, false);
     for (int i = 0; i < n_seq; i++) {
         state[i] = l->state[seq[i]];
         pos[i] = l->pos[seq[i]];
     }
-    struct ctx ctx = {.cfg = &l->cfg, .B = n_seq, .T = n, .pos = pos,
-                      .w = (const real *const *)l->wp, .scratch = scratch};
-
-    mixer_extend(&ctx, state, x, y);
+    mixer_extend(&m, state, pos, x, y);
     copy_rows(l, seq, n_seq, n, l->y, y, true);
     for (int i = 0; i < n_seq; i++)
         l->pos[seq[i]] += n;
     check_guards(l, "extend");
-    if (!intact(scratch, need.scratch))
+    if (!intact(scratch, need.used))
         ck_abort_msg("%s: extend over (%d, %d) writes behind its scratch", l->entry,
                      n_seq, n);
     if (!intact((char *)y, bytes))
@@ -265,12 +275,13 @@ void layer_assert_results(const struct layer *l)
     layer_assert_finite(l, "dw", l->dw, l->n_w);
 }
 
-void layer_encoding(struct room *m, struct ctx *ctx, enum call call)
+void layer_encoding(struct layout *m, struct ctx *ctx, enum pass_mode mode,
+                    struct arena *kept, struct arena *scratch)
 {
-    *m = (struct room){
-        .call = call, .B = ctx->B, .T = ctx->T, .w = ctx->w,
-        .kept = arena_over(ctx->kept), .scratch = arena_over(ctx->scratch),
+    *m = (struct layout){
+        .mode = mode, .B = ctx->B, .T = ctx->T, .w = ctx->w, .kept = kept,
+        .scratch = scratch,
     };
-    ctx->cfg->position->carve(m, ctx->cfg);
-    ctx->acts = m->names;
+    ctx->cfg->position->layout(m, ctx->cfg);
+    ctx->acts = m->acts;
 }

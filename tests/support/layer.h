@@ -33,7 +33,7 @@ struct layer {
     struct sizes      sizes;
     void             *state[LAYER_BATCH];
     long              pos[LAYER_BATCH];     // tokens that went through extend
-    struct ctx        ctx;                  // of forward and backward
+    struct mixer_layer mixer;               // laid out for forward and backward
     struct layer_block block[LAYER_BLOCKS];
     int               n_block;
 };
@@ -75,8 +75,9 @@ void layer_assert_finite(const struct layer *l, const char *what, const real *a,
                          size_t n);
 void layer_assert_results(const struct layer *l);       // y, dx and dw are finite
 
-/* Lay out in m what ctx's encoding alone needs for a call, its w being the encoding's;
- * where kept and scratch are NULL it only measures. Sets ctx->acts. */
-void layer_encoding(struct room *m, struct ctx *ctx, enum call call);
+/* Lay out in m what ctx's encoding alone needs for passes of this mode, its w being the
+ * encoding's. Sets ctx->acts. */
+void layer_encoding(struct layout *m, struct ctx *ctx, enum pass_mode mode,
+                    struct arena *kept, struct arena *scratch);
 
 #endif

@@ -26,7 +26,7 @@ START_TEST(a_line_holds_every_figure_and_its_parts_add_up_to_the_step)
     static const char *const figures[] = {
         "tok_s", "tok_s_median", "mfu", "sgemm_gflops", "read_gbs", "peak_rss_mib",
         "decode_tok_s", "prefill_tok_s", "state_bytes", "products_ms",
-        "decode_together_tok_s",
+        "decode_together_tok_s", "activations", "recomputed",
     };
     static const char *const parts[] = {
         "projections_ms", "core_ms", "mlp_ms", "norms_ms", "loss_ms", "optimiser_ms",
@@ -60,6 +60,19 @@ START_TEST(flags_change_a_named_shape)
     ck_assert_msg(strstr(r->out, "tiny: gla, 1 layer, width 128, 4 heads, "
                                  "vocabulary 512, context 32, batch 2") == r->out,
                   "%s", r->out);
+}
+END_TEST
+
+START_TEST(recomputing_is_said_and_measured)
+{
+    const struct ran *r = bench("bench tiny --batch 2 --context 64 --steps 1 --recompute "
+                                "--json");
+    json_t           *line = json_loads(r->out, 0, NULL);
+
+    ck_assert_msg(line != NULL, "%s", r->out);
+    ck_assert(json_is_true(json_object_get(line, "recompute")));
+    ck_assert_double_lt(number(line, "recomputed"), number(line, "activations"));
+    json_decref(line);
 }
 END_TEST
 
@@ -139,6 +152,7 @@ static Suite *suite(void)
 
     tcase_add_test(tc, a_line_holds_every_figure_and_its_parts_add_up_to_the_step);
     tcase_add_test(tc, flags_change_a_named_shape);
+    tcase_add_test(tc, recomputing_is_said_and_measured);
     tcase_add_test(tc, a_preset_is_an_architecture_too);
     tcase_add_test(tc, a_shape_that_does_not_exist_is_refused);
     tcase_add_test(tc, a_change_counts_when_it_is_larger_than_the_noise_of_both_files);

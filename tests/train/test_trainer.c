@@ -103,15 +103,21 @@ static struct config small_config(long steps)
     return c;
 }
 
+static void open_trainer(struct trainer *t, const struct config *c)
+{
+    struct model m;
+    struct why   why;
+
+    ck_assert_msg(!model_open(&m, c, &why), "%s", why.line);
+    ck_assert_msg(!trainer_open(t, c, &m, &data.shard[0], &why), "%s", why.line);
+    trainer_reset(t);
+}
+
 static void open_small(struct trainer *t, long steps)
 {
     struct config c = small_config(steps);
-    struct model  m;
-    struct why    why;
 
-    ck_assert_msg(!model_open(&m, &c, &why), "%s", why.line);
-    ck_assert_msg(!trainer_open(t, &c, &m, &data.shard[0], &why), "%s", why.line);
-    trainer_reset(t);
+    open_trainer(t, &c);
 }
 
 /* Take steps; the losses go into loss (n), which may be NULL. */
@@ -194,17 +200,55 @@ START_TEST(the_number_of_threads_does_not_matter)
 }
 END_TEST
 
+static const char *const stacks[] = {
+    "softmax", "gla", "softmax(window=1/8)/mlstm", "deltanet", "softmax+srope/s6/luna",
+};
+enum { N_STACKS = sizeof stacks / sizeof *stacks };
+
+START_TEST(what_is_recomputed_has_the_bits_of_what_was_kept)
+{
+    struct trainer kept, made;
+    struct config  c = small_config(6);
+    double         x[6], y[6];
+
+    c.layers = 3;
+    snprintf(c.mixers, sizeof c.mixers, "%s", stacks[_i]);
+    open_trainer(&kept, &c);
+    c.recompute = 1;
+    open_trainer(&made, &c);
+    ck_assert_uint_lt(made.pass.acts_bytes, kept.pass.acts_bytes);
+    take_steps(&kept, 6, x);
+    take_steps(&made, 6, y);
+    ck_assert_msg(!memcmp(x, y, sizeof x) && same_bits(&kept, &made), "%s", stacks[_i]);
+    trainer_close(&kept);
+    trainer_close(&made);
+}
+END_TEST
+
+START_TEST(the_plan_knows_what_recomputing_saves)
+{
+    struct config c = small_config(1), r = c;
+    struct model  m;
+    struct why    why;
+    size_t        kept, made;
+
+    r.recompute = 1;
+    ck_assert(!model_open(&m, &c, &why));
+    kept = pass_bytes(&m, c.batch, c.context, PASS_TRAIN);
+    made = pass_bytes(&m, c.batch, c.context, PASS_RECOMPUTE);
+    ck_assert_uint_lt(made, kept);
+    ck_assert_double_eq(plan_memory(&m, &c) - plan_memory(&m, &r), (double)(kept - made));
+    model_close(&m);
+}
+END_TEST
+
 static void take_windows(int batch, int accumulate, double *loss)
 {
     struct trainer t;
     struct config  c = small_config(12);
-    struct model   m;
-    struct why     why;
 
     c.batch = batch, c.accumulate = accumulate;
-    ck_assert(!model_open(&m, &c, &why));
-    ck_assert_msg(!trainer_open(&t, &c, &m, &data.shard[0], &why), "%s", why.line);
-    trainer_reset(&t);
+    open_trainer(&t, &c);
     take_steps(&t, 12, loss);
     trainer_close(&t);
 }
@@ -665,6 +709,8 @@ static Suite *suite(void)
     tcase_add_unchecked_fixture(tc, open_data, NULL);
     tcase_add_test(tc, training_lowers_the_loss_and_overfits_one_batch);
     tcase_add_test(tc, the_number_of_threads_does_not_matter);
+    tcase_add_loop_test(tc, what_is_recomputed_has_the_bits_of_what_was_kept, 0, N_STACKS);
+    tcase_add_test(tc, the_plan_knows_what_recomputing_saves);
     tcase_add_test(tc, micro_batches_share_the_window_drawn_for_their_step);
     tcase_add_test(tc, every_line_of_the_log_has_the_window_drawn);
     tcase_add_test(tc, a_budget_of_flops_counts_the_windows_to_be_drawn);

@@ -20,6 +20,7 @@ struct shape {
     const char *name;               // "small", or NULL
     const char *arch;
     int         layers, width, heads, vocab, context, batch, steps;
+    bool        recompute;
     bool        muon;               // and AdamW for the rest
 };
 
@@ -31,6 +32,7 @@ struct parts {
 struct result {
     double sgemm_gflops, read_gbs;
     double params, peak_rss_mib;
+    double activations, recomputed; // bytes of a step's, without and with recompute
     double tok_s, tok_s_median, mfu;
     double step_ms, products_ms;    // the best step; its products alone
     struct parts parts;

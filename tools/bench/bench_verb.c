@@ -70,10 +70,11 @@ static enum fail bench_shape(const struct shape *s, struct result *out, struct w
 static void print_shape(const struct shape *s)
 {
     printf("%s%s%s, %d layer%s, width %d, %d head%s, vocabulary %d, context %d, "
-           "batch %d, %d thread%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
+           "batch %d, %d thread%s%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
            s->layers, s->layers > 1 ? "s" : "", s->width, s->heads,
            s->heads > 1 ? "s" : "", s->vocab, s->context, s->batch,
-           omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "");
+           omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "",
+           s->recompute ? ", recompute" : "");
 }
 
 static void print_part(const char *name, double seconds, double step_ms)
@@ -98,9 +99,11 @@ static void print_parts(const struct shape *shape, const struct result *r)
 
 static void print_report(const struct shape *s, const struct result *r)
 {
-    char memory[16], state[16], params[16];
+    char memory[16], state[16], params[16], acts[16], less[16];
 
     format_bytes(memory, sizeof memory, r->peak_rss_mib * (1 << 20));
+    format_bytes(acts, sizeof acts, r->activations);
+    format_bytes(less, sizeof less, r->recomputed);
     format_bytes(state, sizeof state, r->state_bytes);
     format_count(params, sizeof params, r->params);
     print_shape(s);
@@ -108,6 +111,7 @@ static void print_report(const struct shape *s, const struct result *r)
            r->read_gbs);
     printf("  training  %.0f tok/s (median %.0f), mfu %.2f, %s, %s parameters\n",
            r->tok_s, r->tok_s_median, r->mfu, memory, params);
+    printf("  memory    activations %s, %s with recompute\n", acts, less);
     printf("  ceiling   %.0f tok/s by its products alone: %.2f of that reached\n",
            r->tok_s * r->step_ms / r->products_ms, r->products_ms / r->step_ms);
     printf("  step      %.1f ms, products alone %.1f ms\n", r->step_ms, r->products_ms);
@@ -127,14 +131,17 @@ static void print_json(const struct shape *s, const struct result *r)
     const double *t = r->parts.seconds;
 
     printf("{\"arch\": \"%s\", \"layers\": %d, \"width\": %d, \"heads\": %d, "
-           "\"vocab\": %d, \"context\": %d, \"batch\": %d, \"threads\": %d, %s"
+           "\"vocab\": %d, \"context\": %d, \"batch\": %d, \"threads\": %d, %s%s"
            "\"params\": %.0f, ",
            s->arch, s->layers, s->width, s->heads, s->vocab, s->context, s->batch,
-           omp_get_max_threads(), s->muon ? "\"muon\": true, " : "", r->params);
+           omp_get_max_threads(), s->muon ? "\"muon\": true, " : "",
+           s->recompute ? "\"recompute\": true, " : "", r->params);
     printf("\"tok_s\": %.1f, \"tok_s_median\": %.1f, \"step_ms\": %.2f, "
            "\"products_ms\": %.2f, \"mfu\": %.4f, \"sgemm_gflops\": %.1f, \"read_gbs\": "
-           "%.2f, \"peak_rss_mib\": %.1f, ", r->tok_s, r->tok_s_median, r->step_ms,
-           r->products_ms, r->mfu, r->sgemm_gflops, r->read_gbs, r->peak_rss_mib);
+           "%.2f, \"peak_rss_mib\": %.1f, \"activations\": %.0f, \"recomputed\": %.0f, ",
+           r->tok_s, r->tok_s_median, r->step_ms, r->products_ms, r->mfu,
+           r->sgemm_gflops, r->read_gbs, r->peak_rss_mib, r->activations,
+           r->recomputed);
     printf("\"projections_ms\": %.2f, \"core_ms\": %.2f, \"mlp_ms\": %.2f, "
            "\"norms_ms\": %.2f, \"loss_ms\": %.2f, \"optimiser_ms\": %.2f, "
            "\"data_ms\": %.2f, ", t[METER_PROJECTIONS] * 1e3, t[METER_MIXER] * 1e3,
@@ -224,6 +231,7 @@ static struct shape changed(struct shape s, const struct shape *asked)
     s.context = asked->context ? asked->context : s.context;
     s.batch = asked->batch ? asked->batch : s.batch;
     s.steps = asked->steps ? asked->steps : s.steps;
+    s.recompute = asked->recompute;
     s.muon = asked->muon;
     return s;
 }
@@ -271,6 +279,8 @@ int bench_main(int argc, char **argv)
          .number = &s.batch, .min = 1, .max = 65536},
         {.name = "steps", .value = "N", .about = "steps to time; the best counts (5)",
          .number = &s.steps, .min = 1, .max = 64},
+        {.name = "recompute", .about = "make activations again in backward",
+         .on = &s.recompute},
         {.name = "muon", .about = "for the matrices inside blocks; AdamW for the rest",
          .on = &s.muon},
         {.name = "threads", .value = "N", .about = "threads (all cores)",
@@ -290,7 +300,7 @@ int bench_main(int argc, char **argv)
     if (changes && cli.n_args != 2)
         cli_die(&cli, FAIL_USAGE, "--changes takes two files of --json lines");
     if (slopes && (cli.n_args || s.layers || s.width || s.heads || s.vocab || s.context ||
-                   s.batch || s.steps))
+                   s.batch || s.steps || s.recompute))
         cli_die(&cli, FAIL_USAGE, "--slopes has a shape of its own; only --arch and "
                                   "--threads go with it");
     if (changes)

@@ -3,7 +3,7 @@
 #include "data/base/clock.h"
 #include "data/base/rng.h"
 #include "model/kernels/arena.h"
-#include "model/kernels/gemm.h"
+#include "model/kernels/trace.h"
 #include "train/adamw.h"
 #include "train/presets.h"
 
@@ -19,9 +19,10 @@ enum fail rig_open(struct rig *r, const struct shape *s, struct why *why)
         return err;
     c.layers = s->layers, c.width = s->width, c.heads = s->heads;
     c.context = s->context, c.batch = s->batch, c.vocab = s->vocab;
-    c.mlp = c.kv_heads = 0, c.tied = 1;
+    c.mlp = c.kv_heads = 0, c.tied = 1, c.recompute = s->recompute;
     if ((err = config_resolve(&c, why)) || (err = model_open(&r->model, &c, why)) ||
-        (err = pass_open(&r->pass, &r->model, s->batch, s->context, true, why)))
+        (err = pass_open(&r->pass, &r->model, s->batch, s->context, pass_training(&c),
+                         why)))
         return err;
     model_init(&r->model, 1);
     r->bytes = r->model.n * sizeof(real);
@@ -60,7 +61,8 @@ double rig_step(struct rig *r, struct parts *p)
 
     draw_tokens(r);
     drawn = wall_seconds();
-    meter_clear();
+    if (p)
+        meter_start();
     model_step(&r->model, &r->pass, r->tokens, r->tokens + 1, 0, 1);
     trained = wall_seconds();
     norm = adamw_norm(&r->model, r->pass.dw);
@@ -69,6 +71,7 @@ double rig_step(struct rig *r, struct parts *p)
     adamw_step(&o, &r->model, r->pass.dw, r->m, r->v, norm, 1e-4, ++r->step);
     for (int i = 0; p && i < METER_PARTS; i++)
         p->seconds[i] = meter_seconds(i);
+    meter_stop();
     if (p)
         p->data = drawn - start, p->optimiser = wall_seconds() - trained;
     return wall_seconds() - start;
@@ -105,7 +108,7 @@ static void *still_there(const struct rig *r, const void *p, void *own)
 
 /* Run all products of the log again, the threads taking them in order. Their
  * operands are spoilt. */
-static double replay(const struct rig *r, const struct gemm_log *log)
+static double replay(const struct rig *r, const struct trace *log)
 {
     enum { OWN = 1 << 17 };                 // reals: the largest block on any stack
     double start = wall_seconds();
@@ -116,7 +119,7 @@ static double replay(const struct rig *r, const struct gemm_log *log)
 
         #pragma omp for schedule(dynamic)
         for (long i = 0; i < log->n; i++) {
-            const struct gemm_call *g = &log->call[i];
+            const struct trace_call *g = &log->call[i];
 
             g->product(still_there(r, g->c, own), g->ldc,
                        still_there(r, g->a, own + OWN), g->lda,
@@ -129,20 +132,20 @@ static double replay(const struct rig *r, const struct gemm_log *log)
 }
 
 /* Two steps to warm up. The first counts its products, the second writes them down. */
-static void warm_up(struct rig *r, struct gemm_log *log)
+static void warm_up(struct rig *r, struct trace *log)
 {
-    gemm_record(log);
+    trace_products(log);
     rig_step(r, NULL);
     log->call = malloc(log->n * sizeof *log->call);
     log->room = log->call ? log->n : 0;
     log->n = 0;
     rig_step(r, NULL);
-    gemm_record(NULL);
+    trace_products(NULL);
 }
 
 /* Seconds of the products alone, best of tries; 0 when there was no room to write them
  * down. */
-static double products_alone(const struct rig *r, const struct gemm_log *log, int tries)
+static double products_alone(const struct rig *r, const struct trace *log, int tries)
 {
     double best = 0;
 
@@ -186,10 +189,17 @@ static int time_steps(struct rig *r, const struct shape *s, struct result *out)
     return n;
 }
 
+/* Bytes of a pass but its gradients. */
+static double activations(const struct model *m, const struct shape *s,
+                          enum pass_mode mode)
+{
+    return (double)(pass_bytes(m, s->batch, s->context, mode) - m->n * sizeof(real));
+}
+
 enum fail bench_training(struct rig *r, const struct shape *s, struct result *out,
                          struct why *why)
 {
-    struct gemm_log log = {0};
+    struct trace log = {0};
     int             tries;
     enum fail       err;
 
@@ -202,6 +212,8 @@ enum fail bench_training(struct rig *r, const struct shape *s, struct result *ou
                 (s->muon ? muon_flops(&r->model) : 0)) /
                (out->step_ms * 1e6) / out->sgemm_gflops;
     out->peak_rss_mib = peak_mib();
+    out->activations = activations(&r->model, s, PASS_TRAIN);
+    out->recomputed = activations(&r->model, s, PASS_RECOMPUTE);
     out->params = (double)model_count(&r->model);
     out->products_ms = products_alone(r, &log, tries) * 1e3;
     free(log.call);

@@ -83,7 +83,7 @@ static enum fail gym_open(struct gym *g, const struct task *t, const struct mode
     g->targets = g->tokens + n;
     if (!g->m || !g->v || !g->tokens)
         return fail(why, FAIL_MEMORY, "out of memory for a task's model");
-    return pass_open(&g->pass, m, t->batch, t->length, true, why);
+    return pass_open(&g->pass, m, t->batch, t->length, pass_training(&m->cfg), why);
 }
 
 static void gym_close(struct gym *g)
@@ -175,7 +175,7 @@ enum fail task_test(const struct task *t, const struct model *m, int T, int n,
     int32_t    *tokens = malloc(3 * size * sizeof *tokens);
     int32_t    *targets = tokens + size, *best = targets + size;
 
-    err = tokens ? pass_open(&p, m, B, T, false, why)
+    err = tokens ? pass_open(&p, m, B, T, PASS_SCORE, why)
                  : fail(why, FAIL_MEMORY, "out of memory for %d tokens", T);
     for (int at = 0; !err && at < n; at += B) {
         int now = n - at < B ? n - at : B;

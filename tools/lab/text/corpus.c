@@ -81,7 +81,7 @@ enum fail corpus_score(const struct corpus *c, const struct model *m, int T, dou
     int32_t    *tokens = malloc(2 * size * sizeof *tokens), *targets = tokens + size;
     real       *scored = malloc(size * sizeof *scored);
     enum fail   err = tokens && scored
-                          ? pass_open(&p, m, AT_ONCE, T, false, why)
+                          ? pass_open(&p, m, AT_ONCE, T, PASS_SCORE, why)
                           : fail(why, FAIL_MEMORY, "out of memory for scoring text");
 
     memset(nats, 0, (size_t)T * sizeof *nats);

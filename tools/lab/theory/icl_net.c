@@ -13,29 +13,29 @@ static int wide(const struct icl_net *a) { return a->task.d + a->task.t; }
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-static size_t carve(struct icl_net *a, void *base)
+static size_t lay_out(struct icl_net *a, void *base, size_t bytes)
 {
-    struct arena m = arena_over(base);
+    struct arena m = arena_over(base, bytes);
     size_t       e = wide(a), B = a->B, heads = (size_t)a->H * e,
                  tokens = B * a->task.L * e;
 
     a->n = heads * a->task.d + heads * a->task.t;
-    a->kq = arena_reals(&m, a->n);
-    a->dkq = arena_reals(&m, a->n);
-    a->mask = arena_reals(&m, a->n);
-    a->moments = arena_reals(&m, 2 * a->n);
-    a->z = arena_reals(&m, tokens);
-    a->dk = arena_reals(&m, tokens);
-    a->dv = arena_reals(&m, tokens);
-    a->x = arena_reals(&m, B * a->task.d);
-    a->y = arena_reals(&m, B * a->task.t);
-    a->yhat = arena_reals(&m, B * a->task.t);
-    a->dyhat = arena_reals(&m, B * a->task.t);
-    a->q = arena_reals(&m, B * heads);
-    a->o = arena_reals(&m, B * heads);
-    a->dq = arena_reals(&m, B * heads);
-    a->d_o = arena_reals(&m, B * heads);
-    a->lse = arena_reals(&m, B * a->H);
+    a->kq = arena_reals(&m, "kq", a->n);
+    a->dkq = arena_reals(&m, "dkq", a->n);
+    a->mask = arena_reals(&m, "mask", a->n);
+    a->moments = arena_reals(&m, "moments", 2 * a->n);
+    a->z = arena_reals(&m, "z", tokens);
+    a->dk = arena_reals(&m, "dk", tokens);
+    a->dv = arena_reals(&m, "dv", tokens);
+    a->x = arena_reals(&m, "x", B * a->task.d);
+    a->y = arena_reals(&m, "y", B * a->task.t);
+    a->yhat = arena_reals(&m, "yhat", B * a->task.t);
+    a->dyhat = arena_reals(&m, "dyhat", B * a->task.t);
+    a->q = arena_reals(&m, "q", B * heads);
+    a->o = arena_reals(&m, "o", B * heads);
+    a->dq = arena_reals(&m, "dq", B * heads);
+    a->d_o = arena_reals(&m, "d_o", B * heads);
+    a->lse = arena_reals(&m, "lse", B * a->H);
     if (base) {
         a->ov = a->kq + heads * a->task.d;
         a->dov = a->dkq + heads * a->task.d;
@@ -48,12 +48,12 @@ bool icl_open(struct icl_net *a, const struct icl_task *task, int H, int B, bool
     size_t bytes;
 
     *a = (struct icl_net){.task = *task, .H = H, .B = B, .linear = linear};
-    bytes = carve(a, NULL);
+    bytes = lay_out(a, NULL, 0);
     a->memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!a->memory)
         return false;
     memset(a->memory, 0, bytes);
-    carve(a, a->memory);
+    lay_out(a, a->memory, bytes);
     for (size_t i = 0; i < a->n; i++)
         a->mask[i] = 1;
     return true;

@@ -1,0 +1,250 @@
+/* The memory of a pass: laid out once, for any shape it holds, within its end. */
+#include "model/model.h"
+#include "tests/support/rig.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { B = 3, T = 20, VOCAB = 61 };
+
+static const char *const stacks[] = {
+    "softmax", "gla+srope", "deltanet", "softmax(window=5)+srope/mlstm/luna/s6",
+};
+enum { N_STACKS = sizeof stacks / sizeof *stacks };
+
+static void small_model(struct model *m, const char *stack)
+{
+    struct config c;
+    struct why    why = {"?"};
+
+    config_defaults(&c);
+    c.layers = 4, c.width = 32, c.heads = 4, c.context = T, c.vocab = VOCAB;
+    snprintf(c.mixers, sizeof c.mixers, "%s", stack);
+    ck_assert_msg(!config_resolve(&c, &why) && !model_open(m, &c, &why), "%s", why.line);
+    model_init(m, 3);
+}
+
+static void open_pass(struct pass *p, const struct model *m, enum pass_mode mode)
+{
+    struct why why = {"?"};
+
+    ck_assert_msg(!pass_open(p, m, B, T, mode, &why), "%s", why.line);
+}
+
+static void random_tokens(int32_t *tokens, int n)
+{
+    struct rng r = rng_open(4, RNG_TEST, 0);
+
+    for (int i = 0; i < n; i++)
+        tokens[i] = (int32_t)rng_below(&r, VOCAB);
+}
+
+static void assert_bits(const char *what, const real *a, const real *b, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (memcmp(a + i, b + i, sizeof *a))
+            ck_abort_msg("%s: element %zu is %.9g, not %.9g", what, i, (double)a[i],
+                         (double)b[i]);
+}
+
+/* ---- its end ----------------------------------------------------------------------- */
+
+/* What f(user) wrote to stderr before SIGABRT ended it. */
+static const char *last_words(void (*f)(void *user), void *user)
+{
+    static char text[256];
+    int   pipes[2], status;
+    pid_t child;
+
+    ck_assert_int_eq(pipe(pipes), 0);
+    child = fork();
+    if (child == 0) {
+        dup2(pipes[1], STDERR_FILENO);
+        signal(SIGABRT, SIG_DFL);
+        f(user);
+        _exit(0);
+    }
+    close(pipes[1]);
+    text[0] = 0;
+    for (ssize_t n, at = 0; (n = read(pipes[0], text + at, sizeof text - 1 - at)) > 0;)
+        text[at += n] = 0;
+    close(pipes[0]);
+    waitpid(child, &status, 0);
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT, "status %d: %s",
+                  status, text);
+    return text;
+}
+
+static void take_too_much(void *unused)
+{
+    static _Alignas(64) char memory[256];
+    struct arena a = arena_over(memory, sizeof memory);
+
+    (void)unused;
+    arena_bytes(&a, "row", 100);
+    arena_bytes(&a, "qkv", 129);
+}
+
+START_TEST(a_buffer_that_does_not_fit_ends_the_program_with_its_name)
+{
+    ck_assert_str_eq(last_words(take_too_much, NULL),
+                     "arena: 'qkv' needs 192 bytes, 128 are left\n");
+}
+END_TEST
+
+static void lay_out_short(void *user)
+{
+    const struct mixer_cfg *c = user;
+    static _Alignas(64) char memory[1 << 16];
+    struct mixer_layer       l = {.ctx = {.cfg = c, .B = 1, .T = 8}};
+    struct arena             kept, scratch = arena_over(NULL, 0);
+    struct sizes             sizes;
+
+    mixer_sizes(c, 1, 8, &sizes);
+    ck_assert_uint_le(sizes.kept, sizeof memory);
+    kept = arena_over(memory, sizes.kept - 64);
+    mixer_layout(&l, PASS_TRAIN, &kept, &scratch);
+}
+
+START_TEST(a_mixers_buffer_has_its_name)
+{
+    struct mixer_cfg c = {.C = 32, .H = 4, .Hk = 4, .layers = 1, .context = 8};
+    struct why       why = {"?"};
+
+    ck_assert_msg(!mixer_parse(&c, "softmax", &why), "%s", why.line);
+    ck_assert_str_eq(last_words(lay_out_short, &c),
+                     sizeof(real) == 4 ? "arena: 'lse' needs 128 bytes, 64 are left\n"
+                                       : "arena: 'lse' needs 256 bytes, 192 are left\n");
+}
+END_TEST
+
+START_TEST(an_arena_is_full_to_its_last_line)
+{
+    static _Alignas(64) char memory[256];
+    struct arena a = arena_over(memory, sizeof memory);
+
+    ck_assert_ptr_eq(arena_bytes(&a, "row", 100), memory);
+    ck_assert_ptr_eq(arena_bytes(&a, "qkv", 128), memory + 128);
+    ck_assert_uint_eq(a.used, sizeof memory);
+}
+END_TEST
+
+static void score_too_much(void *user)
+{
+    static int32_t tokens[B * T + B];
+    static real    nats[B * T + B];
+    struct model   m;
+    struct pass    p;
+
+    (void)user;
+    small_model(&m, "softmax");
+    open_pass(&p, &m, PASS_SCORE);
+    model_score(&m, &p, B, T + 1, tokens, tokens, 0, nats);
+}
+
+START_TEST(a_shape_that_a_pass_has_no_memory_for_ends_the_program)
+{
+    ck_assert_ptr_nonnull(strstr(last_words(score_too_much, NULL), "arena: '"));
+}
+END_TEST
+
+/* ---- its shapes -------------------------------------------------------------------- */
+
+START_TEST(a_pass_scores_every_shape_it_holds_as_one_of_that_shape)
+{
+    static const int shapes[][2] = {{B, T}, {1, 7}, {2, T}, {B, 1}, {B, T}};
+    int32_t      tokens[B * T + 1];
+    real         got[B * T], want[B * T];
+    struct model m;
+    struct pass  p, own;
+    struct why   why;
+
+    small_model(&m, stacks[_i]);
+    random_tokens(tokens, B * T + 1);
+    open_pass(&p, &m, PASS_SCORE);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        int b = shapes[i][0], t = shapes[i][1];
+
+        model_score(&m, &p, b, t, tokens, tokens + 1, 0, got);
+        ck_assert(!pass_open(&own, &m, b, t, PASS_SCORE, &why));
+        model_score(&m, &own, b, t, tokens, tokens + 1, 0, want);
+        assert_bits(stacks[_i], got, want, (size_t)b * t);
+        pass_close(&own);
+    }
+    pass_close(&p);
+    model_close(&m);
+}
+END_TEST
+
+START_TEST(scoring_between_two_steps_changes_neither)
+{
+    int32_t      tokens[B * T + 1];
+    real         nats[B * T];
+    struct model m;
+    struct pass  p, alone;
+
+    small_model(&m, stacks[_i]);
+    random_tokens(tokens, B * T + 1);
+    open_pass(&p, &m, PASS_TRAIN);
+    open_pass(&alone, &m, PASS_TRAIN);
+    for (int i = 0; i < 2; i++) {
+        model_step(&m, &p, tokens, tokens + 1, 0, 1);
+        model_score(&m, &p, 1, 7, tokens, tokens + 1, 0, nats);
+        model_step(&m, &alone, tokens, tokens + 1, 0, 1);
+    }
+    assert_bits(stacks[_i], p.dw, alone.dw, m.n);
+    pass_close(&p);
+    pass_close(&alone);
+    model_close(&m);
+}
+END_TEST
+
+/* Memory of a pass is zero when it opens; no result may come from that. */
+START_TEST(nothing_is_read_that_the_pass_did_not_write)
+{
+    int32_t      tokens[B * T + 1];
+    struct model m;
+    struct pass  p, poisoned;
+    size_t       used;
+
+    small_model(&m, stacks[_i]);
+    random_tokens(tokens, B * T + 1);
+    open_pass(&p, &m, PASS_TRAIN);
+    open_pass(&poisoned, &m, PASS_TRAIN);
+    used = (size_t)((char *)poisoned.block - (char *)poisoned.acts);
+    rig_poison(poisoned.acts, used);
+    model_step(&m, &p, tokens, tokens + 1, 0, 1);
+    model_step(&m, &poisoned, tokens, tokens + 1, 0, 1);
+    assert_bits(stacks[_i], poisoned.dw, p.dw, m.n);
+    pass_close(&p);
+    pass_close(&poisoned);
+    model_close(&m);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("pass");
+    TCase *t = tcase_create("pass");
+
+    // before anything runs in parallel: libgomp does not survive a fork
+    tcase_add_test(t, a_buffer_that_does_not_fit_ends_the_program_with_its_name);
+    tcase_add_test(t, a_mixers_buffer_has_its_name);
+    tcase_add_test(t, a_shape_that_a_pass_has_no_memory_for_ends_the_program);
+    tcase_add_test(t, an_arena_is_full_to_its_last_line);
+    tcase_add_loop_test(t, a_pass_scores_every_shape_it_holds_as_one_of_that_shape, 0,
+                        N_STACKS);
+    tcase_add_loop_test(t, scoring_between_two_steps_changes_neither, 0, N_STACKS);
+    tcase_add_loop_test(t, nothing_is_read_that_the_pass_did_not_write, 0, N_STACKS);
+    suite_add_tcase(s, t);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 0);
+}
