@@ -158,18 +158,18 @@ static enum fail read_json(struct dataset *d, struct claims *c, struct why *why)
 static enum fail load_tokenizer(struct dataset *d, const struct claims *c,
                                 struct why *why)
 {
-    char               path[PATH_MAX], *model;
-    size_t             len;
-    enum tokenizer_err bad;
-    enum fail          err;
+    char       path[PATH_MAX], *model;
+    size_t     len;
+    struct why bad;
+    enum fail  err;
 
     path_join(path, sizeof path, d->dir, "tokenizer.model");
     if ((err = file_read(path, MODEL_MAX, &model, &len, why)))
         return err;
-    bad = tokenizer_load(&d->tokenizer, model, len);
+    err = tokenizer_load(&d->tokenizer, model, len, &bad);
     free(model);
-    if (bad)
-        return fail(why, FAIL_INPUT, "%s: %s; %s", path, tokenizer_strerror(bad), advice);
+    if (err)
+        return fail(why, err, "%s: %s; %s", path, bad.line, advice);
     if (tokenizer_fingerprint(d->tokenizer) != c->fingerprint
         || tokenizer_vocab(d->tokenizer) != d->vocab
         || strcmp(tokenizer_kind(d->tokenizer), c->kind))

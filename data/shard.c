@@ -87,12 +87,13 @@ static enum fail table_room(struct shard_writer *w, struct why *why)
         return 0;
 
     uint32_t       room = w->room ? 2 * w->room : 64;
-    unsigned char *table = NULL;
+    unsigned char *table;
 
-    if (w->frames < MAX_FRAMES)
-        table = realloc(w->table, (size_t)room * ENTRY);
-    if (!table)
+    if (w->frames >= MAX_FRAMES)
         return fail(why, FAIL_WRITE, "%s: too many tokens for one shard", w->path);
+    table = realloc(w->table, (size_t)room * ENTRY);
+    if (!table)
+        return fail(why, FAIL_MEMORY, "%s: out of memory for its seek table", w->path);
     w->table = table;
     w->room = room;
     return 0;

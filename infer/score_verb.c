@@ -59,44 +59,40 @@ struct scorer {
 
 /* ---- tokens ---- */
 
-/* Encode the next piece of text; returns 0 at the end, -1 on failure. */
+/* Encode the next piece of text; at the end nothing changes. */
 static enum fail encode_piece(struct scorer *s, struct why *why)
 {
     struct text_piece piece;
+    enum fail         err;
 
     s->before = text_consumed(s->text);
-    if (text_next(s->text, &piece, why))
-        return -1;
-    if (!piece.bytes)
-        return 0;
+    if ((err = text_next(s->text, &piece, why)) || !piece.bytes)
+        return err;
     s->n = tokenizer_encode(s->tokenizer, piece.bytes, piece.len, s->ids, TEXT_PIECE);
-    if (s->n < 0 || s->n > TEXT_PIECE) {
-        (void)fail(why, FAIL_MEMORY, "no memory to tokenize %zu bytes", piece.len);
-        return -1;
-    }
+    if (s->n < 0 || s->n > TEXT_PIECE)
+        return fail(why, FAIL_MEMORY, "no memory to tokenize %zu bytes", piece.len);
     if (piece.last)
         s->ids[s->n++] = (uint32_t)tokenizer_eos(s->tokenizer);
     s->bytes += piece.len;
     s->at = 0;
-    return 1;
+    return 0;
 }
 
 /* score_next over text. */
-static long text_tokens(void *user, uint32_t *ids, long n, struct why *why)
+static enum fail text_tokens(void *user, uint32_t *ids, long n, long *got,
+                             struct why *why)
 {
     struct scorer *s = user;
+    enum fail      err = s->at == s->n ? encode_piece(s, why) : 0;
 
-    while (s->at == s->n) {
-        int more = encode_piece(s, why);
-
-        if (more <= 0)
-            return more;
-    }
+    if (err)
+        return err;
     if (n > s->n - s->at)
         n = s->n - s->at;
     memcpy(ids, s->ids + s->at, (size_t)n * sizeof *ids);
     s->at += n;
-    return n;
+    *got = n;
+    return 0;
 }
 
 static void open_dataset(struct scorer *s, const char *path, struct why *why)
@@ -129,7 +125,7 @@ static void open_input(struct scorer *s, const char *path)
         cli_fail(&s->cli, err, &why);
     s->ids = malloc((TEXT_PIECE + 1) * sizeof *s->ids);
     if (!s->ids)
-        cli_die(&s->cli, FAIL_INPUT, "no memory for the text");
+        cli_die(&s->cli, FAIL_MEMORY, "no memory for the text");
 }
 
 /* ---- every window ---- */

@@ -33,7 +33,7 @@ enum fail session_open(struct session *s, const struct model *m, int S, struct w
         double mib = (double)s->bytes / (1 << 20);
 
         *s = (struct session){0};
-        return fail(why, FAIL_INPUT, "no memory for %d sequence%s (%.0f MiB)%s", S,
+        return fail(why, FAIL_MEMORY, "no memory for %d sequence%s (%.0f MiB)%s", S,
                     S > 1 ? "s" : "", mib, S > 1 ? "; ask for fewer" : "");
     }
     carve(s, s->memory);

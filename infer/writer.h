@@ -50,7 +50,7 @@ struct writer {
     struct tenth            first, last;    // last is zero unless all n were written
 };
 
-/* FAIL_INPUT when memory is short; then nothing needs closing. model, tokenizer and
+/* FAIL_MEMORY when memory is short; then nothing needs closing. model, tokenizer and
  * stop must outlive the writer. */
 enum fail writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
                       const struct writer_options *o, struct why *why);
@@ -60,7 +60,7 @@ void writer_close(struct writer *w);                // a zeroed one is fine
 void writer_echo(struct writer *w, const char *bytes, size_t len);
 
 /* Feed a prompt. Documents begin after an EOS in training, so the first input is EOS;
- * later ones follow the last token written. FAIL_INPUT: no memory for it. */
+ * later ones follow the last token written. FAIL_MEMORY: none for it. */
 enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why);
 
 /* Write until the end of every text, n tokens, an interrupt or a failed write

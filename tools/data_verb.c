@@ -176,7 +176,7 @@ static int build(const struct cli *c, const char *out, struct dataset_options *o
     catch_interrupts();
     err = dataset_build(out, o, &why);
     clear_line(&p);
-    if (err && interrupted)
+    if (err == FAIL_INTERRUPTED)
         cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
     if (err || (err = dataset_open(&d, out, &why)))
         cli_fail(c, err, &why);

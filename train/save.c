@@ -264,14 +264,14 @@ static enum fail check_readable(const char *dir, struct why *why)
 static enum fail check_damage(const char *dir, bool *damaged, struct why *damage,
                               struct why *why)
 {
-    enum fail err = 0;
+    enum fail found = manifest_check_listed(dir, damage), err = 0;
 
-    *damaged = manifest_check_listed(dir, damage) != 0;
-    if (*damaged)
+    if (found)
         err = check_readable(dir, why);
-    if (*damaged && !err) // the reason may have passed
-        *damaged = manifest_check_listed(dir, damage) != 0;
-    return err;
+    if (found && !err) // the reason may have passed
+        found = manifest_check_listed(dir, damage);
+    *damaged = found != 0;
+    return !err && found == FAIL_MEMORY ? fail(why, found, "%s", damage->line) : err;
 }
 
 /* Set a damaged checkpoint aside, under a name that is free. */
@@ -327,7 +327,8 @@ enum fail save_newest(const char *run, char *dir, size_t cap, struct why *note,
     dir[0] = note->line[0] = 0;
     n = checkpoint_list(run, &step);
     if (n < 0)
-        return fail(why, FAIL_INPUT, "%s: cannot be listed: %s", run, strerror(errno));
+        return fail(why, errno == ENOMEM ? FAIL_MEMORY : FAIL_INPUT,
+                    "%s: cannot be listed: %s", run, strerror(errno));
     err = find_intact(run, step, n, &place, &damage, why);
     if (!err && n && place == n)
         err = fail(why, FAIL_INPUT,

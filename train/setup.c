@@ -70,7 +70,7 @@ static enum fail build_data(struct setup *s, const char *dir, struct why *why)
     s->progress.live = term_live();
     err = dataset_build(dir, &o, why);
     progress_clear(&s->progress);
-    return err && interrupted ? FAIL_INTERRUPTED : err;
+    return err;
 }
 
 /* Is there a window of `context` tokens and the token after it? */

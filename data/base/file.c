@@ -190,7 +190,7 @@ enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,
                    "%s: %llu bytes, more than the %zu such a file may have", path,
                    (unsigned long long)size, max);
     else if (!(*bytes = malloc(size + 1)))
-        err = fail(why, FAIL_INPUT, "%s: no memory for its %llu bytes", path,
+        err = fail(why, FAIL_MEMORY, "%s: no memory for its %llu bytes", path,
                    (unsigned long long)size);
     else
         err = read_all(fd, *bytes, size, path, why);
@@ -218,7 +218,7 @@ enum fail file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why
     state = XXH3_createState();
     if (!state) {
         close(fd);
-        return fail(why, FAIL_INPUT, "%s: no memory to hash it", path);
+        return fail(why, FAIL_MEMORY, "%s: no memory to hash it", path);
     }
     XXH3_64bits_reset(state);
     *size = 0;

@@ -77,10 +77,12 @@ enum fail manifest_write(const char *dir, struct why *why)
     struct listing l = {dir, json_object()};
     json_t        *root = json_pack("{s:o}", "files", l.files);
     char           path[PATH_MAX], *text = NULL;
-    enum fail      err = walk(dir, add_file, &l, why) ? FAIL_WRITE : 0;
+    enum fail      err = walk(dir, add_file, &l, why);
 
+    if (err == FAIL_INPUT) // its own files, which it has just written
+        err = FAIL_WRITE;
     if (!err && !(text = json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS)))
-        err = fail(why, FAIL_WRITE, "%s: no memory for its manifest", dir);
+        err = fail(why, FAIL_MEMORY, "%s: no memory for its manifest", dir);
     if (!err)
         err = file_write(path_join(path, sizeof path, dir, MANIFEST), text, strlen(text),
                          why);

@@ -107,19 +107,19 @@ static enum fail read_config(const char *dir, struct config *c, struct why *why)
 static enum fail read_tokenizer(const char *dir, struct tokenizer **t, int vocab,
                                 struct why *why)
 {
-    char               path[PATH_MAX], *bytes;
-    size_t             len;
-    enum tokenizer_err bad;
-    enum fail          err;
+    char       path[PATH_MAX], *bytes;
+    size_t     len;
+    struct why bad;
+    enum fail  err;
 
     path_join(path, sizeof path, dir, "tokenizer.model");
     err = file_read(path, TOKENIZER_MAX, &bytes, &len, why);
     if (err)
         return err;
-    bad = tokenizer_load(t, bytes, len);
+    err = tokenizer_load(t, bytes, len, &bad);
     free(bytes);
-    if (bad)
-        return fail(why, FAIL_INPUT, "%s: %s", path, tokenizer_strerror(bad));
+    if (err)
+        return fail(why, err, "%s: %s", path, bad.line);
     if (tokenizer_vocab(*t) == vocab)
         return FAIL_NONE;
     err = fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", path,

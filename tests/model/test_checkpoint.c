@@ -16,8 +16,9 @@
 static struct tokenizer *new_tokenizer(void)
 {
     struct tokenizer *t;
+    struct why        why;
 
-    ck_assert(!tokenizer_load(&t, "weft-bytes", 10));
+    ck_assert(!tokenizer_load(&t, "weft-bytes", 10, &why));
     return t;
 }
 

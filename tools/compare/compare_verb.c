@@ -361,7 +361,7 @@ static enum fail build_data(const struct comparison *c, const char *dir, int loc
     dir_sweep(c->out);
     err = dataset_build(dir, &o, why);
     progress_clear(&progress);
-    return err && interrupted ? FAIL_INTERRUPTED : err;
+    return err;
 }
 
 static enum fail open_data(struct comparison *c, int lock, struct why *why)
