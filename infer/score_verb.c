@@ -54,7 +54,8 @@ struct scorer {
     struct spread spread;           // nats and bytes of each window
     struct zeros  zeros;            // of the layers whose weights can be 0
     uint64_t      scored;
-    double        start, shown;     // wall seconds
+    double        start; // wall seconds
+    struct live   live;
 };
 
 /* ---- tokens ---- */
@@ -142,24 +143,21 @@ static double share(const struct scorer *s)
     return total > 0 ? (before + piece) / total : 0;
 }
 
-/* From the third second on one rewritten line; off a terminal, a line
- * each half minute. */
+/* From the third second on. */
 static void progress(struct scorer *s)
 {
-    double now = wall_seconds(), done = share(s);
+    double took = wall_seconds() - s->start, done = share(s);
     char   count[16], left[16];
 
-    if (now - s->start < 2 || now - s->shown < (term_live() ? 0.2 : 30))
+    if (took < 2 || !live_due(&s->live))
         return;
-    s->shown = now;
     format_count(count, sizeof count, (double)s->scored);
-    fprintf(stderr, "%sscored %s tokens", term_live() ? "\r\033[K" : "", count);
     if (done > 0) {
-        format_time(left, sizeof left, (now - s->start) * (1 - done) / done);
-        fprintf(stderr, ", %.0f%%, %s left", 100 * done, left);
+        format_time(left, sizeof left, took * (1 - done) / done);
+        live_show(&s->live, "scored %s tokens, %.0f%%, %s left", count, 100 * done, left);
+    } else {
+        live_show(&s->live, "scored %s tokens", count);
     }
-    if (!term_live())
-        fputc('\n', stderr);
 }
 
 static void put_json_text(const char *text, size_t len)
@@ -356,13 +354,12 @@ static void run(struct scorer *s, struct score *result)
     int eos = tokenizer_eos(s->tokenizer);
 
     s->start = wall_seconds();
-    s->shown = term_live() ? 0 : s->start;
+    s->live = live_open(30);
     enum fail err = score_run(
         &s->model, &s->pass, s->B, eos, s->is_dataset ? shard_cursor_next : text_tokens,
         s->is_dataset ? (void *)&s->cursor : s, 0, window, s, result, &why);
 
-    if (s->shown > 0 && term_live())
-        fputs("\r\033[K", stderr);
+    live_clear(&s->live);
     if (err)
         cli_fail(&s->cli, err, &why);
     if (s->bytes == 0)

@@ -2,9 +2,9 @@
 #ifndef WEFT_LOOP_H
 #define WEFT_LOOP_H
 
-#include "train/progress.h"
 #include "train/run.h"
 #include "train/validate.h"
+#include "train/watch.h"
 
 struct loop {
     const struct run     *run;
@@ -13,7 +13,7 @@ struct loop {
     struct trainer       *trainer;
     struct validation    *validation;
     struct log           *log;
-    struct progress      *progress;
+    const struct watch   *watch;
     double                peak;             // FLOP/s of this machine
     long                  saved;            // step of the newest checkpoint, -1: none
     long                  good;             // that a finite step went on from, -1: none

@@ -15,7 +15,7 @@ struct setup {
     uint64_t          fingerprint;      // of data
     struct trainer    trainer;
     struct validation validation;
-    struct progress   progress;
+    struct watch      watch;            // is told what happens
     double            peak;             // FLOP/s of this machine
     long              saved;            // step of the newest checkpoint, -1: none
     struct cost       cost;
@@ -23,14 +23,14 @@ struct setup {
 
 /* The run is created or opened: tokenize its input unless that is done, load its newest
  * checkpoint or initialise, and settle the settings that were left open (vocab, steps,
- * intervals), which are written to config.cfg. Tells on stderr what will be trained.
- * Returns a fail code. */
+ * intervals), which are written to config.cfg. Tells s->watch when it is opened and
+ * planned, unless nothing is left to train. */
 enum fail setup_open(struct setup *s, struct why *why);
 void setup_close(struct setup *s);
 
 bool setup_finished(const struct setup *s);     // nothing is left to train
 
-/* Train to the last step, with log and progress, as loop_run. nats, bits: the last
+/* Train to the last step, with the log, as loop_run; tells s->watch. nats, bits: the last
  * validation, NAN: none. */
 enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *why);
 

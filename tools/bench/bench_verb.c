@@ -32,33 +32,28 @@ enum { KNOWN = sizeof known / sizeof *known };
 
 /* ---- one shape ---- */
 
-/* On a terminal, what is being measured; its figures replace it. */
-static void measuring(const char *what, const char *arch)
+static double machine_gflops(struct live *l)
 {
-    if (term_live())
-        fprintf(stderr, "\r%s%s\033[K", what, arch);
-}
-
-static double machine_gflops(void)
-{
-    measuring("products", "");
+    live_show(l, "products");
     return product_peak_gflops(10);
 }
 
-static enum fail bench_shape(const struct shape *s, struct result *out, struct why *why)
+/* On a terminal, what is being measured; its figures replace it. */
+static enum fail bench_shape(const struct shape *s, struct live *l, struct result *out,
+                             struct why *why)
 {
     struct rig r;
     enum fail  err;
 
-    measuring("training ", s->arch);
+    live_show(l, "training %s", s->arch);
     err = bench_training(&r, s, out, why);
     if (!err) {
-        measuring("decoding ", s->arch);
+        live_show(l, "decoding %s", s->arch);
         if (!out->read_gbs)
             out->read_gbs = read_bandwidth();
         err = bench_decoding(&r, out, why);
     }
-    measuring("", "");
+    live_clear(l);
     rig_close(&r);
     return err;
 }
@@ -172,9 +167,10 @@ static void print_row(const struct shape *s, const struct result *r)
 
 static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 {
-    struct result r = {.sgemm_gflops = machine_gflops()};
+    struct live   l = live_open(0);
+    struct result r = {.sgemm_gflops = machine_gflops(&l)};
     struct why    why;
-    enum fail     err = bench_shape(s, &r, &why);
+    enum fail     err = bench_shape(s, &l, &r, &why);
 
     if (err)
         cli_fail(cli, err, &why);
@@ -183,14 +179,15 @@ static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 
 static void run_mixers(const struct cli *cli, struct shape s, bool json)
 {
-    struct result r = {.sgemm_gflops = machine_gflops()};
+    struct live   l = live_open(0);
+    struct result r = {.sgemm_gflops = machine_gflops(&l)};
     struct why    why;
 
     for (int i = 0; i < n_mixers; i++) {
         enum fail err;
 
         s.arch = mixers[i]->name;
-        if ((err = bench_shape(&s, &r, &why)))
+        if ((err = bench_shape(&s, &l, &r, &why)))
             cli_fail(cli, err, &why);
         if (!i && !json)
             print_head(&s, &r);

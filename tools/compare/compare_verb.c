@@ -4,7 +4,6 @@
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/format.h"
-#include "data/base/live.h"
 #include "tools/verbs.h"
 #include "train/presets.h"
 
@@ -338,12 +337,11 @@ static void discard(const struct comparison *c)
 
 /* ---- the text ---- */
 
-static enum fail build_data(const struct comparison *c, const char *dir, int lock,
+static enum fail build_data(struct comparison *c, const char *dir, int lock,
                             struct why *why)
 {
     const struct config   *cfg = &c->arch[0].cfg;
     const char            *inputs[] = {c->input};
-    struct progress        progress = {.live = term_live()};
     struct dataset_options o = {
         .inputs = inputs,
         .n_inputs = 1,
@@ -352,15 +350,15 @@ static enum fail build_data(const struct comparison *c, const char *dir, int loc
         .vocab = cfg->vocab,
         .val_fraction = cfg->val_fraction,
         .lock_fd = lock,
-        .progress = progress_phase,
-        .user = &progress,
+        .progress = live_phase,
+        .user = &c->live,
         .stop = &interrupted,
     };
     enum fail err;
 
     dir_sweep(c->out);
     err = dataset_build(dir, &o, why);
-    progress_clear(&progress);
+    live_clear(&c->live);
     return err;
 }
 
@@ -406,7 +404,7 @@ static enum fail run_all(struct comparison *c, struct why *why)
     for (int k = 0; k < c->seeds; k++)
         for (int i = 0; !err && i < c->n; i++)
             err = trial_run(c, &c->arch[i].trial[k], why);
-    view_clear(c);
+    live_clear(&c->live);
     return err;
 }
 
@@ -513,6 +511,7 @@ int compare_main(int argc, char **argv)
     keep_command(c, argc, argv);
     name_out(c);
     signal(SIGPIPE, SIG_IGN);
+    c->live = live_open(10);
     catch_interrupts();
     err = compare(&cli, c, &why);
     if (err == FAIL_INTERRUPTED)

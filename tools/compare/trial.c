@@ -112,7 +112,7 @@ static enum fail train(struct comparison *c, struct setup *s, struct why *why)
 static enum fail attempt(struct comparison *c, struct trial *t, struct why *why)
 {
     struct setup s = {
-        .run.lock = -1, .saved = -1, .progress = {.watch = view_step, .user = c}};
+        .run.lock = -1, .saved = -1, .watch = {.step = view_step, .user = c}};
     bool new;
     enum fail err = open_run(c, t, &s.run, &new, why);
 

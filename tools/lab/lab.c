@@ -18,7 +18,6 @@ const struct experiment *const experiments[] = {EXPERIMENTS(ENTRY) NULL};
 const int n_experiments = sizeof experiments / sizeof *experiments - 1;
 
 static const char *const form_names[] = {"brief", "quick", "full"};
-static const double redraw = 0.1, plain_every = 10;
 
 struct cell {
     char  *key;                     // owned
@@ -36,8 +35,8 @@ struct lab {
     size_t           len;
     char             path[PATH_MAX];
     int              planned, met, computed;
-    double           start, shown;
-    bool             drawn;
+    double                   start;
+    struct live              live;
 };
 
 enum form lab_form(const struct lab *l) { return l->ask.form; }
@@ -92,20 +91,13 @@ static enum fail check_arch(const struct lab *l, struct why *why)
 
 /* ---- the terminal ---- */
 
-static void clear(struct lab *l)
-{
-    if (l->drawn)
-        fputs("\r\033[K", stderr);
-    l->drawn = false;
-}
-
 void lab_say(struct lab *l, const char *format, ...)
 {
     va_list args;
 
     if (l->ask.json)
         return;
-    clear(l);
+    live_clear(&l->live);
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
@@ -126,23 +118,16 @@ static double seconds_left(const struct lab *l, double share, double now)
 
 bool lab_progress(struct lab *l, const char *key, double share)
 {
-    double now = wall_seconds(), left = seconds_left(l, share, now);
-    bool   live = term_live();
-    char   line[256], time[32] = "";
+    double left = seconds_left(l, share, wall_seconds());
+    char   time[32] = "";
 
-    if (now - l->shown < (live ? redraw : plain_every))
+    if (!live_due(&l->live))
         return !interrupted;
-    l->shown = now;
     if (!isnan(left))
         format_time(time, sizeof time, left);
-    snprintf(line, sizeof line, "%s %d/%d  %s %.0f%%%s%s%s", l->e->name, l->met + 1,
-             l->planned > l->met ? l->planned : l->met + 1, key, 100 * share,
-             *time ? "  " : "", time, *time ? " left" : "");
-    if (live)
-        fprintf(stderr, "\r%.*s\033[K", term_width() - 1, line);
-    else
-        fprintf(stderr, "%s\n", line);
-    l->drawn = live;
+    live_show(&l->live, "%s %d/%d  %s %.0f%%%s%s%s", l->e->name, l->met + 1,
+              l->planned > l->met ? l->planned : l->met + 1, key, 100 * share,
+              *time ? "  " : "", time, *time ? " left" : "");
     return !interrupted;
 }
 
@@ -270,7 +255,7 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
     char         number[40];
 
     memcpy(c->value, values, (size_t)l->columns * sizeof *values);
-    clear(l);
+    live_clear(&l->live);
     l->computed += !c->met;
     meet(l, c);
     append(l, form_names[l->ask.form]);
@@ -408,7 +393,8 @@ enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
 
     snprintf(file, sizeof file, "%s.csv", e->name);
     path_join(l.path, sizeof l.path, ask->out, file);
-    l.start = l.shown = wall_seconds();
+    l.start = wall_seconds();
+    l.live = live_open(10);
     err = ask->arch ? check_arch(&l, why) : FAIL_NONE;
     if (!err)
         err = dir_make(ask->out, why);
@@ -418,7 +404,7 @@ enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
         err = read_record(&l, why);
     if (!err)
         err = e->run(&l, why);
-    clear(&l);
+    live_clear(&l.live);
     for (int i = 0; i < l.n; i++)
         free(l.cell[i].key);
     free(l.cell);
