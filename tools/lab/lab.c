@@ -4,6 +4,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/base/live.h"
+#include "data/base/split.h"
 
 #include <limits.h>
 #include <math.h>
@@ -61,11 +62,8 @@ bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_
     const char *p = l->ask.arch ? l->ask.arch : standard;
 
     for (;; p++) {
-        int    depth = 0;
-        size_t n = 0;
+        size_t n = split_length(p, ',');
 
-        for (; p[n] && (depth > 0 || p[n] != ','); n++)
-            depth += (p[n] == '(') - (p[n] == ')');
         if (i-- == 0)
             return snprintf(buf, cap, "%.*s", (int)n, p), n > 0;
         p += n;
