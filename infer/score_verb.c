@@ -2,6 +2,7 @@
 #include "data/base/cli.h"
 #include "data/base/clock.h"
 #include "data/base/format.h"
+#include "data/base/json.h"
 #include "data/base/live.h"
 #include "data/base/utf8.h"
 #include "data/dataset.h"
@@ -10,6 +11,7 @@
 #include "infer/verbs.h"
 #include "model/cores/attention.h"
 #include "model/files/checkpoint.h"
+#include "tokenizer/model_form.h"
 
 #include <math.h>
 #include <omp.h>
@@ -160,22 +162,18 @@ static void progress(struct scorer *s)
     }
 }
 
-static void put_json_text(const char *text, size_t len)
+/* The text, with U+FFFD for each byte that is part of no character. */
+static json_t *whole_text(const char *text, size_t len)
 {
-    for (size_t i = 0, n; i < len; i += n) {
-        int           width = utf8_length(text + i, len - i);
-        unsigned char c = (unsigned char)text[i];
+    char   buf[3 * MODEL_PIECE_BYTES + 4];
+    size_t n = 0;
 
-        n = width ? (size_t)width : 1;
-        if (!width)
-            fputs("\\ufffd", stdout);
-        else if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            printf("\\u%04x", c);
-        else
-            fwrite(text + i, 1, n, stdout);
+    for (size_t i = 0, width; i < len && n + 4 < sizeof buf; i += width ? width : 1) {
+        width = (size_t)utf8_length(text + i, len - i);
+        memcpy(buf + n, width ? text + i : "\ufffd", width ? width : 3);
+        n += width ? width : 3;
     }
+    return json_stringn(buf, n);
 }
 
 static bool all_utf8(const char *text, size_t len)
@@ -192,16 +190,18 @@ static bool all_utf8(const char *text, size_t len)
  * "bytes". */
 static void print_token(const char *piece, size_t len, uint32_t id, real nats)
 {
-    printf("{\"id\":%u,\"text\":\"", id);
-    put_json_text(piece, len);
-    putchar('"');
+    json_t *j = json_pack("{s:I, s:o}", "id", (json_int_t)id, "text",
+                          whole_text(piece, len));
+
     if (!all_utf8(piece, len)) {
-        fputs(",\"bytes\":[", stdout);
+        json_t *bytes = json_array();
+
         for (size_t i = 0; i < len; i++)
-            printf("%s%u", i ? "," : "", (unsigned char)piece[i]);
-        putchar(']');
+            json_array_append_new(bytes, json_integer((unsigned char)piece[i]));
+        json_object_set_new(j, "bytes", bytes);
     }
-    printf(",\"nats\":%.6g}\n", (double)nats);
+    json_object_set_new(j, "nats", json_from_double((double)nats));
+    json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(6));
 }
 
 /* score_each. */
@@ -254,18 +254,17 @@ static struct figures figures(const struct scorer *s, const struct score *r)
 static void print_json(const struct scorer *s, const struct score *r)
 {
     struct figures f = figures(s, r);
-    char error[32] = "null";
+    json_t        *j = json_pack("{s:o, s:o, s:o, s:I, s:I, s:o}", "nats",
+                                 json_from_double(f.nats), "perplexity",
+                                 json_from_double(f.perplexity), "bpb", json_from_double(f.bpb),
+                                 "tokens", (json_int_t)r->tokens, "bytes", (json_int_t)s->bytes,
+                                 "stderr", json_from_double(f.error));
 
-    if (isfinite(f.error))
-        snprintf(error, sizeof error, "%.6g", f.error);
-    printf("{\"nats\":%.9g,\"perplexity\":%.9g,\"bpb\":%.9g,"
-           "\"tokens\":%llu,\"bytes\":%llu,\"stderr\":%s",
-           f.nats, f.perplexity, f.bpb, (unsigned long long)r->tokens,
-           (unsigned long long)s->bytes, error);
-    if (s->zeros.pairs > 0)
-        printf(",\"sparsity\":%.9g,\"null_rate\":%.9g", s->zeros.zeros / s->zeros.pairs,
-               s->zeros.nulls / s->zeros.rows);
-    puts("}");
+    if (s->zeros.pairs > 0) {
+        json_object_set_new(j, "sparsity", json_real(s->zeros.zeros / s->zeros.pairs));
+        json_object_set_new(j, "null_rate", json_real(s->zeros.nulls / s->zeros.rows));
+    }
+    json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
 static void print_table(const struct scorer *s, const struct score *r, FILE *to)

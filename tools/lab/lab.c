@@ -3,6 +3,7 @@
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/base/json.h"
 #include "data/base/live.h"
 #include "data/base/split.h"
 
@@ -131,56 +132,32 @@ bool lab_progress(struct lab *l, const char *key, double share)
 
 /* ---- JSON ---- */
 
-static void print_text(const char *name, const char *text)
-{
-    printf("\"%s\": \"", name);
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
-        else
-            putchar((unsigned char)*text < ' ' ? ' ' : *text);
-    putchar('"');
-}
-
-static void print_value(double v)
-{
-    if (isfinite(v))
-        printf("%.10g", v);
-    else
-        fputs("null", stdout);
-}
-
 /* {"experiment": "slr", "form": "quick", "cell": "...", "risk": 0.1} */
 static void print_cell(const struct lab *l, const struct cell *c)
 {
     const char *name = l->e->columns;
+    json_t     *j = json_pack("{s:s, s:s, s:s}", "experiment", l->e->name, "form",
+                              form_names[l->ask.form], "cell", c->key);
 
-    putchar('{');
-    print_text("experiment", l->e->name);
-    printf(", \"form\": \"%s\", ", form_names[l->ask.form]);
-    print_text("cell", c->key);
     for (int i = 0; i < l->columns; i++) {
-        int len = (int)strcspn(name, ",");
+        size_t len = split_length(name, ',');
+        char   key[64];
 
-        printf(", \"%.*s\": ", len, name);
-        print_value(c->value[i]);
+        snprintf(key, sizeof key, "%.*s", (int)len, name);
+        json_object_set_new(j, key, json_from_double(c->value[i]));
         name += len + (name[len] == ',');
     }
-    puts("}");
+    json_line(stdout, j, JSON_REAL_PRECISION(10));
     fflush(stdout);
 }
 
 static void print_verdict(const struct verdict *v)
 {
-    putchar('{');
-    print_text("experiment", v->name);
-    printf(", \"holds\": %s, ", v->holds ? "true" : "false");
-    print_text("claim", v->claim);
-    fputs(", ", stdout);
-    print_text("measured", v->measured);
-    fputs(", ", stdout);
-    print_text("yardstick", v->yardstick);
-    puts("}");
+    json_line(stdout,
+              json_pack("{s:s, s:b, s:s, s:s, s:s}", "experiment", v->name, "holds",
+                        v->holds, "claim", v->claim, "measured", v->measured, "yardstick",
+                        v->yardstick),
+              0);
     fflush(stdout);
 }
 
