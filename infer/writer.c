@@ -183,7 +183,7 @@ void writer_run(struct writer *w)
     for (int k = 0; k < w->o.K; k++)
         w->text[k].done = false;
     for (int i = 0; (w->o.n < 0 || i < w->o.n) && !interrupted && !w->error; i++) {
-        if (i)
+        if (i)                              // the first is chosen after the prompt
             session_extend(&w->session, w->next);
         if (pick_all(w) == 0)
             break;
