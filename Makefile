@@ -121,7 +121,7 @@ LONG   := test_lab test_compare resume.sh wrong.sh
 ALL    := $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard tests/*/*.sh)))
 DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_linear_attention \
           test_vector test_delta test_scan test_softmax test_rela test_srope test_numeric \
-          test_products test_oracles test_icl
+          test_products test_oracles test_icl test_muon
 BESIDE := OMP_NUM_THREADS=1 OMP_PROC_BIND=false OMP_WAIT_POLICY=passive CK_TIMEOUT_MULTIPLIER=4
 
 test: test-all $(if $(filter double,$(MODE)),,test-double)

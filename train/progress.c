@@ -26,8 +26,17 @@ static double left_seconds(const struct progress *p, double now)
 {
     long done = p->step - p->first;
 
+    if (p->span > 0)
+        return fmax(p->deadline - now, 0);
     return done > 0 ? (now - p->start) / (double)done * (double)(p->steps - p->step)
                     : NAN;
+}
+
+static double done_share(const struct progress *p, double now)
+{
+    if (p->span > 0)
+        return fmin(fmax(1 - left_seconds(p, now) / p->span, 0), 1);
+    return (double)p->step / (double)p->steps;
 }
 
 static double peak_share(const struct progress *p)
@@ -66,7 +75,7 @@ static void fill_parts(const struct progress *p, double now, bool tight,
 
     for (int i = 0; i < PARTS; i++)
         part[i] = (struct part){.rank = rank[i]};
-    PART(STEP, "%ld/%ld", p->step, p->steps);
+    PART(STEP, p->steps ? "%ld/%ld" : "%ld", p->step, p->steps);
     if (isfinite(p->loss))
         PART(LOSS, "loss %.*f", tight ? 2 : 3, p->loss);
     if (isfinite(p->bpb)) {
@@ -125,8 +134,7 @@ void progress_format(const struct progress *p, double now, int width, char *buf,
     fit_parts(part, width - 1 - BAR_MIN);
     bar = width - 1 - parts_width(part);
     if (bar >= BAR_MIN)
-        n = put_bar(buf, bar < BAR_MAX ? bar : BAR_MAX,
-                    (double)p->step / (double)p->steps);
+        n = put_bar(buf, bar < BAR_MAX ? bar : BAR_MAX, done_share(p, now));
     buf[n] = 0;
     for (int i = 0; i < PARTS; i++)
         if (part[i].text[0] && n < cap)
@@ -157,6 +165,8 @@ void progress_open(struct progress *p, long steps, long first, const struct data
         .zstd = d->zstd_bpb,
         .floor = d->floor_bpb,
         .start = wall_seconds(),
+        .deadline = p->deadline,
+        .span = p->span,
     };
 }
 
@@ -191,6 +201,8 @@ void progress_step(void *user, const struct log_line *line)
     p->seconds = blend(p->seconds, s->seconds, share);
     p->tokens = line->tok_s * s->seconds;
     p->flops = s->flops;
+    if (line->mfu > 0)
+        p->peak = s->flops / s->seconds / line->mfu;
     if (!live_due(&p->live))
         return;
     if (p->live.terminal) {
@@ -204,7 +216,7 @@ void progress_step(void *user, const struct log_line *line)
 void progress_validation(void *user, long step, double nats, double bits)
 {
     struct progress *p = user;
-    char             beside[80] = "";
+    char             beside[80] = "", of[32] = "";
     int              n = 0;
 
     p->bpb = bits;
@@ -214,10 +226,12 @@ void progress_validation(void *user, long step, double nats, double bits)
         n = snprintf(beside, sizeof beside, "; zstd -19 %.3f", p->zstd);
     if (p->floor > 0)
         snprintf(beside + n, sizeof beside - (size_t)n, "; floor %.3f", p->floor);
+    if (p->steps)
+        snprintf(of, sizeof of, "/%ld", p->steps);
     live_say(&p->live,
-             "step %ld/%ld  validation %.3f bits/byte (%.4f nats/token, "
+             "step %ld%s  validation %.3f bits/byte (%.4f nats/token, "
              "perplexity %.2f%s)",
-             step, p->steps, bits, nats, exp(nats), beside);
+             step, of, bits, nats, exp(nats), beside);
 }
 
 /* Bytes of text, of len, that a line of width columns takes: up to a newline, or to the

@@ -3,8 +3,8 @@
  *
  *     [==>    ] 412/2000 loss 1.873 val 2.41 (zstd -19 2.62) 12.3k tok/s 2m10s left
  *
- * and everything else appears above it. On a pipe there are plain lines every few
- * seconds. */
+ * (where the time decides: 412 alone, and the bar is the share of the time) and
+ * everything else appears above it. On a pipe there are plain lines every few seconds. */
 #ifndef WEFT_PROGRESS_H
 #define WEFT_PROGRESS_H
 
@@ -14,7 +14,8 @@
 
 struct progress {
     struct live live;
-    long   steps;               // of the run
+    long   steps;               // of the run; 0: as many as the time allows,
+    double deadline, span;      // when that is over, and how long it is in all
     long   first;               // step at which this process began, and when
     double start;
     long   step;
@@ -28,7 +29,8 @@ struct progress {
 
 enum { PROGRESS_PLAIN = 5 }; // seconds from line to line where there is no terminal
 
-/* Of a run of `steps` steps that begins after `first`. Before, p->live alone is used. */
+/* Of a run of `steps` steps that begins after `first`. Of what is in p, only deadline and
+ * span are kept; before, p->live alone is used. */
 void progress_open(struct progress *p, long steps, long first, const struct dataset *d,
                    double peak);
 

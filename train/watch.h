@@ -11,9 +11,11 @@ struct watch {
     /* A phase of preparing the data, and how far it is: 0 .. 1. */
     void (*phase)(void *user, const char *phase, double done);
 
-    /* The data and the model are there; then the number of steps is settled too. */
+    /* The data and the model are there; what to do with them is settled; training begins,
+     * with its clock running. */
     void (*opened)(void *user, const struct setup *s);
     void (*planned)(void *user, const struct setup *s);
+    void (*begun)(void *user, const struct setup *s);
 
     /* A step is done; the validation and the sample of a step. */
     void (*step)(void *user, const struct log_line *line);

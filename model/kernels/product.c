@@ -235,21 +235,32 @@ static double product_gflops(product *multiply, real *y, const real *x, const re
     return best;
 }
 
-double product_peak_gflops(int tries)
+/* The best rate of x (TILE rows a thread, D) times w (D, D). */
+static double best_gflops(product *multiply, int tries)
 {
-    enum { N = 8 * TILE, D = 768 };
-    size_t bytes = (2 * (size_t)N * D + (size_t)D * D) * sizeof(real);
+    enum { D = 768 };
+    int    rows = TILE * omp_get_max_threads();
+    size_t bytes = (2 * (size_t)rows * D + (size_t)D * D) * sizeof(real);
     real  *x = pages_alloc(bytes), *y, *w;
-    double blas, own;
+    double best;
 
     if (!x)
         return 0;
-    y = x + (size_t)N * D;
-    w = y + (size_t)N * D;
+    y = x + (size_t)rows * D;
+    w = y + (size_t)rows * D;
     for (size_t i = 0; i < bytes / sizeof(real); i++)
         x[i] = 1;
-    blas = product_gflops(product_blas, y, x, w, N, D, tries);
-    own = product_gflops(product_own, y, x, w, N, D, tries);
+    best = product_gflops(multiply, y, x, w, rows, D, tries);
     pages_free(x, bytes);
-    return blas > own ? blas : own;
+    return best;
+}
+
+double product_peak_gflops(int tries)
+{
+    return best_gflops(product_own, tries);
+}
+
+double linear_blas_gflops(int tries)
+{
+    return best_gflops(product_blas, tries);
 }

@@ -139,12 +139,24 @@ static void add_line(struct trial *t, struct bins *b, const json_t *line)
 
     t->seconds += logged(line, "ms") / 1000;
     add_loss(c, b, logged(line, "step"), tokens, logged(line, "loss"));
-    if (!isfinite(bpb) || c->n == 2 * CURVE)
+    if (!isfinite(bpb))
         return;
+    c->n -= c->n == 2 * CURVE;          // the last one counts
     c->tokens[c->n] = tokens;
     c->flops[c->n] = logged(line, "flops");
     c->seconds[c->n] = t->seconds;
     c->bpb[c->n++] = bpb;
+}
+
+/* The line of a step, whole; else NULL. */
+static json_t *step_of(const char *line)
+{
+    json_t *j = json_loads(line, 0, NULL);
+
+    if (json_is_integer(json_object_get(j, "step")) && json_object_get(j, "ms"))
+        return j;
+    json_decref(j);
+    return NULL;
 }
 
 void curve_read(struct trial *t)
@@ -159,12 +171,16 @@ void curve_read(struct trial *t)
     if (!f)
         return;
     while (getline(&line, &cap, f) > 0) {
-        json_t *j = json_loads(line, 0, NULL); // NULL: cut short, it was being written
-        double  steps = logged(json_object_get(j, "settings"), "steps");
+        json_t *j = step_of(line);
 
-        if (isfinite(steps) && b.steps == 0)
-            b.steps = (long)steps;
-        else if (j)
+        b.steps += j != NULL;
+        json_decref(j);
+    }
+    rewind(f);
+    while (getline(&line, &cap, f) > 0) {
+        json_t *j = step_of(line);
+
+        if (j)
             add_line(t, &b, j);
         json_decref(j);
     }
