@@ -7,7 +7,7 @@
 
 /* The parameters' array is cut into blocks at fixed places, whatever the number of
  * threads; GROUP partial sums are held at a time. */
-enum { BLOCK = 1 << 14, GROUP = 1024 };
+enum { BLOCK = TINY(1 << 14, 32), GROUP = TINY(1024, 3) };
 
 /* What is the same for all elements of a step. */
 struct factors {
