@@ -148,8 +148,9 @@ void mixer_extend(struct ctx *ctx, void *const *state, const real *x, real *y)
         e = encoding_ctx(&part, &r);
         ctx->cfg->position->extend(&e, state + b, x + (size_t)b * ctx->T * C);
         m = inner_ctx(&part, &r, e.angles);
-        ctx->cfg->mixer->extend(&m, inner, x + (size_t)b * ctx->T * C,
-                                y + (size_t)b * ctx->T * C);
+        m.state = inner;
+        ctx->cfg->mixer->forward(&m, x + (size_t)b * ctx->T * C,
+                                 y + (size_t)b * ctx->T * C);
     }
 }
 

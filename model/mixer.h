@@ -99,6 +99,7 @@ struct ctx {
     int                B, T;    // sequences, tokens of each
     int                window;  // this step's draw, 0: none; see ctx_window
     const long        *pos;     // (B) tokens each sequence has seen before; NULL: none
+    void *const       *state;   // (B) of the running sequences; NULL: all begin
     const real *const *w;       // parameters, in the order of params()
     real *const       *dw;      // their gradients; NULL outside backward
     void              *kept, *scratch;
@@ -142,26 +143,25 @@ struct mixer {
      * mixer takes no position encoding. */
     void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
 
-    /* Lay out the buffers of a call in m (model/mixer_memory.h). Its names are ctx->acts of
-     * the call. */
+    /* Lay out the buffers of a call in m (model/mixer_memory.h). Its names are ctx->acts
+     * of the call. */
     void (*carve)(struct room *m, const struct mixer_cfg *c);
 
     /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
     void (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);
 
-    /* y (B, T, C) from x (B, T, C), from an empty state. y is overwritten. */
+    /* y (B, T, C) from x (B, T, C); y is overwritten. Every sequence begins; or, with
+     * ctx->state, these are T more tokens of each of B running ones, whose states they
+     * begin from and leave behind. A state is zero bytes at its start. T = 1 decodes,
+     * many prefill. */
     void (*forward)(struct ctx *ctx, const real *x, real *y);
 
-    /* dx += and dw[i] += from dy, after forward with the same ctx and x. */
+    /* dx += and dw[i] += from dy, after a forward without state of the same ctx and x. */
     void (*backward)(struct ctx *ctx, const real *x, const real *dy, real *dx);
 
-    /* T more tokens of each of B running sequences: state[b] of sequence b, zero bytes at
-     * its start. T = 1 decodes, many prefill. */
-    void (*extend)(struct ctx *ctx, void *const *state, const real *x, real *y);
-
     /* (optional) After forward with the same ctx: widen r (H) to hold |L| of
-     * every token, and return for how many heads: H, or 1 when L has none. Without
-     * it L is not finite. */
+     * every token, and return for how many heads: H, or 1 when L has none. A mixer whose
+     * system is not finite, such as softmax, has none. */
     int (*decay)(struct ctx *ctx, struct range *r);
 
     /* (optional) After forward with the same ctx: add what it attended to. For mixers
@@ -171,6 +171,10 @@ struct mixer {
     /* Multiply-adds count 2. Forward over one sequence of T tokens, with
      * this window drawn. */
     double (*flops)(const struct mixer_cfg *c, int T, int window);
+
+    /* Numbers in the decode state of one sequence, without the encoding's, by the paper's
+     * formula: what carve() lays out is held to it. */
+    double (*state)(const struct mixer_cfg *c);
 };
 
 /* A position encoding: fills ctx->angles from x; backward starts from angles.dtheta. Same

@@ -1,6 +1,5 @@
 #include "model/mixer_forget.h"
 
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 #include "model/layers/bias.h"
 
@@ -32,18 +31,20 @@ void forget_init(enum forget_kind kind, const struct mixer_cfg *c, real *const *
     }
 }
 
-void forget_carve(struct forget *f, struct room *m, struct scalar *core)
+void forget_layout(struct forget *f, struct room *m, struct scalar_heads *s)
 {
-    const size_t H = core->H, n = f->kind == FORGET_LEARNED ? room_rows(m) * H : H;
+    const size_t H = s->core.H;
 
     if (f->kind == FORGET_NONE)
         return;
-    f->log_f = room_keep(m, n);
-    core->log_f = f->log_f;
-    if (f->kind == FORGET_FIXED)
-        return;
-    f->dlog_f = room_back(m, n);
-    core->ld_f = H;
+    f->log_f = (struct act){.x = room_keep(m, H)};
+    if (f->kind == FORGET_LEARNED) {
+        f->log_f = act_keep(m, H);
+        s->grad.dlog_f = f->log_f.dx;
+        s->grad.ld_df = H;
+    }
+    s->core.log_f = f->log_f.x;
+    s->core.ld_f = f->log_f.ld;
 }
 
 void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x)
@@ -53,13 +54,13 @@ void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x
 
     if (f->kind == FORGET_FIXED)
         for (int h = 0; h < H; h++)
-            f->log_f[h] = (real)log1p(-forgotten(h, H));
+            f->log_f.x[h] = (real)log1p(-forgotten(h, H));
     if (f->kind != FORGET_LEARNED)
         return;
-    product_forward(f->log_f, x, ctx->w[f->w], n, ctx->cfg->C, H);
-    bias_forward(f->log_f, ctx->w[f->w + 1], n, H);
+    in_proj_forward(ctx, f->w, f->log_f, x);
+    bias_forward(f->log_f.x, ctx->w[f->w + 1], n, H);
     for (long i = 0; i < n * H; i++)
-        f->log_f[i] = vlsig(f->log_f[i]);
+        f->log_f.x[i] = vlsig(f->log_f.x[i]);
 }
 
 /* The slope of log sigmoid is 1 - sigmoid. */
@@ -72,19 +73,19 @@ void forget_backward(const struct ctx *ctx, const struct forget *f, real *dx,
     if (f->kind != FORGET_LEARNED)
         return;
     for (long i = 0; i < n * H; i++)
-        f->dlog_f[i] *= (real)-expm1((double)f->log_f[i]);
-    bias_backward(ctx->dw[f->w + 1], f->dlog_f, n, H);
-    product_backward(dx, 1, ctx->dw[f->w], f->dlog_f, x, ctx->w[f->w], n, ctx->cfg->C, H);
+        f->log_f.dx[i] *= (real)-expm1((double)f->log_f.x[i]);
+    bias_backward(ctx->dw[f->w + 1], f->log_f.dx, n, H);
+    in_proj_backward(ctx, f->w, dx, f->log_f, x);
 }
 
 void forget_range(const struct ctx *ctx, const struct forget *f, struct range *r)
 {
     const int H = ctx->cfg->H;
 
-    for (int h = 0; !f->log_f && h < H; h++)
+    for (int h = 0; !f->log_f.x && h < H; h++)
         range_add(&r[h], 1);
-    if (f->log_f)
-        range_logs(r, f->log_f, H, f->kind == FORGET_FIXED ? 1 : ctx_rows(ctx), H, 1);
+    if (f->log_f.x)
+        range_logs(r, f->log_f.x, H, f->kind == FORGET_FIXED ? 1 : ctx_rows(ctx), H, 1);
 }
 
 double forget_flops(enum forget_kind kind, const struct mixer_cfg *c)

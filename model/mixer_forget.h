@@ -9,8 +9,7 @@
 #ifndef WEFT_MIXER_FORGET_H
 #define WEFT_MIXER_FORGET_H
 
-#include "model/cores/scalar.h"
-#include "model/mixer.h"
+#include "model/mixer_heads.h"
 
 enum forget_kind { FORGET_NONE, FORGET_FIXED, FORGET_LEARNED };
 
@@ -23,18 +22,18 @@ enum forget_kind { FORGET_NONE, FORGET_FIXED, FORGET_LEARNED };
 
 struct forget {
     enum forget_kind kind;
-    int              w;              // index of wf; bf follows
-    real            *log_f, *dlog_f; // (B, T, H), fixed: (H); NULL: none
+    int              w;         // index of wf; bf follows
+    struct act       log_f;     // (B, T, H), fixed: (H); none: NULL
 };
 
 /* wf and bf of a learned one; params returns how many. p and w are at wf. */
 int  forget_params(enum forget_kind kind, const struct mixer_cfg *c, struct param *p);
 void forget_init(enum forget_kind kind, const struct mixer_cfg *c, real *const *w);
 
-/* The buffers, kind and w set, and the core's log_f. Backward needs dlog_f, H apart. */
-void forget_carve(struct forget *f, struct room *m, struct scalar *core);
+/* Lays out log_f for a core that has been laid out; kind and w are set. */
+void forget_layout(struct forget *f, struct room *m, struct scalar_heads *s);
 
-/* log_f from x; dx, dwf and dbf += from dlog_f. */
+/* log_f from x; dx, dwf and dbf += from its gradient. */
 void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x);
 void forget_backward(const struct ctx *ctx, const struct forget *f, real *dx,
                      const real *x);

@@ -2,89 +2,141 @@
 
 #include "model/kernels/product.h"
 
-/* ---- entering ---------------------------------------------------------------------- */
+/* ---- heads in ---------------------------------------------------------------------- */
 
-void rows_rotate(const struct ctx *ctx, const struct rows *o, real *rows)
+void heads_rotate(const struct ctx *ctx, const struct heads_in *s)
 {
-    rotate(&ctx->angles, rows, ctx->B, ctx->T, ctx->cfg->H, o->ld);
-    rotate(&ctx->angles, rows + o->k, ctx->B, ctx->T, o->Hk, o->ld);
+    rotate(&ctx->angles, s->row.x, ctx->B, ctx->T, ctx->cfg->H, s->row.ld);
+    rotate(&ctx->angles, s->k.x, ctx->B, ctx->T, s->Hk, s->row.ld);
 }
 
-void rows_rotate_back(const struct ctx *ctx, const struct rows *o, real *drows,
-                      const real *rows)
+void heads_rotate_back(const struct ctx *ctx, const struct heads_in *s)
 {
-    const struct angles *a = &ctx->angles;
+    const size_t ld = s->row.ld;
 
-    rotate_back(a, rows, drows, ctx->B, ctx->T, ctx->cfg->H, o->ld, o->ld);
-    rotate_back(a, rows + o->k, drows + o->k, ctx->B, ctx->T, o->Hk, o->ld, o->ld);
+    rotate_back(&ctx->angles, s->row.x, s->row.dx, ctx->B, ctx->T, ctx->cfg->H, ld, ld);
+    rotate_back(&ctx->angles, s->k.x, s->k.dx, ctx->B, ctx->T, s->Hk, ld, ld);
 }
 
-void rows_forward(const struct ctx *ctx, const struct rows *o, real *rows, const real *x)
+void heads_in_forward(const struct ctx *ctx, const struct heads_in *s, const real *x)
 {
-    product_forward(rows, x, ctx->w[o->w], ctx_rows(ctx), ctx->cfg->C, (int)o->ld);
-    rows_rotate(ctx, o, rows);
+    in_proj_forward(ctx, s->w, s->row, x);
+    heads_rotate(ctx, s);
 }
 
-void rows_backward(const struct ctx *ctx, const struct rows *o, real *dx, real *drows,
-                   const real *rows, const real *x)
+void heads_in_backward(const struct ctx *ctx, const struct heads_in *s, real *dx,
+                       const real *x)
 {
-    rows_rotate_back(ctx, o, drows, rows);
-    product_backward(dx, 1, ctx->dw[o->w], drows, x, ctx->w[o->w], ctx_rows(ctx),
-                     ctx->cfg->C, (int)o->ld);
+    heads_rotate_back(ctx, s);
+    in_proj_backward(ctx, s->w, dx, s->row, x);
 }
 
-void rows_angles(const struct mixer_cfg *c, int *heads, int *dk)
+void heads_angles(const struct mixer_cfg *c, int *heads, int *dk)
 {
     *heads = c->H;
     *dk = c->C / c->H;
 }
 
-/* ---- leaving ----------------------------------------------------------------------- */
+/* ---- cores ------------------------------------------------------------------------- */
 
-static int channels(const struct leave *s) { return s->norm.groups * s->norm.e; }
-
-void leave_carve(struct leave *s, struct room *m)
+void scalar_heads_layout(struct scalar_heads *s, struct room *m, struct act q,
+                         struct act k, struct act v)
 {
-    size_t n = room_rows(m) * channels(s);
+    struct scalar *o = &s->core;
 
-    s->o = room_keep(m, n);
-    s->gated = room_keep(m, n);
-    s->d_o = room_back(m, n);
-    s->normed = room_back(m, n);
+    o->B = m->B, o->T = m->T;
+    o->q = q.x, o->k = k.x, o->v = v.x;
+    o->ld_q = q.ld, o->ld_k = k.ld, o->ld_v = v.ld, o->ld_o = (size_t)o->H * o->dv;
+    s->grad = (struct scalar_grad){.dq = q.dx, .dk = k.dx, .dv = v.dx, .ld_dq = q.ld,
+                                   .ld_dk = k.ld, .ld_dv = v.ld};
+    s->kept = room_save(m, scalar_kept(o));
+    s->scratch = room_back(m, scalar_scratch(o));
+    s->state = room_state(m, scalar_state(o));
+}
+
+void scalar_heads_forward(const struct ctx *ctx, const struct scalar_heads *s, real *o)
+{
+    if (ctx->state)
+        scalar_extend(&s->core, ctx->state, s->state, o);
+    else
+        scalar_forward(&s->core, o, s->kept);
+}
+
+void scalar_heads_backward(const struct scalar_heads *s, struct act o)
+{
+    scalar_backward(&s->core, &s->grad, s->core.den == SCALAR_PLAIN ? NULL : o.x, o.dx,
+                    s->kept, s->scratch);
+}
+
+void vector_heads_layout(struct vector_heads *s, struct room *m, struct act q,
+                         struct act k, struct act v, struct act g)
+{
+    struct vector *o = &s->core;
+
+    o->B = m->B, o->T = m->T;
+    o->q = q.x, o->k = k.x, o->v = v.x, o->g = g.x;
+    o->ld_q = q.ld, o->ld_k = k.ld, o->ld_v = v.ld, o->ld_g = g.ld;
+    o->ld_o = (size_t)o->H * o->dv;
+    s->grad = (struct vector_grad){.dq = q.dx, .dk = k.dx, .dv = v.dx, .dg = g.dx,
+                                   .ld_dq = q.ld, .ld_dk = k.ld, .ld_dv = v.ld,
+                                   .ld_dg = g.ld};
+    s->kept = room_save(m, vector_kept(o));
+    s->scratch = room_back(m, vector_scratch(o));
+    s->state = room_state(m, vector_state(o));
+}
+
+void vector_heads_forward(const struct ctx *ctx, const struct vector_heads *s, real *o)
+{
+    if (ctx->state)
+        vector_extend(&s->core, ctx->state, s->state, o);
+    else
+        vector_forward(&s->core, o, s->kept);
+}
+
+void vector_heads_backward(const struct vector_heads *s, struct act o)
+{
+    vector_backward(&s->core, &s->grad, o.dx, s->kept, s->scratch);
+}
+
+/* ---- heads out --------------------------------------------------------------------- */
+
+void heads_out_layout(struct heads_out *s, struct room *m)
+{
+    const size_t n = (size_t)s->norm.groups * s->norm.e;
+
+    s->o = act_keep(m, n);
+    s->gated = (struct act){room_keep(m, room_rows(m) * n), s->o.dx, n};
+    s->normed = room_back(m, room_rows(m) * n);
     s->partial = room_back(m, norm_partial(&s->norm));
 }
 
-static void normalise(const struct ctx *ctx, const struct leave *s, real *y)
+static void normalise(const struct ctx *ctx, const struct heads_out *s, real *y)
 {
-    const real *w = s->w < 0 ? NULL : ctx->w[s->w];
-    size_t      e = channels(s);
-
-    (s->mean ? ln_forward : rms_forward)(&s->norm, y, e, s->o, e, w, ctx_rows(ctx));
+    (s->mean ? ln_forward : rms_forward)(&s->norm, y, s->o.ld, s->o.x, s->o.ld,
+                                         s->w < 0 ? NULL : ctx->w[s->w], ctx_rows(ctx));
 }
 
-void leave_forward(const struct ctx *ctx, const struct leave *s, real *y, const real *g,
-                   size_t ld)
+void heads_out_forward(const struct ctx *ctx, const struct heads_out *s, real *y)
 {
-    const long n = ctx_rows(ctx);
-    const int  e = channels(s);
+    const size_t e = s->o.ld;
 
-    normalise(ctx, s, s->gated);
-    gate_forward(s->act, s->gated, e, s->gated, e, g, ld, n, e);
-    product_forward(y, s->gated, ctx->w[s->wo], n, e, ctx->cfg->C);
+    normalise(ctx, s, s->gated.x);
+    gate_forward(s->act, s->gated.x, e, s->gated.x, e, s->g.x, s->g.ld, ctx_rows(ctx),
+                 (int)e);
+    out_proj_forward(ctx, s->wo, y, s->gated);
 }
 
-void leave_backward(const struct ctx *ctx, const struct leave *s, real *dg,
-                    const real *dy, const real *g, size_t ld)
+void heads_out_backward(const struct ctx *ctx, const struct heads_out *s, const real *dy)
 {
-    const long  n = ctx_rows(ctx);
-    const int   e = channels(s);
-    const real *w = s->w < 0 ? NULL : ctx->w[s->w];
-    real       *dw = s->w < 0 ? NULL : ctx->dw[s->w];
+    const long   n = ctx_rows(ctx);
+    const size_t e = s->o.ld;
+    const real  *w = s->w < 0 ? NULL : ctx->w[s->w];
+    real        *dw = s->w < 0 ? NULL : ctx->dw[s->w], *d = s->o.dx;
 
-    product_backward(s->d_o, 0, ctx->dw[s->wo], dy, s->gated, ctx->w[s->wo], n, e,
-                     ctx->cfg->C);
+    out_proj_backward(ctx, s->wo, s->gated, dy);
     normalise(ctx, s, s->normed);
-    gate_backward(s->act, s->d_o, dg, ld, s->d_o, e, s->normed, e, g, ld, n, e);
+    gate_backward(s->act, d, s->g.dx, s->g.ld, d, e, s->normed, e, s->g.x, s->g.ld, n,
+                  (int)e);
     (s->mean ? ln_backward : rms_backward)
-        (&s->norm, s->d_o, e, 0, dw, s->d_o, e, s->o, e, w, n, s->partial);
+        (&s->norm, d, e, 0, dw, d, e, s->o.x, e, w, n, s->partial);
 }

@@ -11,11 +11,8 @@
  * A rotation commutes with the decay only if the channels of a pair (j, j + dk/2) share
  * it. With a position encoding there are therefore half as many decays.
  */
-#include "model/cores/vector.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/layers/conv.h"
-#include "model/mixer.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
@@ -41,12 +38,10 @@ static int dv_of(const struct mixer_cfg *c) { return opt_or(c, DV, c->C / c->H);
 static bool has_conv(const struct mixer_cfg *c) { return c->opt[CONV] > 0; }
 static bool tied(const struct mixer_cfg *c) { return c->position != &position_none; }
 
-/* Channels of q, k or g, of v, r or o, of [q, k, v], of a row [q, k, v, r], and
- * of the decays. */
+/* Channels of q, k or g, of v, r or o, of [q, k, v], and of the decays. */
 static int n_k(const struct mixer_cfg *c) { return c->H * dk_of(c); }
 static int n_v(const struct mixer_cfg *c) { return c->H * dv_of(c); }
 static int n_qkv(const struct mixer_cfg *c) { return 2 * n_k(c) + n_v(c); }
-static int n_row(const struct mixer_cfg *c) { return n_qkv(c) + n_v(c); }
 static int n_z(const struct mixer_cfg *c) { return tied(c) ? n_k(c) / 2 : n_k(c); }
 static int rank(const struct mixer_cfg *c) { return (int)c->opt[RANK]; }
 
@@ -83,69 +78,40 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
 }
 
 struct acts {
-    real *row, *drow;       // (B, T, row)
-    real *qkv, *dqkv;       // (B, T, qkv) after convolution; without one it is the row
-    real *low, *dlow;       // (B, T, rank) Wa1 x
-    real *z, *dz;           // (B, T, z) logits; without tied decays z is g
-    real *g, *dg;           // (B, T, H, dk)
-    real *dba;              // (B, z)
-    struct rows rows;       // of qkv
-    struct conv conv;
-    struct leave out;
-    struct vector core;
-    struct vector_grad dcore;
-    real *saved, *scratch;  // of the core
-    size_t past, S;         // where the states of conv and core are
+    struct act row, r;          // (qkv + H dv) before convolution, the gate last
+    struct act qkv;             // after it; without one the row
+    struct act low;             // (rank) Wa1 x
+    struct act z, g;            // (z) logits, (H, dk); z.x is g.x unless decays are tied
+    real *dba;                  // (B, z)
+    struct heads_in in;         // of qkv
+    struct short_conv conv;
+    struct vector_heads core;
+    struct heads_out out;
 };
-
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
-{
-    const size_t n = room_rows(m);
-    const bool   conv = has_conv(c);
-
-    a->row = room_keep(m, n * n_row(c));
-    a->drow = room_back(m, n * n_row(c));
-    a->qkv = conv ? room_keep(m, n * n_qkv(c)) : a->row;
-    a->dqkv = conv ? room_back(m, n * n_qkv(c)) : a->drow;
-    a->rows = (struct rows){.Hk = c->H, .k = n_k(c), .ld = conv ? n_qkv(c) : n_row(c)};
-    a->low = room_keep(m, n * rank(c));
-    a->dlow = room_back(m, n * rank(c));
-    a->g = room_keep(m, n * n_k(c));
-    a->dg = room_back(m, n * n_k(c));
-    a->z = tied(c) ? room_work(m, n * n_z(c)) : a->g;
-    a->dz = room_back(m, n * n_z(c));
-    a->dba = room_back(m, (size_t)m->B * n_z(c));
-}
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t k = n_k(c);
+    const size_t n = room_rows(m), k = n_k(c);
+    struct act   qkv;
 
-    carve_rows(a, m, c);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = n_qkv(c), .ld_x = n_row(c),
-                            .ld_y = n_qkv(c), .silu = true};
+    a->row = act_row(m, (struct act_part[]){{&qkv, n_qkv(c)}, {&a->r, n_v(c)}, {0}});
+    a->qkv = has_conv(c) ? act_keep(m, n_qkv(c)) : qkv;
+    a->low = act_keep(m, rank(c));
+    a->g = act_keep(m, k);
+    a->z = (struct act){tied(c) ? room_work(m, n * n_z(c)) : a->g.x,
+                        room_back(m, n * n_z(c)), n_z(c)};
+    a->dba = room_back(m, (size_t)m->B * n_z(c));
+    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->qkv,
+                              .k = act_from(a->qkv, k)};
     if (has_conv(c))
-        a->conv.w = room_param(m, CQ);
-    a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .act = GATE_SILU,
-                            .w = NORM, .wo = WO};
-    leave_carve(&a->out, m);
-    a->core = (struct vector){
-        .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
-        .scale = 1 / (real)sqrt(dk_of(c)),
-        .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, 2 * k), .g = a->g,
-        .ld_q = a->rows.ld, .ld_k = a->rows.ld, .ld_v = a->rows.ld, .ld_g = k,
-        .ld_o = n_v(c),
-    };
-    a->dcore = (struct vector_grad){
-        .dq = a->dqkv, .dk = room_at(a->dqkv, k), .dv = room_at(a->dqkv, 2 * k),
-        .dg = a->dg, .ld_dq = a->rows.ld, .ld_dk = a->rows.ld, .ld_dv = a->rows.ld,
-        .ld_dg = k,
-    };
-    a->saved = room_save(m, vector_kept(&a->core));
-    a->scratch = room_back(m, vector_scratch(&a->core));
-    a->past = room_state(m, has_conv(c) ? conv_state(&a->conv) : 0);
-    a->S = room_state(m, vector_state(&a->core));
+        a->conv = short_conv_layout(m, CQ, -1, n_qkv(c), a->row.ld, a->qkv.ld, true);
+    a->core.core = (struct vector){.H = c->H, .dk = dk_of(c), .dv = dv_of(c),
+                                   .scale = 1 / (real)sqrt(dk_of(c))};
+    vector_heads_layout(&a->core, m, a->qkv, a->in.k, act_from(a->qkv, 2 * k), a->g);
+    a->out = (struct heads_out){{c->H, dv_of(c), true, (real)1e-5}, .act = GATE_SILU,
+                                .w = NORM, .wo = WO, .g = a->r};
+    heads_out_layout(&a->out, m);
 }
 
 /* g from the logits of n rows; those of a head, of width e, serve dk / e channels
@@ -169,29 +135,21 @@ static void decays(const struct ctx *ctx, real *g, const real *z, long n)
         }
 }
 
-/* x to rows and decays; what depends on earlier tokens is left to the caller. */
-static void project(const struct ctx *ctx, const real *x, const struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long n = ctx_rows(ctx);
-
-    product_forward(a->row, x, ctx->w[WQ], n, c->C, n_row(c));
-    product_forward(a->low, x, ctx->w[WA1], n, c->C, rank(c));
-    product_forward(a->z, a->low, ctx->w[WA2], n, rank(c), n_z(c));
-    decays(ctx, a->g, a->z, n);
-}
-
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     const struct mixer_cfg *c = ctx->cfg;
+    const long n = ctx_rows(ctx);
     struct acts *a = ctx->acts;
 
-    project(ctx, x, a);
+    in_proj_forward(ctx, WQ, a->row, x);
+    in_proj_forward(ctx, WA1, a->low, x);
+    product_forward(a->z.x, a->low.x, ctx->w[WA2], n, rank(c), n_z(c));
+    decays(ctx, a->g.x, a->z.x, n);
     if (has_conv(c))
-        conv_forward(&a->conv, a->qkv, a->row);
-    rows_rotate(ctx, &a->rows, a->qkv);
-    vector_forward(&a->core, a->out.o, a->saved);
-    leave_forward(ctx, &a->out, y, a->row + n_qkv(c), n_row(c));
+        short_conv_forward(ctx, &a->conv, a->qkv.x, a->row.x);
+    heads_rotate(ctx, &a->in);
+    vector_heads_forward(ctx, &a->core, a->out.o.x);
+    heads_out_forward(ctx, &a->out, y);
 }
 
 /* Of head h of sequence b:  dz = dg (1 - e^{16 g}) / 16, over both channels where
@@ -205,9 +163,9 @@ static void decay_back(const struct ctx *ctx, const struct acts *a, int b, int h
 
     memset(dba, 0, e * sizeof *dba);
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
-        const real *gi = a->g + i * n_k(c) + (size_t)h * dk;
-        const real *dg = a->dg + i * n_k(c) + (size_t)h * dk, *more = dg + dk - e;
-        real       *dz = a->dz + i * n_z(c) + at;
+        const real *gi = a->g.x + i * n_k(c) + (size_t)h * dk;
+        const real *dg = a->g.dx + i * n_k(c) + (size_t)h * dk, *more = dg + dk - e;
+        real       *dz = a->z.dx + i * n_z(c) + at;
 
         for (int j = 0; j < e; j++) {
             dz[j] = (dg[j] + (e < dk ? more[j] : 0)) * vexpm1(TAU * gi[j]) / -TAU;
@@ -220,46 +178,28 @@ static void decays_back(const struct ctx *ctx, const real *x, const struct acts 
                         real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = ctx_rows(ctx);
 
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < ctx->B; b++)
         for (int h = 0; h < c->H; h++)
             decay_back(ctx, a, b, h);
-    for (int i = 0; i < ctx->B * n_z(c); i++)
-        ctx->dw[BA][i % n_z(c)] += a->dba[i];
-    product_backward(a->dlow, 0, ctx->dw[WA2], a->dz, a->low, ctx->w[WA2], n, rank(c),
-                     n_z(c));
-    product_backward(dx, 1, ctx->dw[WA1], a->dlow, x, ctx->w[WA1], n, c->C, rank(c));
+    add_partials(ctx, BA, a->dba, n_z(c));
+    product_backward(a->low.dx, 0, ctx->dw[WA2], a->z.dx, a->low.x, ctx->w[WA2],
+                     ctx_rows(ctx), rank(c), n_z(c));
+    in_proj_backward(ctx, WA1, dx, a->low, x);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const size_t r = n_qkv(c), ld = n_row(c);
     struct acts *a = ctx->acts;
 
-    leave_backward(ctx, &a->out, a->drow + r, dy, a->row + r, ld);
-    vector_backward(&a->core, &a->dcore, a->out.d_o, a->saved, a->scratch);
-    rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
-    if (has_conv(c))
-        conv_backward(&a->conv, a->drow, ctx->dw[CQ], NULL, a->dqkv, a->row);
+    heads_out_backward(ctx, &a->out, dy);
+    vector_heads_backward(&a->core, a->out.o);
+    heads_rotate_back(ctx, &a->in);
+    if (has_conv(ctx->cfg))
+        short_conv_backward(ctx, &a->conv, a->row.dx, a->qkv.dx, a->row.x);
     decays_back(ctx, x, a, dx);
-    product_backward(dx, 1, ctx->dw[WQ], a->drow, x, ctx->w[WQ], ctx_rows(ctx), c->C,
-                     n_row(c));
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct acts *a = ctx->acts;
-
-    project(ctx, x, a);
-    if (has_conv(c))
-        conv_extend(&a->conv, state, a->past, a->qkv, a->row);
-    rows_rotate(ctx, &a->rows, a->qkv);
-    vector_extend(&a->core, state, a->S, a->out.o);
-    leave_forward(ctx, &a->out, y, a->row + n_qkv(c), n_row(c));
+    in_proj_backward(ctx, WQ, dx, a->row, x);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -268,7 +208,7 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     double conv = has_conv(c) ? conv_flops(n_qkv(c)) : 0;
 
     (void)window;
-    return T * (2.0 * c->C * (n_row(c) + n_v(c)) + low + conv +
+    return T * (2.0 * c->C * (n_qkv(c) + 2 * n_v(c)) + low + conv +
                 c->H * vector_flops(T, dk_of(c), dv_of(c)));
 }
 
@@ -277,8 +217,13 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->g, n_k(c), ctx_rows(ctx), c->H, dk_of(c));
+    range_logs(r, a->g.x, n_k(c), ctx_rows(ctx), c->H, dk_of(c));
     return c->H;
+}
+
+static double state(const struct mixer_cfg *c)
+{
+    return (double)dk_of(c) * n_v(c) + (has_conv(c) ? 3 * n_qkv(c) : 0);
 }
 
 const struct mixer mixer_gla = {
@@ -293,7 +238,7 @@ const struct mixer mixer_gla = {
     .carve    = carve,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -2,7 +2,7 @@
  *
  *     q, k, v = Wq x, Wk x, Wv x       q, k (H, dk), v (H, dv); the encoding rotates q, k
  *     s_tu = phi(q_t) . phi(k_u),      u <= t
- *     s_tu <- s_tu a_{u+1} ... a_t     with a decay a (model/forget.h)
+ *     s_tu <- s_tu a_{u+1} ... a_t     with a decay a (model/mixer_forget.h)
  *     o_t = sum_u s_tu v_u / (sum_u s_tu + eps)            normalise = 1
  *     o_t = rms(sum_u s_tu v_u / sqrt(dk)) norm            normalise = 0
  *     y = Wo o
@@ -26,35 +26,30 @@
  * As published: feature = elu1, normalise = 1, decay = none, under absolute positions,
  * which weft has none of. The preset linear takes what trains best.
  */
-#include "model/cores/scalar.h"
-#include "model/kernels/product.h"
 #include "model/layers/feature.h"
-#include "model/layers/norm.h"
-#include "model/mixer.h"
 #include "model/mixer_forget.h"
-#include "model/mixer_heads.h"
 
 #include <math.h>
-#include <string.h>
 
-enum { WQ, WK, WV, WO, FIRST }; // then those of the map, norm, decay
+enum { WQ, WK, WV, WO, FIRST };         // then those of the map, norm, decay
 enum { HQ = FIRST, HQB, HK, HKB };
 enum { PROJ = FIRST };
 enum { FEATURE, NORMALISE, DK, DV, M, MAX_LEN, DECAY };
 enum { TAYLOR_DK = 16 };
 
 static const struct opt opts[] = {
-    [FEATURE] = {"feature", "the feature map", OPT_CHOICE, FEATURE_MAPS, FEATURE_ELU1, 0,
-                 0},
-    [NORMALISE] = {"normalise", "weights sum to one; 0: RMSNorm of o", OPT_FLAG, NULL, 1,
-                   0, 1},
-    [DK] = {"dk", "key width; 0: width / heads (taylor: 16 at most)", OPT_INT, NULL, 0, 0,
-            4096},
-    [DV] = {"dv", "value width; 0: width / heads", OPT_INT, NULL, 0, 0, 4096},
-    [M] = {"m", "random features of favor; 0: dk ln dk", OPT_INT, NULL, 0, 0, 1 << 16},
-    [MAX_LEN] = {"max_len", "horizon of cosformer; 0: the context", OPT_SPAN, NULL, 0, 0,
-                 1 << 30},
-    [DECAY] = FORGET_OPT,
+    [FEATURE]   = {"feature", "the feature map",
+                   OPT_CHOICE, FEATURE_MAPS, FEATURE_ELU1, 0, 0},
+    [NORMALISE] = {"normalise", "weights sum to one; 0: RMSNorm of o",
+                   OPT_FLAG, NULL, 1, 0, 1},
+    [DK]        = {"dk", "key width; 0: width / heads (taylor: 16 at most)",
+                   OPT_INT, NULL, 0, 0, 4096},
+    [DV]        = {"dv", "value width; 0: width / heads", OPT_INT, NULL, 0, 0, 4096},
+    [M]         = {"m", "random features of favor; 0: dk ln dk",
+                   OPT_INT, NULL, 0, 0, 1 << 16},
+    [MAX_LEN]   = {"max_len", "horizon of cosformer; 0: the context",
+                   OPT_SPAN, NULL, 0, 0, 1 << 30},
+    [DECAY]     = FORGET_OPT,
     {0},
 };
 
@@ -89,11 +84,9 @@ static int m_of(const struct mixer_cfg *c)
     return feature_width(map_of(c), dk, chosen > dk || c->opt[M] > 0 ? chosen : dk);
 }
 
-/* Channels of a row [q, k, v], and where k and v begin in it. */
-static size_t k_at(const struct mixer_cfg *c) { return (size_t)c->H * dk_of(c); }
-static size_t v_at(const struct mixer_cfg *c) { return 2 * k_at(c); }
-static size_t outs(const struct mixer_cfg *c) { return (size_t)c->H * dv_of(c); }
-static size_t row(const struct mixer_cfg *c) { return v_at(c) + outs(c); }
+/* Channels of q or k, and of v or o. */
+static int n_k(const struct mixer_cfg *c) { return c->H * dk_of(c); }
+static int n_v(const struct mixer_cfg *c) { return c->H * dv_of(c); }
 
 static const char *check(const struct mixer_cfg *c)
 {
@@ -114,14 +107,11 @@ static enum forget_kind kind_of(const struct mixer_cfg *c)
     return (enum forget_kind)c->opt[DECAY];
 }
 
-static int forget_at(const struct mixer_cfg *c)
-{
-    return norm_at(c) + !normalised(c);
-}
+static int forget_at(const struct mixer_cfg *c) { return norm_at(c) + !normalised(c); }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
-    int k = (int)k_at(c), v = (int)outs(c), n = forget_at(c);
+    int k = n_k(c), v = n_v(c), n = forget_at(c);
 
     p[WQ] = (struct param){"wq", k, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", k, c->C, INIT_INPUT, .decay = true};
@@ -150,51 +140,30 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 {
     int dk = dk_of(c);
 
+    forget_init(kind_of(c), c, w + forget_at(c));
     if (map_of(c) == FEATURE_HEDGEHOG)
-        for (size_t i = 0; i < k_at(c) * dk; i++)
+        for (int i = 0; i < n_k(c) * dk; i++)
             w[HQ][i] = w[HK][i] = i / dk % dk == i % dk;
     if (map_of(c) == FEATURE_FAVOR)
         feature_draw(w[PROJ], m_of(c), dk, r);
-    forget_init(kind_of(c), c, w + forget_at(c));
 }
 
 /* ---- memory ------------------------------------------------------------------------ */
 
 struct acts {
-    real *qkv, *dqkv;           // (B, T, row), rotated
-    real *q, *k, *dq, *dk;      // (B, T, H, m) features; of id: q and k of qkv
+    struct act row, q, k, v;    // q, k (H, dk), v (H, dv), rotated
+    struct act phi_q, phi_k;    // (H, m) features; of id: q and k
     real *top_q, *top;          // (B, T, H) of q and k, for favor
-    real *o, *d_o;              // (B, T, H, dv) of the core
-    real *normed;               // as o, with normalise = 0; otherwise o
+    struct act o;               // (H, dv) of the core
+    struct act normed;          // as o, with normalise = 0; otherwise o
     real *partial;              // of the norm
-    struct rows rows;
+    struct heads_in in;
     struct feature fq, fk;
     struct norm norm;
-    struct forget  forget;
-    struct scalar core;
-    real *saved, *scratch;      // of the core
-    size_t S, first;            // where its state is, and top_0 (H) of favor
+    struct scalar_heads core;
+    struct forget forget;
+    size_t first;               // where top_0 (H) of favor is in the state
 };
-
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
-{
-    const size_t n = room_rows(m), features = n * c->H * m_of(c), k = k_at(c);
-    const bool   id = map_of(c) == FEATURE_ID;
-
-    a->qkv = room_keep(m, n * row(c));
-    a->dqkv = room_back(m, n * row(c));
-    a->q = id ? a->qkv : room_work(m, features);
-    a->k = id ? room_at(a->qkv, k) : room_work(m, features);
-    a->dq = id ? a->dqkv : room_back(m, features);
-    a->dk = id ? room_at(a->dqkv, k) : room_back(m, features);
-    a->top_q = weighted(c) ? room_work(m, n * c->H) : NULL;
-    a->top = weighted(c) ? room_work(m, n * c->H) : NULL;
-    a->o = room_keep(m, n * outs(c));
-    a->d_o = room_back(m, n * outs(c));
-    a->norm = (struct norm){c->H, dv_of(c), true, (real)1e-5};
-    a->normed = normalised(c) ? a->o : room_work(m, n * outs(c));
-    a->partial = normalised(c) ? NULL : room_back(m, norm_partial(&a->norm));
-}
 
 /* The map of q (side 0) or k (side 1). */
 static struct feature feature_of(const struct room *m, const struct mixer_cfg *c,
@@ -221,38 +190,46 @@ static real eps_of(enum feature_map map)
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t ld = map_of(c) == FEATURE_ID ? row(c) : (size_t)c->H * m_of(c);
+    const size_t n = room_rows(m), features = (size_t)c->H * m_of(c);
+    const bool   id = map_of(c) == FEATURE_ID;
 
-    carve_rows(a, m, c);
-    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = k_at(c), .ld = row(c)};
+    a->row = act_row(m, (struct act_part[]){{&a->q, n_k(c)}, {&a->k, n_k(c)},
+                                            {&a->v, n_v(c)}, {0}});
+    a->phi_q = id ? a->q : act_work(m, features);
+    a->phi_k = id ? a->k : act_work(m, features);
+    a->top_q = weighted(c) ? room_work(m, n * c->H) : NULL;
+    a->top = weighted(c) ? room_work(m, n * c->H) : NULL;
+    a->o = a->normed = act_keep(m, n_v(c));
+    if (!normalised(c))
+        a->normed.x = room_work(m, n * n_v(c));
+    a->norm = (struct norm){c->H, dv_of(c), true, (real)1e-5};
+    a->partial = normalised(c) ? NULL : room_back(m, norm_partial(&a->norm));
+    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->fq = feature_of(m, c, 0);
     a->fk = feature_of(m, c, 1);
-    a->core = (struct scalar){
-        .B = m->B, .T = m->T, .H = c->H, .dk = m_of(c), .dv = dv_of(c),
+    a->core.core = (struct scalar){
+        .H = c->H, .dk = m_of(c), .dv = dv_of(c),
         .den = normalised(c) ? SCALAR_SUM : SCALAR_PLAIN, .den_eps = eps_of(map_of(c)),
         .scale = normalised(c) ? 1 : 1 / (real)sqrt(dk_of(c)),
-        .q = a->q, .k = a->k, .v = room_at(a->qkv, v_at(c)), .log_i = a->top,
-        .ld_q = ld, .ld_k = ld, .ld_v = row(c), .ld_i = c->H, .ld_o = outs(c),
+        .log_i = a->top, .ld_i = c->H,
     };
+    scalar_heads_layout(&a->core, m, a->phi_q, a->phi_k, a->v);
     a->forget = (struct forget){.kind = kind_of(c), .w = forget_at(c)};
-    forget_carve(&a->forget, m, &a->core);
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
+    forget_layout(&a->forget, m, &a->core);
     a->first = room_state(m, weighted(c) ? c->H : 0);
 }
 
 /* ---- forward and backward ---------------------------------------------------------- */
 
-/* top_t <- top_t - top_0, the one of the sequence's first token, which
- * state[b] + at keeps. */
-static void rebase(const struct ctx *ctx, real *top, void *const *state, size_t at)
+/* top_t <- top_t - top_0, the sequence's first, which its state keeps. */
+static void rebase(const struct ctx *ctx, const struct acts *a)
 {
     const int H = ctx->cfg->H;
+    real     *top = a->top;
 
     for (int b = 0; b < ctx->B; b++, top += (size_t)ctx->T * H)
         for (int h = 0; h < H; h++) {
-            real *first = state ? (real *)state[b] + at + h : NULL, base;
+            real *first = ctx->state ? (real *)ctx->state[b] + a->first + h : NULL, base;
 
             if (first && ctx->pos[b] == 0)
                 *first = top[h];
@@ -262,111 +239,74 @@ static void rebase(const struct ctx *ctx, real *top, void *const *state, size_t 
         }
 }
 
-static void map_features(const struct ctx *ctx, struct acts *a, void *const *state)
+static void map_features(const struct ctx *ctx, struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-
-    if (map_of(c) == FEATURE_ID)
+    if (a->fq.map == FEATURE_ID)
         return;
     a->fq.pos = a->fk.pos = ctx->pos;
-    feature_forward(&a->fq, a->q, a->top_q, a->qkv, row(c));
-    feature_forward(&a->fk, a->k, a->top, a->qkv + k_at(c), row(c));
-    if (weighted(c))
-        rebase(ctx, a->top, state, a->first);
+    feature_forward(&a->fq, a->phi_q.x, a->top_q, a->q.x, a->row.ld);
+    feature_forward(&a->fk, a->phi_k.x, a->top, a->k.x, a->row.ld);
+    if (a->top)
+        rebase(ctx, a);
 }
 
 /* The core's output as Wo takes it, in a->normed. */
 static void normalise(const struct ctx *ctx, const struct acts *a)
 {
-    const size_t e = outs(ctx->cfg);
-
     if (!normalised(ctx->cfg))
-        rms_forward(&a->norm, a->normed, e, a->o, e, ctx->w[norm_at(ctx->cfg)],
-                    ctx_rows(ctx));
-}
-
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-
-    normalise(ctx, a);
-    product_forward(y, a->normed, ctx->w[WO], ctx_rows(ctx), (int)outs(c), c->C);
+        rms_forward(&a->norm, a->normed.x, a->o.ld, a->o.x, a->o.ld,
+                    ctx->w[norm_at(ctx->cfg)], ctx_rows(ctx));
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    rows_forward(ctx, &a->rows, a->qkv, x);
+    heads_in_forward(ctx, &a->in, x);
     forget_forward(ctx, &a->forget, x);
-    map_features(ctx, a, NULL);
-    scalar_forward(&a->core, a->o, a->saved);
-    finish(ctx, a, y);
+    map_features(ctx, a);
+    scalar_heads_forward(ctx, &a->core, a->o.x);
+    normalise(ctx, a);
+    out_proj_forward(ctx, WO, y, a->normed);
 }
 
-/* From the gradient of the features to that of q and k. */
+static void normalise_back(const struct ctx *ctx, const struct acts *a)
+{
+    const int    norm = norm_at(ctx->cfg);
+    const size_t e = a->o.ld;
+
+    if (!normalised(ctx->cfg))
+        rms_backward(&a->norm, a->o.dx, e, 0, ctx->dw[norm], a->o.dx, e, a->o.x, e,
+                     ctx->w[norm], ctx_rows(ctx), a->partial);
+}
+
+/* From the gradient of the features to that of q and k, still rotated. */
 static void map_back(const struct ctx *ctx, const struct acts *a)
 {
-    const size_t ld = row(ctx->cfg), k = k_at(ctx->cfg);
+    const size_t ld = a->row.ld;
     const bool   own = a->fq.map == FEATURE_HEDGEHOG;
     real *const *dw = ctx->dw;
 
     if (a->fq.map == FEATURE_ID)
         return;
-    feature_backward(&a->fq, a->dqkv, ld, own ? dw[HQ] : NULL, own ? dw[HQB] : NULL,
-                     a->dq, a->q, a->qkv, ld);
-    feature_backward(&a->fk, a->dqkv + k, ld, own ? dw[HK] : NULL,
-                     own ? dw[HKB] : NULL, a->dk, a->k, a->qkv + k, ld);
-}
-
-/* Through norm, core and map: d_o to dqkv, with q and k still rotated. */
-static void attend_back(const struct ctx *ctx, const struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const size_t e = outs(c);
-    const int    norm = norm_at(c);
-    struct scalar_grad      to = {
-             .dq = a->dq,
-             .dk = a->dk,
-             .dv = a->dqkv + v_at(c),
-             .ld_dq = a->core.ld_q,
-             .ld_dk = a->core.ld_k,
-             .ld_dv = row(c),
-             .dlog_f = a->forget.dlog_f,
-             .ld_df = c->H,
-    };
-
-    if (!normalised(c))
-        rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[norm], a->d_o, e, a->o, e,
-                     ctx->w[norm], ctx_rows(ctx), a->partial);
-    scalar_backward(&a->core, &to, normalised(c) ? a->o : NULL, a->d_o, a->saved,
-                    a->scratch);
-    map_back(ctx, a);
+    feature_backward(&a->fq, a->q.dx, ld, own ? dw[HQ] : NULL, own ? dw[HQB] : NULL,
+                     a->phi_q.dx, a->phi_q.x, a->q.x, ld);
+    feature_backward(&a->fk, a->k.dx, ld, own ? dw[HK] : NULL, own ? dw[HKB] : NULL,
+                     a->phi_k.dx, a->phi_k.x, a->k.x, ld);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    map_features(ctx, a, NULL);
+    map_features(ctx, a);
     normalise(ctx, a);
-    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->normed, ctx->w[WO], ctx_rows(ctx),
-                     (int)outs(c), c->C);
-    attend_back(ctx, a);
-    rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
+    out_proj_backward(ctx, WO, a->normed, dy);
+    normalise_back(ctx, a);
+    scalar_heads_backward(&a->core, a->o);
+    map_back(ctx, a);
+    heads_in_backward(ctx, &a->in, dx, x);
     forget_backward(ctx, &a->forget, dx, x);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-
-    rows_forward(ctx, &a->rows, a->qkv, x);
-    forget_forward(ctx, &a->forget, x);
-    map_features(ctx, a, state);
-    scalar_extend(&a->core, state, a->S, a->o);
-    finish(ctx, a, y);
 }
 
 /* Projections, writing and reading the state, and the products of hedgehog and favor. */
@@ -377,7 +317,7 @@ static double flops(const struct mixer_cfg *c, int T, int window)
                : map_of(c) == FEATURE_FAVOR    ? 4 * H * dk * m : 0;
 
     (void)window;
-    return T * (2.0 * c->C * (double)(row(c) + outs(c)) + map +
+    return T * (4.0 * c->C * (n_k(c) + n_v(c)) + map +
                 forget_flops(kind_of(c), c) + H * scalar_flops(T, m_of(c), dv_of(c)));
 }
 
@@ -387,29 +327,33 @@ static int decay(struct ctx *ctx, struct range *r)
     struct acts *a = ctx->acts;
 
     if (normalised(c)) {
-        map_features(ctx, a, NULL);
-        scalar_ratios(&a->core, a->saved, a->top_q, r);
-    } else {
+        map_features(ctx, a);
+        scalar_ratios(&a->core.core, a->core.kept, a->top_q, r);
+    } else
         forget_range(ctx, &a->forget, r);
-    }
     return c->H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)c->H * m_of(c) * (dv_of(c) + normalised(c));
+}
+
 const struct mixer mixer_linear = {
-    .name = "linear",
-    .about = "linear attention with a feature map",
-    .system = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
-              "n_t = f(q_t) . sum of f(k)",
+    .name     = "linear",
+    .about    = "linear attention with a feature map",
+    .system   = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                "n_t = f(q_t) . sum of f(k)",
     .position = "none",
-    .opts = opts,
-    .check = check,
-    .params = params,
-    .angles = angles,
-    .carve = carve,
-    .init = init,
-    .forward = forward,
+    .opts     = opts,
+    .check    = check,
+    .params   = params,
+    .angles   = angles,
+    .carve    = carve,
+    .init     = init,
+    .forward  = forward,
     .backward = backward,
-    .extend = extend,
-    .decay = decay,
-    .flops = flops,
+    .decay    = decay,
+    .flops    = flops,
+    .state    = state,
 };

@@ -4,7 +4,8 @@
  *     u = fw z + fb                    (m), for z = q and z = k of every head
  *     psi_l(u) = sum_j f2[l, j] relu(f1[g, j] u + f1b[g, j]) + f2b[l], and relu of it
  *     phi(z) = m^(-1/2) [psi_l(u_i)]   (m, channels)
- *     w_ts = phi(q_t) . phi(k_s), times a_{s+1} ... a_t with a decay a (model/forget.h)
+ *     w_ts = phi(q_t) . phi(k_s)       times a_{s+1} ... a_t with a decay a
+ *                                      (model/mixer_forget.h)
  *     o_t = sum_{s <= t} w_ts v_s / (sum_s w_ts + 1e-6)
  *     y = Wo o
  *
@@ -19,12 +20,9 @@
  * gradient of each piece and hands the sums to the units that are active there
  * (model/layers/piecewise.h).
  */
-#include "model/cores/scalar.h"
 #include "model/kernels/product.h"
 #include "model/layers/piecewise.h"
-#include "model/mixer.h"
 #include "model/mixer_forget.h"
-#include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,27 +33,21 @@ enum { BLOCKS = 16 };           // of tokens, in which the gradient of psi is su
 enum { TILE = 32 };             // tokens whose features a thread takes at once
 
 static const struct opt opts[] = {
-    [M] = {"m", "numbers that psi is taken of, per head; 0: width / heads", OPT_INT, NULL,
-           16, 0, 4096},
+    [M]        = {"m", "numbers that psi is taken of, per head; 0: width / heads",
+                  OPT_INT, NULL, 16, 0, 4096},
     [CHANNELS] = {"channels", "functions psi", OPT_INT, NULL, 4, 1, 256},
-    [HIDDEN] = {"hidden", "hidden units of psi", OPT_INT, NULL, 64, 1, 1024},
-    [SHARED] = {"shared", "one hidden layer for all psi", OPT_FLAG, NULL, 1, 0, 1},
-    [PSI] = {"psi", "what psi starts as", OPT_CHOICE, "random|exp", 0, 0, 0},
-    [DECAY] = FORGET_OPT,
+    [HIDDEN]   = {"hidden", "hidden units of psi", OPT_INT, NULL, 64, 1, 1024},
+    [SHARED]   = {"shared", "one hidden layer for all psi", OPT_FLAG, NULL, 1, 0, 1},
+    [PSI]      = {"psi", "what psi starts as", OPT_CHOICE, "random|exp", 0, 0, 0},
+    [DECAY]    = FORGET_OPT,
     {0},
 };
 
-static int width(const struct mixer_cfg *c) { return c->C / c->H; }
-static int m_of(const struct mixer_cfg *c)
-{
-    return opt_or(c, M, width(c));
-}
-static int channels(const struct mixer_cfg *c) { return (int)c->opt[CHANNELS]; }
-static int hidden(const struct mixer_cfg *c) { return (int)c->opt[HIDDEN]; }
-static bool starts_exp(const struct mixer_cfg *c)
-{
-    return c->opt[PSI] > 0;
-}
+static int  width(const struct mixer_cfg *c) { return c->C / c->H; }
+static int  m_of(const struct mixer_cfg *c) { return opt_or(c, M, width(c)); }
+static int  channels(const struct mixer_cfg *c) { return (int)c->opt[CHANNELS]; }
+static int  hidden(const struct mixer_cfg *c) { return (int)c->opt[HIDDEN]; }
+static bool starts_exp(const struct mixer_cfg *c) { return c->opt[PSI] > 0; }
 
 static enum forget_kind kind_of(const struct mixer_cfg *c)
 {
@@ -70,7 +62,6 @@ static int groups(const struct mixer_cfg *c)
 /* Numbers u, and features, of a token: those of the queries, then those of the keys. */
 static size_t us(const struct mixer_cfg *c) { return (size_t)2 * c->H * m_of(c); }
 static size_t phis(const struct mixer_cfg *c) { return us(c) * channels(c); }
-static size_t row(const struct mixer_cfg *c) { return 3 * (size_t)c->C; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
@@ -100,7 +91,7 @@ static void init_exp(const struct mixer_cfg *c, real *const *w)
 
     for (int i = 0; i < groups(c) * n; i++) {
         w[F1][i] = i % n < half ? 1 : -1;
-        w[F1B][i] = (real) - (first + step * (i % n % half));
+        w[F1B][i] = (real)-(first + step * (i % n % half));
     }
     for (int l = 0; l < channels(c); l++) {
         double s = exp2(-(l / 2)), before = 0;
@@ -131,70 +122,41 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 }
 
 struct acts {
-    real *qkv, *dqkv;           // (B, T, 3 C), rotated
-    real *o, *d_o;              // (B, T, C)
+    struct act row, q, k, v;    // (H, e), rotated
+    struct act o;               // (H, e)
     struct pieces psi;
-    real *u, *du;               // (B, T, 2 H, m)
-    real *phi, *dphi;           // (B, T, 2 H, m, channels)
+    struct act u;               // (2 H, m)
+    struct act phi;             // (2 H, m, channels)
     real *dfw;                  // (2 H, m, e + 1) each head's share of fw's and fb's
     double *sums;               // (BLOCKS) of pieces
-    struct rows rows;
-    struct forget      forget;
-    struct scalar core;
-    struct scalar_grad dcore;
-    real *saved, *scratch;      // of the core
-    size_t S;                   // where its state is
+    struct heads_in in;
+    struct scalar_heads core;
+    struct forget forget;
 };
-
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
-{
-    const size_t n = room_rows(m);
-
-    a->qkv = room_keep(m, n * row(c));
-    a->dqkv = room_back(m, n * row(c));
-    a->o = room_keep(m, n * c->C);
-    a->d_o = room_back(m, n * c->C);
-    a->psi = (struct pieces){.groups = groups(c), .channels = channels(c),
-                             .hidden = hidden(c)};
-    pieces_carve(&a->psi, room_work(m, pieces_carve(&a->psi, NULL)));
-    a->u = room_work(m, n * us(c));
-    a->du = room_back(m, n * us(c));
-    a->phi = room_work(m, n * phis(c));
-    a->dphi = room_back(m, n * phis(c));
-    a->dfw = room_back(m, us(c) * (width(c) + 1));
-    if (m->call == BACKWARD)
-        a->sums = arena_bytes(&m->scratch,
-                              BLOCKS * pieces_sums(&a->psi) * sizeof(double));
-}
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t n = phis(c), ld = row(c), C = c->C;
+    const size_t C = c->C;
 
-    carve_rows(a, m, c);
-    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
-    a->core = (struct scalar){
-        .B = m->B, .T = m->T, .H = c->H, .dk = m_of(c) * channels(c), .dv = width(c),
-        .den = SCALAR_SUM, .scale = 1, .den_eps = (real)1e-6,
-        .q = a->phi, .k = room_at(a->phi, n / 2), .v = room_at(a->qkv, 2 * C),
-        .ld_q = n, .ld_k = n, .ld_v = ld, .ld_o = C,
-    };
+    a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C}, {0}});
+    a->o = act_keep(m, C);
+    a->psi = (struct pieces){.groups = groups(c), .channels = channels(c),
+                             .hidden = hidden(c)};
+    pieces_carve(&a->psi, room_work(m, pieces_carve(&a->psi, NULL)));
+    a->u = act_work(m, us(c));
+    a->phi = act_work(m, phis(c));
+    a->dfw = room_back(m, us(c) * (width(c) + 1));
+    if (m->call == BACKWARD)
+        a->sums = arena_bytes(&m->scratch,
+                              BLOCKS * pieces_sums(&a->psi) * sizeof(double));
+    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
+    a->core.core = (struct scalar){.H = c->H, .dk = m_of(c) * channels(c),
+                                   .dv = width(c), .den = SCALAR_SUM, .scale = 1,
+                                   .den_eps = (real)1e-6};
+    scalar_heads_layout(&a->core, m, a->phi, act_from(a->phi, phis(c) / 2), a->v);
     a->forget = (struct forget){.kind = kind_of(c), .w = FORGET};
-    forget_carve(&a->forget, m, &a->core);
-    a->dcore = (struct scalar_grad){
-        .dq = a->dphi,
-        .dk = room_at(a->dphi, n / 2),
-        .dv = room_at(a->dqkv, 2 * C),
-        .ld_dq = n,
-        .ld_dk = n,
-        .ld_dv = ld,
-        .dlog_f = a->forget.dlog_f,
-        .ld_df = c->H,
-    };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
+    forget_layout(&a->forget, m, &a->core);
 }
 
 /* ---- features ---------------------------------------------------------------------- */
@@ -210,11 +172,11 @@ static void map_rows(const struct ctx *ctx, const struct acts *a, long i, int n)
     const struct mixer_cfg *c = ctx->cfg;
     const int  m = m_of(c), e = width(c);
     const real norm = (real)(1 / sqrt(m));
-    real      *u = a->u + i * us(c), *phi = a->phi + i * phis(c);
+    real      *u = a->u.x + i * us(c), *phi = a->phi.x + i * phis(c);
 
     for (int h = 0; h < 2 * c->H; h++)
-        gemm_nt(u + (size_t)h * m, us(c), a->qkv + i * row(c) + (size_t)h * e, row(c),
-                ctx->w[FW], e, n, m, e, 1, 0);
+        gemm_nt(u + (size_t)h * m, us(c), a->row.x + i * a->row.ld + (size_t)h * e,
+                a->row.ld, ctx->w[FW], e, n, m, e, 1, 0);
     for (size_t j = 0; j < n * us(c); j++)
         u[j] += ctx->w[FB][j % m];
     pieces_read(&a->psi, phi, u, (int)(n * us(c)));
@@ -233,22 +195,22 @@ static void map_features(const struct ctx *ctx, struct acts *a)
         map_rows(ctx, a, i, rows - i < TILE ? (int)(rows - i) : TILE);
 }
 
-/* dphi to du and dqkv of n tokens from row i on. */
+/* dphi to du, dq and dk of n tokens from row i on. */
 static void map_rows_back(const struct ctx *ctx, const struct acts *a, double *sums,
                           long i, int n)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const int   m = m_of(c), e = width(c);
     const real  norm = (real)(1 / sqrt(m));
-    real       *du = a->du + i * us(c), *dphi = a->dphi + i * phis(c);
-    const real *phi = a->phi + i * phis(c);
+    real       *du = a->u.dx + i * us(c), *dphi = a->phi.dx + i * phis(c);
+    const real *phi = a->phi.x + i * phis(c);
 
     for (size_t j = 0; j < n * phis(c); j++)
         dphi[j] = phi[j] > 0 ? norm * dphi[j] : 0;
-    pieces_back(&a->psi, du, sums, dphi, a->u + i * us(c), (int)(n * us(c)));
+    pieces_back(&a->psi, du, sums, dphi, a->u.x + i * us(c), (int)(n * us(c)));
     for (int h = 0; h < 2 * c->H; h++)
-        gemm_nn(a->dqkv + i * row(c) + (size_t)h * e, row(c), du + (size_t)h * m, us(c),
-                ctx->w[FW], e, n, e, m, 1, 0);
+        gemm_nn(a->row.dx + i * a->row.ld + (size_t)h * e, a->row.ld, du + (size_t)h * m,
+                us(c), ctx->w[FW], e, n, e, m, 1, 0);
 }
 
 /* fw and fb: each head's share, then their sum. */
@@ -260,10 +222,10 @@ static void projection_back(const struct ctx *ctx, const struct acts *a)
 
     #pragma omp parallel for schedule(dynamic)
     for (int h = 0; h < 2 * c->H; h++) {
-        const real *du = a->du + (size_t)h * m;
+        const real *du = a->u.dx + (size_t)h * m;
         real       *dfw = a->dfw + h * share, *dfb = dfw + (size_t)m * e;
 
-        gemm_tn(dfw, e, du, us(c), a->qkv + (size_t)h * e, row(c), m, e, n, 1, 0);
+        gemm_tn(dfw, e, du, us(c), a->row.x + (size_t)h * e, a->row.ld, m, e, n, 1, 0);
         memset(dfb, 0, m * sizeof *dfb);
         for (int i = 0; i < n; i++)
             for (int j = 0; j < m; j++)
@@ -303,39 +265,25 @@ static void map_back(const struct ctx *ctx, const struct acts *a)
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const int    C = ctx->cfg->C;
     struct acts *a = ctx->acts;
 
-    rows_forward(ctx, &a->rows, a->qkv, x);
+    heads_in_forward(ctx, &a->in, x);
     forget_forward(ctx, &a->forget, x);
     map_features(ctx, a);
-    scalar_forward(&a->core, a->o, a->saved);
-    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    scalar_heads_forward(ctx, &a->core, a->o.x);
+    out_proj_forward(ctx, WO, y, a->o);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const int    C = ctx->cfg->C;
     struct acts *a = ctx->acts;
 
     map_features(ctx, a);
-    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
-    scalar_backward(&a->core, &a->dcore, a->o, a->d_o, a->saved, a->scratch);
+    out_proj_backward(ctx, WO, a->o, dy);
+    scalar_heads_backward(&a->core, a->o);
     map_back(ctx, a);
-    rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
+    heads_in_backward(ctx, &a->in, dx, x);
     forget_backward(ctx, &a->forget, dx, x);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    const int    C = ctx->cfg->C;
-    struct acts *a = ctx->acts;
-
-    rows_forward(ctx, &a->rows, a->qkv, x);
-    forget_forward(ctx, &a->forget, x);
-    map_features(ctx, a);
-    scalar_extend(&a->core, state, a->S, a->o);
-    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
 }
 
 /* Projections, u, psi read from its pieces, writing and reading the state. */
@@ -353,24 +301,29 @@ static int decay(struct ctx *ctx, struct range *r)
 {
     const struct acts *a = ctx->acts;
 
-    scalar_ratios(&a->core, a->saved, NULL, r);
+    scalar_ratios(&a->core.core, a->core.kept, NULL, r);
     return ctx->cfg->H;
 }
 
+static double state(const struct mixer_cfg *c)
+{
+    return (double)c->H * m_of(c) * channels(c) * (width(c) + 1);
+}
+
 const struct mixer mixer_luna = {
-    .name = "luna",
-    .about = "linear attention with a learned feature map",
-    .system = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
-              "n_t = f(q_t) . sum of f(k), f learned",
+    .name     = "luna",
+    .about    = "linear attention with a learned feature map",
+    .system   = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                "n_t = f(q_t) . sum of f(k), f learned",
     .position = "none",
-    .opts = opts,
-    .params = params,
-    .angles = rows_angles,
-    .carve = carve,
-    .init = init,
-    .forward = forward,
+    .opts     = opts,
+    .params   = params,
+    .angles   = heads_angles,
+    .carve    = carve,
+    .init     = init,
+    .forward  = forward,
     .backward = backward,
-    .extend = extend,
-    .decay = decay,
-    .flops = flops,
+    .decay    = decay,
+    .flops    = flops,
+    .state    = state,
 };

@@ -12,11 +12,8 @@
  * 1 - a_0 ... a_t. The norm must remove the mean: with aug = 0 the augmentation is
  * the constant 1/2.
  */
-#include "model/cores/vector.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/layers/conv.h"
-#include "model/mixer.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
@@ -35,12 +32,9 @@ static const struct opt opts[] = {
 static int dk_of(const struct mixer_cfg *c) { return opt_or(c, DK, c->C / c->H / 2); }
 static int dv_of(const struct mixer_cfg *c) { return opt_or(c, DV, c->C / c->H); }
 
-/* Channels of q, z or k and of v, r or o; a row is [q, log a, v, r]. */
+/* Channels of q, z or k, and of v, r or o. */
 static int n_k(const struct mixer_cfg *c) { return c->H * dk_of(c); }
 static int n_v(const struct mixer_cfg *c) { return c->H * dv_of(c); }
-static int n_row(const struct mixer_cfg *c) { return 2 * (n_k(c) + n_v(c)); }
-static int v_at(const struct mixer_cfg *c) { return 2 * n_k(c); }
-static int r_at(const struct mixer_cfg *c) { return v_at(c) + n_v(c); }
 
 static const char *check(const struct mixer_cfg *c)
 {
@@ -66,58 +60,35 @@ static int params(const struct mixer_cfg *c, struct param *p)
 }
 
 struct acts {
-    real *u, *du, *dx;          // (B, T, C)
-    real *row, *drow;           // (B, T, row)
-    real *k, *dk;               // (B, T, H, dk)
+    struct act u;               // (C)
+    real *dx;                   // as u
+    struct act row, q, log_a;   // q, log a (H, dk)
+    struct act v, r;            // (H, dv) the rest of the row
+    struct act k;               // (H, dk)
     real *dbg, *daug;           // (B, H, dv), (B, H, dk)
-    struct conv conv;
-    struct leave out;
-    struct vector core;
-    struct vector_grad dcore;
-    real *saved, *scratch;      // of the core
-    size_t past, S;             // where the states of conv and core are
+    struct short_conv conv;
+    struct vector_heads core;
+    struct heads_out out;
 };
-
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
-{
-    const size_t n = room_rows(m);
-
-    a->u = room_keep(m, n * c->C);
-    a->du = room_back(m, n * c->C);
-    a->dx = room_back(m, n * c->C);
-    a->row = room_keep(m, n * n_row(c));
-    a->drow = room_back(m, n * n_row(c));
-    a->k = room_keep(m, n * n_k(c));
-    a->dk = room_back(m, n * n_k(c));
-    a->dbg = room_back(m, (size_t)m->B * n_v(c));
-    a->daug = room_back(m, (size_t)m->B * n_k(c));
-}
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t ld = n_row(c), k = n_k(c), v = v_at(c);
 
-    carve_rows(a, m, c);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = c->C, .ld_x = c->C, .ld_y = c->C,
-                            .w = room_param(m, CONV), .silu = true};
-    a->out = (struct leave){{c->H, dv_of(c), true, (real)1e-5}, .mean = true,
-                            .act = GATE_SILU, .w = -1, .wo = WO};
-    leave_carve(&a->out, m);
-    a->core = (struct vector){
-        .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
-        .scale = 1 / (real)sqrt(dk_of(c)),
-        .q = a->row, .g = room_at(a->row, k), .v = room_at(a->row, v), .k = a->k,
-        .ld_q = ld, .ld_g = ld, .ld_v = ld, .ld_k = k, .ld_o = n_v(c),
-    };
-    a->dcore = (struct vector_grad){
-        .dq = a->drow, .dg = room_at(a->drow, k), .dv = room_at(a->drow, v), .dk = a->dk,
-        .ld_dq = ld, .ld_dg = ld, .ld_dv = ld, .ld_dk = k,
-    };
-    a->saved = room_save(m, vector_kept(&a->core));
-    a->scratch = room_back(m, vector_scratch(&a->core));
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, vector_state(&a->core));
+    a->u = act_keep(m, c->C);
+    a->dx = room_back(m, room_rows(m) * c->C);
+    a->row = act_row(m, (struct act_part[]){{&a->q, n_k(c)}, {&a->log_a, n_k(c)},
+                                            {&a->v, n_v(c)}, {&a->r, n_v(c)}, {0}});
+    a->k = act_keep(m, n_k(c));
+    a->dbg = room_back(m, (size_t)m->B * n_v(c));
+    a->daug = room_back(m, (size_t)m->B * n_k(c));
+    a->conv = short_conv_layout(m, CONV, -1, c->C, c->C, c->C, true);
+    a->core.core = (struct vector){.H = c->H, .dk = dk_of(c), .dv = dv_of(c),
+                                   .scale = 1 / (real)sqrt(dk_of(c))};
+    vector_heads_layout(&a->core, m, a->q, a->k, a->v, a->log_a);
+    a->out = (struct heads_out){{c->H, dv_of(c), true, (real)1e-5}, .mean = true,
+                                .act = GATE_SILU, .w = -1, .wo = WO, .g = a->r};
+    heads_out_layout(&a->out, m);
 }
 
 /* u to rows and k. */
@@ -126,11 +97,11 @@ static void project(const struct ctx *ctx, const struct acts *a)
     const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
 
-    product_forward(a->row, a->u, ctx->w[WQ], n, c->C, n_row(c));
-#pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    in_proj_forward(ctx, WQ, a->row, a->u.x);
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
-        real *z = a->row + i * n_row(c) + n_k(c), *k = a->k + i * n_k(c);
-        real *r = a->row + i * n_row(c) + r_at(c);
+        real *z = a->log_a.x + i * a->row.ld, *k = a->k.x + i * n_k(c);
+        real *r = a->r.x + i * a->row.ld;
 
         for (int j = 0; j < n_k(c); j++) {
             z[j] = vlsig(z[j]) / TAU;
@@ -161,10 +132,11 @@ static void augment(const struct ctx *ctx, const struct acts *a)
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
-            const real *row = a->row + i * n_row(c), *v = row + v_at(c) + (size_t)h * dv;
+            const real *v = a->v.x + i * a->row.ld + (size_t)h * dv;
             size_t      at = (size_t)h * dk;
-            real       *o = a->out.o + i * n_v(c) + (size_t)h * dv;
-            real        s = dot3(row + at, ctx->w[AUG] + at, a->k + i * n_k(c) + at, dk);
+            real       *o = a->out.o.x + i * n_v(c) + (size_t)h * dv;
+            real        s = dot3(a->q.x + i * a->row.ld + at, ctx->w[AUG] + at,
+                                 a->k.x + i * n_k(c) + at, dk);
 
             #pragma omp simd
             for (int j = 0; j < dv; j++)
@@ -172,20 +144,15 @@ static void augment(const struct ctx *ctx, const struct acts *a)
         }
 }
 
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
-{
-    augment(ctx, a);
-    leave_forward(ctx, &a->out, y, a->row + r_at(ctx->cfg), n_row(ctx->cfg));
-}
-
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    conv_forward(&a->conv, a->u, x);
+    short_conv_forward(ctx, &a->conv, a->u.x, x);
     project(ctx, a);
-    vector_forward(&a->core, a->out.o, a->saved);
-    finish(ctx, a, y);
+    vector_heads_forward(ctx, &a->core, a->out.o.x);
+    augment(ctx, a);
+    heads_out_forward(ctx, &a->out, y);
 }
 
 /* With p = sigmoid(s v), s = q . aug k:   e = do p (1 - p),  dv += s e;  returns
@@ -236,16 +203,15 @@ static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
     memset(daug, 0, dk * sizeof *daug);
     memset(dbg, 0, dv * sizeof *dbg);
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
-        const real *row = a->row + i * n_row(c), *q = row + hk,
-                   *k = a->k + i * n_k(c) + hk;
-        real       *drow = a->drow + i * n_row(c), *dr = drow + r_at(c) + hv;
-        real        ds = sigmoid_back(drow + v_at(c) + hv, a->out.d_o + i * n_v(c) + hv,
-                                      row + v_at(c) + hv, dot3(q, aug, k, dk), dv);
+        const size_t at = i * a->row.ld, keys = i * n_k(c) + hk;
+        const real  *q = a->q.x + at + hk, *k = a->k.x + keys;
+        real ds = sigmoid_back(a->v.dx + at + hv, a->out.o.dx + i * n_v(c) + hv,
+                               a->v.x + at + hv, dot3(q, aug, k, dk), dv);
 
-        keys_back(drow + hk, drow + n_k(c) + hk, daug, a->dk + i * n_k(c) + hk, q,
-                  q + n_k(c), k, aug, ds, dk);
+        keys_back(a->q.dx + at + hk, a->log_a.dx + at + hk, daug, a->k.dx + keys, q,
+                  a->log_a.x + at + hk, k, aug, ds, dk);
         for (int j = 0; j < dv; j++)
-            dbg[j] += dr[j];
+            dbg[j] += a->r.dx[at + hv + j];
     }
 }
 
@@ -257,43 +223,30 @@ static void heads_back(const struct ctx *ctx, const struct acts *a)
     for (int b = 0; b < ctx->B; b++)
         for (int h = 0; h < c->H; h++)
             head_back(ctx, a, b, h);
-    for (int i = 0; i < ctx->B * n_k(c); i++)
-        ctx->dw[AUG][i % n_k(c)] += a->daug[i];
-    for (int i = 0; i < ctx->B * n_v(c); i++)
-        ctx->dw[BG][i % n_v(c)] += a->dbg[i];
+    add_partials(ctx, AUG, a->daug, n_k(c));
+    add_partials(ctx, BG, a->dbg, n_v(c));
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = ctx_rows(ctx);
-    const size_t r = r_at(c), ld = n_row(c);
+    const long   n = ctx_rows(ctx), C = ctx->cfg->C;
     struct acts *a = ctx->acts;
 
-    leave_backward(ctx, &a->out, a->drow + r, dy, a->row + r, ld);
-    vector_backward(&a->core, &a->dcore, a->out.d_o, a->saved, a->scratch);
+    heads_out_backward(ctx, &a->out, dy);
+    vector_heads_backward(&a->core, a->out.o);
     heads_back(ctx, a);
-    product_backward(a->du, 0, ctx->dw[WQ], a->drow, a->u, ctx->w[WQ], n, c->C, n_row(c));
-    conv_backward(&a->conv, a->dx, ctx->dw[CONV], NULL, a->du, x);
+    product_backward(a->u.dx, 0, ctx->dw[WQ], a->row.dx, a->u.x, ctx->w[WQ], n, (int)C,
+                     (int)a->row.ld);
+    short_conv_backward(ctx, &a->conv, a->dx, a->u.dx, x);
     #pragma omp parallel for simd schedule(static)
-    for (long i = 0; i < n * c->C; i++)
+    for (long i = 0; i < n * C; i++)
         dx[i] += a->dx[i];
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-
-    conv_extend(&a->conv, state, a->past, a->u, x);
-    project(ctx, a);
-    vector_extend(&a->core, state, a->S, a->out.o);
-    finish(ctx, a, y);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return T * (2.0 * c->C * (n_row(c) + n_v(c)) + conv_flops(c->C) +
+    return T * (2.0 * c->C * (2 * n_k(c) + 3 * n_v(c)) + conv_flops(c->C) +
                 c->H * vector_flops(T, dk_of(c), dv_of(c)));
 }
 
@@ -302,8 +255,13 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->row + n_k(c), n_row(c), ctx_rows(ctx), c->H, dk_of(c));
+    range_logs(r, a->log_a.x, a->row.ld, ctx_rows(ctx), c->H, dk_of(c));
     return c->H;
+}
+
+static double state(const struct mixer_cfg *c)
+{
+    return (double)dk_of(c) * n_v(c) + 3 * c->C;
 }
 
 const struct mixer mixer_metala = {
@@ -318,7 +276,7 @@ const struct mixer mixer_metala = {
     .carve    = carve,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

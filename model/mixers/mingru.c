@@ -7,10 +7,8 @@
  *
  * 1 - z is computed as sigmoid(-k), which keeps its digits where z is near 1.
  */
-#include "model/cores/scan.h"
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/mixer.h"
+#include "model/mixer_recurrence.h"
 
 enum { WZ, WH, WO, N_PARAMS };
 enum { EXPAND, ACT };
@@ -33,26 +31,6 @@ static int params(const struct mixer_cfg *c, struct param *p)
     return N_PARAMS;
 }
 
-struct acts {
-    real *kv, *dkv;     // (B, T, 2, e)
-    real *a;            // (B, T, e) 1 - z
-    real *h, *dh;       // (B, T, e) states
-    size_t S;           // where the state is
-};
-
-static void carve(struct room *m, const struct mixer_cfg *c)
-{
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m) * inner(c);
-
-    a->kv = room_keep(m, 2 * n);
-    a->a = room_keep(m, n);
-    a->h = room_keep(m, n);
-    a->dkv = room_back(m, 2 * n);
-    a->dh = room_back(m, n);
-    a->S = room_state(m, inner(c));
-}
-
 /* g(v), and its derivative. Without branches, to be vectorised. */
 static inline real candidate(real v, bool act)
 {
@@ -68,44 +46,30 @@ static inline real candidate_slope(real v, bool act)
     return act ? slope : 1;
 }
 
-/* One token: a, and into h what enters the state, z c. */
-static inline void gate_row(const real *k, const real *v, real *restrict a,
-                            real *restrict h, int e, bool act)
+/* a = 1 - z,  b = z c */
+static void enter(const struct ctx *ctx, const struct recurrence_token *t)
 {
+    const int   e = t->e;
+    const bool  act = positive(ctx->cfg);
+    const real *k = t->z, *v = t->z + e;
+    real       *a = t->a, *h = t->h;
+
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         a[j] = vsigmoid(-k[j]);
         h[j] = vsigmoid(k[j]) * candidate(v[j], act);
     }
 }
 
-static struct scan project(const struct ctx *ctx, const real *x, const struct acts *a)
+/* dk = z (1 - z) (c db - da),  dv = z g'(v) db */
+static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long n = ctx_rows(ctx);
-    const int  e = inner(c);
+    const int   e = t->e;
+    const bool  act = positive(ctx->cfg);
+    const real *k = t->z, *v = t->z + e, *a = t->a, *db = t->dh;
+    real       *dk = t->dz, *dv = t->dz + e;
 
-    product_forward(a->kv, x, ctx->w[WZ], n, c->C, 2 * e);
-#pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long r = 0; r < n; r++)
-        gate_row(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e,
-                 a->h + r * e, e, positive(c));
-    return (struct scan){ctx->B, ctx->T, e, a->a};
-}
-
-static void forward(struct ctx *ctx, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-    struct scan  s = project(ctx, x, a);
-
-    scan_forward(&s, a->h);
-    product_forward(y, a->h, ctx->w[WO], ctx_rows(ctx), s.C, ctx->cfg->C);
-}
-
-/* One token: dk = z (1 - z) (c db - da),  dv = z g'(v) db; da is in the place of dk. */
-static inline void gate_row_back(const real *k, const real *v, const real *a,
-                                 const real *db, real *restrict dk, real *restrict dv,
-                                 int e, bool act)
-{
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real z = vsigmoid(k[j]);
 
@@ -114,37 +78,23 @@ static inline void gate_row_back(const real *k, const real *v, const real *a,
     }
 }
 
-static void gates_back(const struct ctx *ctx, const struct acts *a)
-{
-    const int e = inner(ctx->cfg);
+static const struct recurrence_form form = {
+    .win = WZ, .bin = -1, .wo = WO, .gates = 2, .enter = enter, .enter_back = enter_back,
+};
 
-    #pragma omp parallel for schedule(static)
-    for (long r = 0; r < ctx_rows(ctx); r++)
-        gate_row_back(a->kv + 2 * r * e, a->kv + (2 * r + 1) * e, a->a + r * e,
-                      a->dh + r * e, a->dkv + 2 * r * e, a->dkv + (2 * r + 1) * e, e,
-                      positive(ctx->cfg));
+static void carve(struct room *m, const struct mixer_cfg *c)
+{
+    recurrence_layout(room_names(m, sizeof(struct recurrence)), m, &form, inner(c));
+}
+
+static void forward(struct ctx *ctx, const real *x, real *y)
+{
+    recurrence_forward(ctx, ctx->acts, x, y);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const long   n = ctx_rows(ctx);
-    const int    C = ctx->cfg->C, e = inner(ctx->cfg);
-    struct acts *a = ctx->acts;
-    struct scan  s = {ctx->B, ctx->T, e, a->a};
-
-    product_backward(a->dh, 0, ctx->dw[WO], dy, a->h, ctx->w[WO], n, e, C);
-    scan_backward(&s, a->dh, a->dkv, 2 * (size_t)e, a->h);
-    gates_back(ctx, a);
-    product_backward(dx, 1, ctx->dw[WZ], a->dkv, x, ctx->w[WZ], n, C, 2 * e);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-    struct scan  s = project(ctx, x, a);
-
-    scan_extend(&s, state, a->S, a->h);
-    product_forward(y, a->h, ctx->w[WO], ctx_rows(ctx), s.C, ctx->cfg->C);
+    recurrence_backward(ctx, ctx->acts, x, dy, dx);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -155,12 +105,14 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct acts *a = ctx->acts;
+    const struct recurrence *a = ctx->acts;
 
     for (long i = 0; i < ctx_rows(ctx) * inner(ctx->cfg); i++)
         range_add(r, (double)a->a[i]);
     return 1;
 }
+
+static double state(const struct mixer_cfg *c) { return inner(c); }
 
 const struct mixer mixer_mingru = {
     .name     = "mingru",
@@ -172,7 +124,7 @@ const struct mixer mixer_mingru = {
     .carve    = carve,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -9,9 +9,7 @@
  *
  * The denominator has no epsilon, so that the stabiliser of the core is a pure rescaling.
  */
-#include "model/cores/scalar.h"
 #include "model/kernels/vmath.h"
-#include "model/mixer.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
@@ -32,14 +30,9 @@ static const struct opt opts[] = {
 static int dk_of(const struct mixer_cfg *c) { return opt_or(c, DK, c->C / c->H / 2); }
 static int dv_of(const struct mixer_cfg *c) { return opt_or(c, DV, c->C / c->H); }
 
-/* Channels of q or k, and of v, g or o; a row is [q, k, v, g, i, f]. */
+/* Channels of q or k, and of v, g or o. */
 static int n_k(const struct mixer_cfg *c) { return c->H * dk_of(c); }
 static int n_v(const struct mixer_cfg *c) { return c->H * dv_of(c); }
-static int row(const struct mixer_cfg *c) { return 2 * (n_k(c) + n_v(c) + c->H); }
-static int v_at(const struct mixer_cfg *c) { return 2 * n_k(c); }
-static int g_at(const struct mixer_cfg *c) { return v_at(c) + n_v(c); }
-static int i_at(const struct mixer_cfg *c) { return g_at(c) + n_v(c); }
-static int f_at(const struct mixer_cfg *c) { return i_at(c) + c->H; }
 
 static const char *check(const struct mixer_cfg *c)
 {
@@ -76,44 +69,35 @@ static void angles(const struct mixer_cfg *c, int *heads, int *dk)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, row), i and f capped
-    real *log_f;                // (B, T, H)
-    struct rows rows;
-    struct leave out;
-    struct scalar core;
-    struct scalar_grad dcore;
-    real *saved, *scratch;      // of the core
-    size_t S;                   // where its state is
+    struct act row, q, k, v, g; // q, k (H, dk), v, g (H, dv)
+    struct act i, f;            // (H) the rest of the row, capped
+    struct act log_f;           // (H)
+    struct heads_in in;
+    struct scalar_heads core;
+    struct heads_out out;
 };
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), ld = row(c);
 
-    a->row = room_keep(m, n * ld);
-    a->drow = room_back(m, n * ld);
-    a->log_f = room_keep(m, n * c->H);
-    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = n_k(c), .ld = ld};
-    a->out = (struct leave){{c->H, dv_of(c), false, (real)1e-6},
-                            .mean = c->opt[KIND] == LN, .act = GATE_SIGMOID, .w = NORM,
-                            .wo = WO};
-    leave_carve(&a->out, m);
-    a->core = (struct scalar){
-        .B = m->B, .T = m->T, .H = c->H, .dk = dk_of(c), .dv = dv_of(c),
-        .den = SCALAR_MAX, .scale = 1 / (real)sqrt(dk_of(c)),
-        .q = a->row, .k = room_at(a->row, n_k(c)), .v = room_at(a->row, v_at(c)),
-        .log_i = room_at(a->row, i_at(c)), .log_f = a->log_f,
-        .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_i = ld, .ld_f = c->H, .ld_o = n_v(c),
+    a->row = act_row(m, (struct act_part[]){
+        {&a->q, n_k(c)}, {&a->k, n_k(c)}, {&a->v, n_v(c)}, {&a->g, n_v(c)}, {&a->i, c->H},
+        {&a->f, c->H}, {0}});
+    a->log_f = act_keep(m, c->H);
+    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
+    a->core.core = (struct scalar){
+        .H = c->H, .dk = dk_of(c), .dv = dv_of(c), .den = SCALAR_MAX,
+        .scale = 1 / (real)sqrt(dk_of(c)), .log_i = a->i.x, .ld_i = a->i.ld,
+        .log_f = a->log_f.x, .ld_f = a->log_f.ld,
     };
-    a->dcore = (struct scalar_grad){
-        .dq = a->drow, .dk = room_at(a->drow, n_k(c)), .dv = room_at(a->drow, v_at(c)),
-        .dlog_i = room_at(a->drow, i_at(c)), .dlog_f = room_at(a->drow, f_at(c)),
-        .ld_dq = ld, .ld_dk = ld, .ld_dv = ld, .ld_di = ld, .ld_df = ld,
-    };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
+    scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
+    a->core.grad.dlog_i = a->i.dx, a->core.grad.ld_di = a->i.ld;
+    a->core.grad.dlog_f = a->log_f.dx, a->core.grad.ld_df = a->log_f.ld;
+    a->out = (struct heads_out){{c->H, dv_of(c), false, (real)1e-6},
+                                .mean = c->opt[KIND] == LN, .act = GATE_SIGMOID,
+                                .w = NORM, .wo = WO, .g = a->g};
+    heads_out_layout(&a->out, m);
 }
 
 static inline real cap(real z)
@@ -124,54 +108,47 @@ static inline real cap(real z)
 /* Cap i and f in their rows, and log_f = log sigmoid(f). */
 static void gates(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
+    const int  H = ctx->cfg->H;
 
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long t = 0; t < n; t++) {
-        real *i = a->row + t * row(c) + i_at(c), *f = i + c->H;
+        real *i = a->i.x + t * a->row.ld, *f = a->f.x + t * a->row.ld;
 
-        for (int h = 0; h < c->H; h++) {
+        for (int h = 0; h < H; h++) {
             i[h] = cap(i[h] + ctx->w[BI][h]);
             f[h] = cap(f[h] + ctx->w[BF][h]);
-            a->log_f[t * c->H + h] = vlsig(f[h]);
+            a->log_f.x[t * H + h] = vlsig(f[h]);
         }
     }
 }
 
-/* x to rows of rotated q and k, v, g and gates. */
-static void project(const struct ctx *ctx, const real *x, const struct acts *a)
-{
-    rows_forward(ctx, &a->rows, a->row, x);
-    gates(ctx, a);
-}
-
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    project(ctx, x, a);
-    scalar_forward(&a->core, a->out.o, a->saved);
-    leave_forward(ctx, &a->out, y, a->row + g_at(c), row(c));
+    heads_in_forward(ctx, &a->in, x);
+    gates(ctx, a);
+    scalar_heads_forward(ctx, &a->core, a->out.o.x);
+    heads_out_forward(ctx, &a->out, y);
 }
 
-/* drow holds di and dlog_f; back through log sigmoid, whose slope is sigmoid(-f), and
- * cap, whose slope is 1 - (z/15)². */
+/* Back through log sigmoid, whose slope is sigmoid(-f), and cap, whose slope
+ * is 1 - (z/15)². */
 static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long n = ctx_rows(ctx);
+    const size_t ld = a->row.ld;
+    const int    H = ctx->cfg->H;
 
-    for (int h = 0; h < c->H; h++) {
+    for (int h = 0; h < H; h++) {
         double di = 0, df = 0;
 
-        for (long t = 0; t < n; t++) {
-            const real *i = a->row + t * row(c) + i_at(c) + h, *f = i + c->H;
-            real       *gi = a->drow + t * row(c) + i_at(c) + h, *gf = gi + c->H;
+        for (long t = 0; t < ctx_rows(ctx); t++) {
+            real i = a->i.x[t * ld + h], f = a->f.x[t * ld + h];
+            real *gi = a->i.dx + t * ld + h, *gf = a->f.dx + t * ld + h;
 
-            *gi *= 1 - *i * *i / (CAP * CAP);
-            *gf *= vsigmoid(-*f) * (1 - *f * *f / (CAP * CAP));
+            *gi *= 1 - i * i / (CAP * CAP);
+            *gf = a->log_f.dx[t * H + h] * (vsigmoid(-f) * (1 - f * f / (CAP * CAP)));
             di += *gi;
             df += *gf;
         }
@@ -182,29 +159,18 @@ static void gates_back(const struct ctx *ctx, const struct acts *a)
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    leave_backward(ctx, &a->out, a->drow + g_at(c), dy, a->row + g_at(c), row(c));
-    scalar_backward(&a->core, &a->dcore, a->out.o, a->out.d_o, a->saved, a->scratch);
+    heads_out_backward(ctx, &a->out, dy);
+    scalar_heads_backward(&a->core, a->out.o);
     gates_back(ctx, a);
-    rows_backward(ctx, &a->rows, dx, a->drow, a->row, x);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct acts *a = ctx->acts;
-
-    project(ctx, x, a);
-    scalar_extend(&a->core, state, a->S, a->out.o);
-    leave_forward(ctx, &a->out, y, a->row + g_at(c), row(c));
+    heads_in_backward(ctx, &a->in, dx, x);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (2.0 * c->C * (row(c) + n_v(c)) +
+    return (double)T * (2.0 * c->C * (2 * n_k(c) + 3 * n_v(c) + 2 * c->H) +
                         c->H * scalar_flops(T, dk_of(c), dv_of(c)));
 }
 
@@ -213,8 +179,13 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->log_f, c->H, ctx_rows(ctx), c->H, 1);
+    range_logs(r, a->log_f.x, c->H, ctx_rows(ctx), c->H, 1);
     return c->H;
+}
+
+static double state(const struct mixer_cfg *c)
+{
+    return (double)c->H * (dk_of(c) * (dv_of(c) + 1) + 1);
 }
 
 const struct mixer mixer_mlstm = {
@@ -231,7 +202,7 @@ const struct mixer mixer_mlstm = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

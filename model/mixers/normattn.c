@@ -10,10 +10,7 @@
  * The sum is kept and divided, never the recurrence with n_{t-1} / n_t. With eta = exp,
  * log n is held within +-30.
  */
-#include "model/cores/scalar.h"
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/mixer.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
@@ -28,9 +25,6 @@ static const struct opt opts[] = {
              OPT_CHOICE, "softplus|exp|sigmoid", SOFTPLUS, 0, 0},
     {0},
 };
-
-/* Channels of a row [q, k, v, z]. */
-static size_t row(const struct mixer_cfg *c) { return 3 * (size_t)c->C + c->H; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
@@ -54,38 +48,26 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, row), q and k rotated, z without bias
-    real *o, *d_o;              // (B, T, C) divided
-    struct rows rows;
-    struct scalar core;
-    struct scalar_grad dcore;
-    real *saved, *scratch;      // of the core
-    size_t S;                   // where its state is
+    struct act row, q, k, v;    // (H, e)
+    struct act z;               // (H) the rest of the row, without bias
+    struct act o;               // (H, e) divided
+    struct heads_in in;
+    struct scalar_heads core;
 };
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), ld = row(c), C = c->C;
+    const size_t C = c->C;
     const int    e = c->C / c->H;
 
-    a->row = room_keep(m, n * ld);
-    a->drow = room_back(m, n * ld);
-    a->o = room_keep(m, n * C);
-    a->d_o = room_back(m, n * C);
-    a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
-    a->core = (struct scalar){
-        .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
-        .q = a->row, .k = room_at(a->row, C), .v = room_at(a->row, 2 * C),
-        .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_o = C,
-    };
-    a->dcore = (struct scalar_grad){
-        .dq = a->drow, .dk = room_at(a->drow, C), .dv = room_at(a->drow, 2 * C),
-        .ld_dq = ld, .ld_dk = ld, .ld_dv = ld,
-    };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-    a->S = room_state(m, scalar_state(&a->core));
+    a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C},
+                                            {&a->z, c->H}, {0}});
+    a->o = act_keep(m, C);
+    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
+    a->core.core = (struct scalar){.H = c->H, .dk = e, .dv = e,
+                                   .scale = 1 / (real)sqrt(e)};
+    scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
 }
 
 static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
@@ -115,7 +97,7 @@ static void divide(const struct ctx *ctx, const struct acts *a, real *o)
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
-            real  z = a->row[i * row(c) + 3 * (size_t)c->C + h] + ctx->w[BN][h];
+            real  z = a->z.x[i * a->z.ld + h] + ctx->w[BN][h];
             real  by = (real)exp(-log_n(z, (int)c->opt[ETA])),
                   *to = o + i * c->C + (size_t)h * e;
 
@@ -124,23 +106,17 @@ static void divide(const struct ctx *ctx, const struct acts *a, real *o)
         }
 }
 
-/* y = Wo o, with o still to be divided. */
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
-{
-    divide(ctx, a, a->o);
-    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), ctx->cfg->C, ctx->cfg->C);
-}
-
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    rows_forward(ctx, &a->rows, a->row, x);
-    scalar_forward(&a->core, a->o, a->saved);
-    finish(ctx, a, y);
+    heads_in_forward(ctx, &a->in, x);
+    scalar_heads_forward(ctx, &a->core, a->o.x);
+    divide(ctx, a, a->o.x);
+    out_proj_forward(ctx, WO, y, a->o);
 }
 
-/* dz = -(d_o . o) dlog n/dz, into the rows. */
+/* dz = -(do . o) dlog n/dz */
 static void normaliser_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -150,39 +126,30 @@ static void normaliser_back(const struct ctx *ctx, const struct acts *a)
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
-            size_t at = i * row(c) + 3 * (size_t)c->C + h, o = i * c->C + (size_t)h * e;
-            real   z = a->row[at] + ctx->w[BN][h], along = vdot(a->d_o + o, a->o + o, e);
+            size_t at = i * a->z.ld + h, o = i * c->C + (size_t)h * e;
+            real   z = a->z.x[at] + ctx->w[BN][h];
+            real   along = vdot(a->o.dx + o, a->o.x + o, e);
 
-            a->drow[at] = -along * (real)log_n_slope(z, (int)c->opt[ETA]);
+            a->z.dx[at] = -along * (real)log_n_slope(z, (int)c->opt[ETA]);
         }
     for (int h = 0; h < c->H; h++) {
         double sum = 0;
 
         for (long i = 0; i < n; i++)
-            sum += a->drow[i * row(c) + 3 * (size_t)c->C + h];
+            sum += a->z.dx[i * a->z.ld + h];
         ctx->dw[BN][h] += (real)sum;
     }
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const int    C = ctx->cfg->C;
     struct acts *a = ctx->acts;
 
-    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
+    out_proj_backward(ctx, WO, a->o, dy);
     normaliser_back(ctx, a);
-    divide(ctx, a, a->d_o);
-    scalar_backward(&a->core, &a->dcore, NULL, a->d_o, a->saved, a->scratch);
-    rows_backward(ctx, &a->rows, dx, a->drow, a->row, x);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-
-    rows_forward(ctx, &a->rows, a->row, x);
-    scalar_extend(&a->core, state, a->S, a->o);
-    finish(ctx, a, y);
+    divide(ctx, a, a->o.dx);
+    scalar_heads_backward(&a->core, a->o);
+    heads_in_backward(ctx, &a->in, dx, x);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -202,14 +169,15 @@ static int decay(struct ctx *ctx, struct range *r)
 
     for (long i = 0; i < ctx_rows(ctx); i++)
         for (int h = 0; i % ctx->T && h < c->H; h++) {
-            const real *z = a->row + i * row(c) + 3 * (size_t)c->C + h,
-                       *before = z - row(c);
-            const real  bias = ctx->w[BN][h];
+            const real *z = a->z.x + i * a->z.ld + h, bias = ctx->w[BN][h];
 
-            range_add(&r[h], exp(log_n(*before + bias, eta) - log_n(*z + bias, eta)));
+            range_add(&r[h], exp(log_n(*(z - a->z.ld) + bias, eta) -
+                                 log_n(*z + bias, eta)));
         }
     return c->H;
 }
+
+static double state(const struct mixer_cfg *c) { return (double)c->C * c->C / c->H; }
 
 const struct mixer mixer_normattn = {
     .name     = "normattn",
@@ -219,12 +187,12 @@ const struct mixer mixer_normattn = {
     .position = "rope",
     .opts     = opts,
     .params   = params,
-    .angles   = rows_angles,
+    .angles   = heads_angles,
     .carve    = carve,
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

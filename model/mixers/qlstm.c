@@ -7,12 +7,10 @@
  *     h_t = f h_{t-1} + sigmoid(zi) u
  *     y = Wo( gelu(p) sigmoid(zo) h )
  */
-#include "model/cores/scan.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 #include "model/layers/bias.h"
-#include "model/layers/conv.h"
-#include "model/mixer.h"
+#include "model/mixer_recurrence.h"
 
 #include <math.h>
 #include <string.h>
@@ -47,144 +45,96 @@ static int params(const struct mixer_cfg *c, struct param *p)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, 2, e) p, w
-    real *u;                    // (B, T, e)
-    real *z, *dz;               // (B, T, 3, e) with bias
-    real *h, *dh;               // (B, T, e); dh then holds du
-    real *v;                    // (B, T, e) f until the scan, then gelu(p) sigmoid(zo) h
-    real *f;                    // (B, T, e) in backward; then the gradient of a
-    real *da;                   // (e) sums of it
-    struct conv conv;
-    size_t past, S;             // where the states of conv and scan are
+    struct recurrence r;        // z is zf, zi, zo
+    real *da;                   // (e) sums over tokens of the gradient of a
 };
-
-static void carve(struct room *m, const struct mixer_cfg *c)
-{
-    struct acts *a = room_names(m, sizeof *a);
-    const int    e = inner(c);
-    const size_t n = room_rows(m) * e;
-
-    a->row = room_keep(m, 2 * n);
-    a->u = room_keep(m, n);
-    a->z = room_keep(m, 3 * n);
-    a->h = room_keep(m, n);
-    a->v = room_keep(m, n);
-    a->drow = room_back(m, 2 * n);
-    a->dz = room_back(m, 3 * n);
-    a->dh = room_back(m, n);
-    a->f = room_back(m, n);
-    a->da = room_back(m, e);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e,
-                            .ld_y = e, .w = room_param(m, CONV),
-                            .b = room_param(m, CONVB)};
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, e);
-}
 
 /* Both forget gates are e^{-power softplus(sign z)}: sign is -1 and power 1
  * for sigmoid(z). */
-struct forget {
+struct forget_gate {
     real sign, power;
 };
 
-static struct forget forget_of(const struct ctx *ctx)
+static struct forget_gate forget_of(const struct ctx *ctx)
 {
     if (!reversed(ctx->cfg))
-        return (struct forget){-1, 1};
-    return (struct forget){1, *ctx->w[A] > 0 ? *ctx->w[A] : 0};
+        return (struct forget_gate){-1, 1};
+    return (struct forget_gate){1, *ctx->w[A] > 0 ? *ctx->w[A] : 0};
 }
 
-static inline real forget(struct forget o, real z)
+static inline real forget(struct forget_gate o, real z)
 {
     return vexp(-o.power * vsoftplus(o.sign * z));
 }
 
-/* z with its bias, f in v, and into h what enters the states: sigmoid(zi) u. */
-static struct scan gates(const struct ctx *ctx, const struct acts *a)
+/* [zf, zi, zo] = Wg u */
+static void logits(const struct ctx *ctx, const struct recurrence *r)
 {
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
-    const struct forget o = forget_of(ctx);
+    product_forward(r->z.x, r->u.x, ctx->w[WG], ctx_rows(ctx), r->e, 3 * r->e);
+}
 
-    product_forward(a->z, a->u, ctx->w[WG], n, e, 3 * e);
-    bias_forward(a->z, ctx->w[BG], n, 3 * e);
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long r = 0; r < n; r++) {
-        const real *z = a->z + 3 * r * e, *u = a->u + r * e;
-        real       *f = a->v + r * e, *h = a->h + r * e;
+static void logits_back(const struct ctx *ctx, const struct recurrence *r)
+{
+    product_backward(r->u.dx, 1, ctx->dw[WG], r->z.dx, r->u.x, ctx->w[WG], ctx_rows(ctx),
+                     r->e, 3 * r->e);
+}
 
-        for (int j = 0; j < e; j++) {
-            f[j] = forget(o, z[j]);
-            h[j] = vsigmoid(z[e + j]) * u[j];
-        }
+/* a = f,  b = sigmoid(zi) u */
+static void enter(const struct ctx *ctx, const struct recurrence_token *t)
+{
+    const struct forget_gate o = forget_of(ctx);
+    const int   e = t->e;
+    const real *z = t->z, *u = t->u;
+    real       *a = t->a, *h = t->h;
+
+    #pragma omp simd
+    for (int j = 0; j < e; j++) {
+        a[j] = forget(o, z[j]);
+        h[j] = vsigmoid(z[e + j]) * u[j];
     }
-    return (struct scan){ctx->B, ctx->T, e, a->v};
 }
 
-/* v = gelu(p) sigmoid(zo) h,  y = Wo v */
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
+/* v = gelu(p) sigmoid(zo) h */
+static void leave(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
+    const int   e = t->e;
+    const real *p = t->p, *zo = t->z + 2 * e, *h = t->h;
+    real       *v = t->v;
 
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long r = 0; r < n; r++) {
-        const real *p = a->row + 2 * r * e, *zo = a->z + (3 * r + 2) * e,
-                   *h = a->h + r * e;
-        real       *v = a->v + r * e;
-
-        for (int j = 0; j < e; j++)
-            v[j] = vgelu(p[j]) * vsigmoid(zo[j]) * h[j];
-    }
-    product_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
+    (void)ctx;
+    #pragma omp simd
+    for (int j = 0; j < e; j++)
+        v[j] = vgelu(p[j]) * vsigmoid(zo[j]) * h[j];
 }
 
-static void forward(struct ctx *ctx, const real *x, real *y)
+static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    const int    e = inner(ctx->cfg);
-    struct acts *a = ctx->acts;
-    struct scan  s;
+    const struct forget_gate o = forget_of(ctx);
+    const int   e = t->e;
+    const real *p = t->p, *z = t->z, *h = t->h;
+    real       *dp = t->dp, *dzo = t->dz + 2 * e, *dh = t->dh, *a = t->a;
 
-    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
-    conv_forward(&a->conv, a->u, a->row + e);
-    s = gates(ctx, a);
-    scan_forward(&s, a->h);
-    finish(ctx, a, y);
-}
-
-/* One token: from dv, in dh, to dp, dzo and dh; and f again. */
-static inline void finish_row(struct forget o, const real *p, const real *z,
-                              const real *h, real *restrict dp, real *restrict dzo,
-                              real *restrict dh, real *restrict f, int e)
-{
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real out = vsigmoid(z[2 * e + j]), act = vgelu(p[j]), d = dh[j];
 
         dp[j] = d * out * h[j] * vgelu_slope(p[j]);
         dzo[j] = d * act * h[j] * out * (1 - out);
         dh[j] = d * act * out;
-        f[j] = forget(o, z[j]);
+        a[j] = forget(o, z[j]);
     }
 }
 
-static void finish_back(const struct ctx *ctx, const struct acts *a)
+/* dzf = df df/dzf,  dzi = db u i (1 - i),  du = db i;  and where f was, df df/da, the
+ * token's part of the gradient of the parameter a. */
+static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    const int e = inner(ctx->cfg);
-    const struct forget o = forget_of(ctx);
+    const struct forget_gate o = forget_of(ctx);
+    const int   e = t->e;
+    const real *z = t->z, *u = t->u;
+    real       *f = t->a, *dzf = t->dz, *dzi = t->dz + e, *db = t->dh;
 
-    #pragma omp parallel for schedule(static)
-    for (long r = 0; r < ctx_rows(ctx); r++)
-        finish_row(o, a->row + 2 * r * e, a->z + 3 * r * e, a->h + r * e,
-                   a->drow + 2 * r * e, a->dz + (3 * r + 2) * e, a->dh + r * e,
-                   a->f + r * e, e);
-}
-
-/* One token: dzf = da df/dzf, where da was; dzi = db u i (1 - i); du = db i, where db
- * was; and where f was, the part of the gradient of the parameter a, da df/da. */
-static inline void gate_row(struct forget o, const real *z, const real *u,
-                            real *restrict f, real *restrict dzf, real *restrict dzi,
-                            real *restrict db, int e)
-{
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real i = vsigmoid(z[e + j]), d = db[j], df = dzf[j] * f[j];
 
@@ -195,56 +145,39 @@ static inline void gate_row(struct forget o, const real *z, const real *u,
     }
 }
 
-static void gates_back(const struct ctx *ctx, const struct acts *a)
+static const struct recurrence_form form = {
+    .win = WIN, .bin = -1, .conv = CONV, .convb = CONVB, .bg = BG, .wo = WO, .gates = 3,
+    .logits = logits, .logits_back = logits_back, .enter = enter,
+    .enter_back = enter_back, .leave = leave, .leave_back = leave_back,
+};
+
+static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
-    const struct forget o = forget_of(ctx);
+    struct acts *a = room_names(m, sizeof *a);
 
-    #pragma omp parallel for schedule(static)
-    for (long r = 0; r < n; r++) {
-        real *dz = a->dz + 3 * r * e;
+    recurrence_layout(&a->r, m, &form, inner(c));
+    a->da = room_back(m, inner(c));
+}
 
-        gate_row(o, a->z + 3 * r * e, a->u + r * e, a->f + r * e, dz, dz + e,
-                 a->dh + r * e, e);
-    }
-    bias_backward(ctx->dw[BG], a->dz, n, 3 * e);
-    if (!reversed(ctx->cfg) || o.power <= 0)
-        return;
-    memset(a->da, 0, e * sizeof *a->da);
-    bias_backward(a->da, a->f, n, e);
-    for (int j = 0; j < e; j++)
-        *ctx->dw[A] += a->da[j];
+static void forward(struct ctx *ctx, const real *x, real *y)
+{
+    struct acts *a = ctx->acts;
+
+    recurrence_forward(ctx, &a->r, x, y);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const long   n = ctx_rows(ctx);
-    const int    C = ctx->cfg->C, e = inner(ctx->cfg);
-    struct acts *a = ctx->acts;
-    struct scan  s = {ctx->B, ctx->T, e, a->f};
-
-    product_backward(a->dh, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, C);
-    finish_back(ctx, a);
-    scan_backward(&s, a->dh, a->dz, 3 * (size_t)e, a->h);
-    gates_back(ctx, a);
-    product_backward(a->dh, 1, ctx->dw[WG], a->dz, a->u, ctx->w[WG], n, e, 3 * e);
-    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh,
-                  a->row + e);
-    product_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, C, 2 * e);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
     const int    e = inner(ctx->cfg);
     struct acts *a = ctx->acts;
-    struct scan  s;
 
-    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C, 2 * e);
-    conv_extend(&a->conv, state, a->past, a->u, a->row + e);
-    s = gates(ctx, a);
-    scan_extend(&s, state, a->S, a->h);
-    finish(ctx, a, y);
+    recurrence_backward(ctx, &a->r, x, dy, dx);
+    if (!reversed(ctx->cfg) || forget_of(ctx).power <= 0)
+        return;
+    memset(a->da, 0, e * sizeof *a->da);
+    bias_backward(a->da, a->r.a, ctx_rows(ctx), e);
+    for (int j = 0; j < e; j++)
+        *ctx->dw[A] += a->da[j];
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -257,15 +190,17 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct forget o = forget_of(ctx);
+    const struct forget_gate o = forget_of(ctx);
     const int   e = inner(ctx->cfg);
     const struct acts *a = ctx->acts;
 
     for (long i = 0; i < ctx_rows(ctx); i++)
         for (int j = 0; j < e; j++)
-            range_add(r, (double)forget(o, a->z[3 * i * e + j]));
+            range_add(r, (double)forget(o, a->r.z.x[3 * i * e + j]));
     return 1;
 }
+
+static double state(const struct mixer_cfg *c) { return inner(c) + 3 * inner(c); }
 
 const struct mixer mixer_qlstm = {
     .name     = "qlstm",
@@ -277,7 +212,7 @@ const struct mixer mixer_qlstm = {
     .carve    = carve,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -9,47 +9,17 @@
  * h G .. h G + G - 1, G = H / Hk. The decode state is a ring of the last `context`
  * rotated keys and values.
  */
-
-#include "model/cores/attention.h"
-#include "model/cores/kv_cache.h"
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/mixer_heads.h"
+#include "model/mixer_grouped.h"
 
 enum { WQ, WK, WV, WO, NORM, GATE, N_PARAMS };
 
-static int width(const struct mixer_cfg *c) { return c->C / c->H; }
-
-/* Channels of a row [q, k, v], and where k and v begin in it. */
-static size_t row(const struct mixer_cfg *c)
-{
-    return (size_t)(c->H + 2 * c->Hk) * width(c);
-}
-
-static size_t k_at(const struct mixer_cfg *c) { return c->C; }
-
-static size_t v_at(const struct mixer_cfg *c)
-{
-    return (size_t)(c->H + c->Hk) * width(c);
-}
-
 static int params(const struct mixer_cfg *c, struct param *p)
 {
-    int kv = c->Hk * width(c);
-
-    p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WK] = (struct param){"wk", kv, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", kv, c->C, INIT_INPUT, .decay = true};
-    p[WO] = (struct param){"wo", c->C, c->C, INIT_OUTPUT, .decay = true};
+    grouped_params(c, p);
     p[NORM] = (struct param){"norm", c->C, 0, INIT_ONE};
     p[GATE] = (struct param){"gate", c->C, 0, INIT_NORMAL, 0.02};
     return N_PARAMS;
-}
-
-static void angles(const struct mixer_cfg *c, int *heads, int *dk)
-{
-    *heads = c->Hk;
-    *dk = width(c);
 }
 
 /* ---- the gated norm -------------------------------------------------------------------
@@ -126,75 +96,40 @@ static void gated_norm_back(real *d, const real *z, const real *w, const real *g
 /* ---- the layer --------------------------------------------------------------------- */
 
 struct acts {
-    real *qkv, *dqkv;           // (B, T, H + 2 Hk, e) after rotation
-    real *z, *gated, *dz;       // (B, T, C)
-    real *partial;              // of the norm
-    real *ring;                 // scratch of the ring in extend
-    struct rows rows;
-    struct attention core;
+    struct grouped z;           // z is its o
+    struct act gated;           // (C), its gradient that of z
+    real *partial;              // of the gated norm
 };
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), ld = row(c);
 
-    a->qkv = room_keep(m, n * ld);
-    a->dqkv = room_back(m, n * ld);
-    a->z = room_keep(m, n * c->C);
-    a->gated = room_keep(m, n * c->C);
-    a->dz = room_back(m, n * c->C);
+    a->z = (struct grouped){.kind = ATTENTION_RELU, .span = c->context, .qn = -1,
+                            .sink = -1};
+    grouped_layout(&a->z, m, c);
+    a->gated = (struct act){room_keep(m, room_rows(m) * c->C), a->z.o.dx, c->C};
     a->partial = room_back(m, (size_t)BLOCKS * 2 * c->C);
-    a->rows = (struct rows){.w = WQ, .Hk = c->Hk, .k = k_at(c), .ld = ld};
-    a->core = (struct attention){
-        .kind = ATTENTION_RELU, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk,
-        .e = width(c), .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
-        .q = a->qkv, .k = room_at(a->qkv, k_at(c)), .v = room_at(a->qkv, v_at(c)),
-    };
-    a->ring = room_flow(m, kv_cache_scratch(&a->core, c->context));
-    room_state(m, kv_cache_state(&a->core, c->context));
-}
-
-/* y from z. */
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
-{
-    const int  C = ctx->cfg->C;
-    const long n = ctx_rows(ctx);
-
-    gated_norm(a->gated, a->z, ctx->w[NORM], ctx->w[GATE], n, C);
-    product_forward(y, a->gated, ctx->w[WO], n, C, C);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    rows_forward(ctx, &a->rows, a->qkv, x);
-    attention_forward(&a->core, a->z, NULL);
-    finish(ctx, a, y);
+    grouped_forward(ctx, &a->z, x);
+    gated_norm(a->gated.x, a->z.o.x, ctx->w[NORM], ctx->w[GATE], ctx_rows(ctx),
+               ctx->cfg->C);
+    out_proj_forward(ctx, WO, y, a->gated);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = ctx_rows(ctx);
     struct acts *a = ctx->acts;
 
-    product_backward(a->dz, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, c->C, c->C);
-    gated_norm_back(a->dz, a->z, ctx->w[NORM], ctx->w[GATE], ctx->dw[NORM],
-                    ctx->dw[GATE], n, c->C, a->partial);
-    attention_backward(&a->core, NULL, NULL, a->dz, a->dqkv, a->dqkv + k_at(c),
-                       a->dqkv + v_at(c), NULL);
-    rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-
-    rows_forward(ctx, &a->rows, a->qkv, x);
-    kv_cache_extend(&a->core, ctx->cfg->context, state, ctx->pos, a->z, a->ring);
-    finish(ctx, a, y);
+    out_proj_backward(ctx, WO, a->gated, dy);
+    gated_norm_back(a->gated.dx, a->z.o.x, ctx->w[NORM], ctx->w[GATE], ctx->dw[NORM],
+                    ctx->dw[GATE], ctx_rows(ctx), ctx->cfg->C, a->partial);
+    grouped_backward(ctx, &a->z, dx, x);
 }
 
 /* Costs the scores of one forward pass. */
@@ -204,19 +139,20 @@ static void zeros(const struct ctx *ctx, struct zeros *sum)
     const double       heads = (double)ctx->B * ctx->cfg->H;
     long               pairs, rows;
 
-    attention_zeros(&a->core, &pairs, &rows);
+    attention_zeros(&a->z.core, &pairs, &rows);
     sum->pairs += heads * attention_pairs(ctx->T, 0);
     sum->zeros += (double)pairs;
     sum->rows += heads * ctx->T;
     sum->nulls += (double)rows;
 }
 
-/* Projections, and 4 e per visible pair and head. */
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return 2.0 * T * c->C * ((double)row(c) + c->C) + 4.0 * attention_pairs(T, 0) * c->C;
+    return grouped_flops(c, T, 0);
 }
+
+static double state(const struct mixer_cfg *c) { return grouped_state(c, c->context); }
 
 const struct mixer mixer_rela = {
     .name     = "rela",
@@ -225,11 +161,11 @@ const struct mixer mixer_rela = {
                 "f(q).g(k) = max(q.k, 0)",
     .position = "rope",
     .params   = params,
-    .angles   = angles,
+    .angles   = grouped_angles,
     .carve    = carve,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .zeros    = zeros,
     .flops    = flops,
+    .state    = state,
 };

@@ -12,12 +12,10 @@
  * Its derivative is infinite at a = 1 and is therefore always taken times log a,
  * a factor of both dr and dlam.
  */
-#include "model/cores/scan.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 #include "model/layers/bias.h"
-#include "model/layers/conv.h"
-#include "model/mixer.h"
+#include "model/mixer_recurrence.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,56 +69,13 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, 2, e) p, w with bias
-    real *u;                    // (B, T, e)
-    real *z, *dz;               // (B, T, 2, e) of r and i, with bias
-    real *h, *dh;               // (B, T, e); dh then holds du
-    real *v;                    // (B, T, e) a until the scan, then gelu(p) h
+    struct recurrence r;        // z is that of r, then that of i
     real *rate;                 // (e) 8 softplus(lam)
-    real *a;                    // (B, T, e) in backward; then log a dlog a
-    real *sum;                  // (e) of it
-    struct conv conv;
-    size_t past, S;             // where the states of conv and scan are
+    real *sum;                  // (e) over tokens of log a dlog a
 };
 
-static void carve(struct room *m, const struct mixer_cfg *c)
-{
-    struct acts *a = room_names(m, sizeof *a);
-    const int    e = inner(c);
-    const size_t n = room_rows(m) * e;
-
-    a->row = room_keep(m, 2 * n);
-    a->u = room_keep(m, n);
-    a->z = room_keep(m, 2 * n);
-    a->h = room_keep(m, n);
-    a->v = room_keep(m, n);
-    a->rate = room_keep(m, e);
-    a->drow = room_back(m, 2 * n);
-    a->dz = room_back(m, 2 * n);
-    a->dh = room_back(m, n);
-    a->a = room_back(m, n);
-    a->sum = room_back(m, e);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = e, .ld_x = 2 * (size_t)e,
-                            .ld_y = e, .w = room_param(m, CONV),
-                            .b = room_param(m, CONVB)};
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, e);
-}
-
-/* row = [Wy; Wx] x + [by; bx], and the rates. */
-static void project(const struct ctx *ctx, const real *x, const struct acts *a)
-{
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
-
-    product_forward(a->row, x, ctx->w[WY], n, ctx->cfg->C, 2 * e);
-    bias_forward(a->row, ctx->w[BY], n, 2 * e);
-    for (int j = 0; j < e; j++)
-        a->rate[j] = 8 * vsoftplus(ctx->w[LAM][j]);
-}
-
 /* z = [Wa u; Wi u] without bias: a product per tile of rows, block and gate. */
-static void blocks_forward(const struct ctx *ctx, const struct acts *a)
+static void logits(const struct ctx *ctx, const struct recurrence *a)
 {
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), tile = product_tile(n);
@@ -131,13 +86,13 @@ static void blocks_forward(const struct ctx *ctx, const struct acts *a)
             int    rows = (int)(n - r < tile ? n - r : tile);
             size_t from = (size_t)k * s % e;
 
-            gemm_nt(a->z + 2 * r * e + (size_t)k * s, 2 * e, a->u + r * e + from, e,
+            gemm_nt(a->z.x + 2 * r * e + (size_t)k * s, 2 * e, a->u.x + r * e + from, e,
                     ctx->w[WA] + (size_t)k * s * s, s, rows, s, s, 1, 0);
         }
 }
 
 /* du += dz [Wa; Wi],  dwa += dzᵀ u,  dwi likewise. */
-static void blocks_backward(const struct ctx *ctx, const struct acts *a)
+static void logits_back(const struct ctx *ctx, const struct recurrence *a)
 {
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), H = ctx->cfg->H,
@@ -147,81 +102,67 @@ static void blocks_backward(const struct ctx *ctx, const struct acts *a)
     for (long r = 0; r < n; r += tile)
         for (int h = 0; h < H; h++)
             for (int k = h; k < 2 * H; k += H)
-                gemm_nn(a->dh + r * e + (size_t)h * s, e,
-                        a->dz + 2 * r * e + (size_t)k * s, 2 * e,
+                gemm_nn(a->u.dx + r * e + (size_t)h * s, e,
+                        a->z.dx + 2 * r * e + (size_t)k * s, 2 * e,
                         ctx->w[WA] + (size_t)k * s * s, s,
                         (int)(n - r < tile ? n - r : tile), s, s, 1, 1);
     #pragma omp parallel for schedule(static)
     for (int k = 0; k < 2 * H; k++)
-        gemm_tn(ctx->dw[WA] + (size_t)k * s * s, s, a->dz + (size_t)k * s, 2 * e,
-                a->u + (size_t)k * s % e, e, s, s, (int)n, 1, 1);
+        gemm_tn(ctx->dw[WA] + (size_t)k * s * s, s, a->z.dx + (size_t)k * s, 2 * e,
+                a->u.x + (size_t)k * s % e, e, s, s, (int)n, 1, 1);
 }
 
-/* sqrt(1 - a²), the scale of what enters; 1 at the first token. */
-static inline real entering(real log_a, bool first)
+/* sqrt(1 - a²), the scale of what enters; at the first token 1, which no other exceeds.
+ * Without branches, to be vectorised: least is 1 at the first token, 0 at the others. */
+static inline real entering(real log_a, real least)
 {
-    return first ? 1 : vsqrt(-vexpm1(2 * log_a));
+    real s = vsqrt(-vexpm1(2 * log_a));
+
+    return s > least ? s : least;
 }
 
-/* z with its bias, a in v, and into h what enters the states. */
-static struct scan gates(const struct ctx *ctx, const struct acts *a)
+static const real *rates(const struct ctx *ctx)
 {
-    const long  n = ctx_rows(ctx);
-    const int   e = inner(ctx->cfg);
-    const real *rate = a->rate;
+    return ((const struct acts *)ctx->acts)->rate;
+}
 
-    blocks_forward(ctx, a);
-    bias_forward(a->z, ctx->w[BA], n, 2 * e);
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long r = 0; r < n; r++) {
-        const real *z = a->z + 2 * r * e, *u = a->u + r * e;
-        real       *v = a->v + r * e, *h = a->h + r * e;
-        bool        first = r % ctx->T == 0 && (!ctx->pos || ctx->pos[r / ctx->T] == 0);
+/* a, and b = sqrt(1 - a²) i u */
+static void enter(const struct ctx *ctx, const struct recurrence_token *t)
+{
+    const int   e = t->e;
+    const real  least = t->first ? 1 : 0;
+    const real *z = t->z, *u = t->u, *rate = rates(ctx);
+    real       *a = t->a, *h = t->h;
 
-        for (int j = 0; j < e; j++) {
-            real log_a = -rate[j] * vsigmoid(z[j]);
+    #pragma omp simd
+    for (int j = 0; j < e; j++) {
+        real log_a = -rate[j] * vsigmoid(z[j]);
 
-            v[j] = vexp(log_a);
-            h[j] = entering(log_a, first) * vsigmoid(z[e + j]) * u[j];
-        }
+        a[j] = vexp(log_a);
+        h[j] = entering(log_a, least) * vsigmoid(z[e + j]) * u[j];
     }
-    return (struct scan){ctx->B, ctx->T, e, a->v};
 }
 
-/* v = gelu(p) h,  y = Wo v */
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
+/* v = gelu(p) h */
+static void leave(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
+    const int   e = t->e;
+    const real *p = t->p, *h = t->h;
+    real       *v = t->v;
 
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long r = 0; r < n; r++) {
-        const real *p = a->row + 2 * r * e, *h = a->h + r * e;
-        real       *v = a->v + r * e;
-
-        for (int j = 0; j < e; j++)
-            v[j] = vgelu(p[j]) * h[j];
-    }
-    product_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
+    (void)ctx;
+    #pragma omp simd
+    for (int j = 0; j < e; j++)
+        v[j] = vgelu(p[j]) * h[j];
 }
 
-static void forward(struct ctx *ctx, const real *x, real *y)
+static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
-    struct acts *a = ctx->acts;
-    struct scan  s;
+    const int   e = t->e;
+    const real *p = t->p, *z = t->z, *h = t->h, *rate = rates(ctx);
+    real       *dp = t->dp, *dh = t->dh, *a = t->a;
 
-    project(ctx, x, a);
-    conv_forward(&a->conv, a->u, a->row + inner(ctx->cfg));
-    s = gates(ctx, a);
-    scan_forward(&s, a->h);
-    finish(ctx, a, y);
-}
-
-/* One token: from dv, in dh, to dp and dh; and a again. */
-static inline void finish_row(const real *p, const real *z, const real *h,
-                              const real *rate, real *restrict dp, real *restrict dh,
-                              real *restrict a, int e)
-{
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         dp[j] = dh[j] * h[j] * vgelu_slope(p[j]);
         dh[j] *= vgelu(p[j]);
@@ -229,30 +170,24 @@ static inline void finish_row(const real *p, const real *z, const real *h,
     }
 }
 
-static void finish_back(const struct ctx *ctx, const struct acts *a)
-{
-    const int e = inner(ctx->cfg);
-
-    #pragma omp parallel for schedule(static)
-    for (long r = 0; r < ctx_rows(ctx); r++)
-        finish_row(a->row + 2 * r * e, a->z + 2 * r * e, a->h + r * e, a->rate,
-                   a->drow + 2 * r * e, a->dh + r * e, a->a + r * e, e);
-}
-
-/* One token, with s = sqrt(1 - a²):
+/* With s = sqrt(1 - a²):
  *
  *     flow = log a dlog a = log a (a da - a²/s i u db)   without a²/s at the first token
  *     dzr = flow (1 - r),  dzi = db s u i (1 - i),  du = db s i
  *
- * dzr enters holding da, db leaves holding du, a leaves holding flow. */
-static inline void gate_row(const real *z, const real *u, const real *rate,
-                            real *restrict a, real *restrict dzr, real *restrict dzi,
-                            real *restrict db, int e, bool first)
+ * a leaves holding flow. */
+static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
+    const int   e = t->e;
+    const real  least = t->first ? 1 : 0;
+    const real *z = t->z, *u = t->u, *rate = rates(ctx);
+    real       *a = t->a, *dzr = t->dz, *dzi = t->dz + e, *db = t->dh;
+
+    #pragma omp simd
     for (int j = 0; j < e; j++) {
         real r = vsigmoid(z[j]), i = vsigmoid(z[e + j]), d = db[j];
-        real log_a = -rate[j] * r, s = entering(log_a, first);
-        real slope = first || s <= 0 ? 0 : log_a * a[j] * a[j] / s;
+        real log_a = -rate[j] * r, s = entering(log_a, least);
+        real slope = least > 0 || s <= 0 ? 0 : log_a * a[j] * a[j] / s;
         real flow = log_a * a[j] * dzr[j] - slope * i * u[j] * d;
 
         a[j] = flow;
@@ -262,58 +197,45 @@ static inline void gate_row(const real *z, const real *u, const real *rate,
     }
 }
 
+static const struct recurrence_form form = {
+    .win = WY, .bin = BY, .conv = CONV, .convb = CONVB, .bg = BA, .wo = WO, .gates = 2,
+    .logits = logits, .logits_back = logits_back, .enter = enter,
+    .enter_back = enter_back, .leave = leave, .leave_back = leave_back,
+};
+
+static void carve(struct room *m, const struct mixer_cfg *c)
+{
+    struct acts *a = room_names(m, sizeof *a);
+
+    recurrence_layout(&a->r, m, &form, inner(c));
+    a->rate = room_keep(m, inner(c));
+    a->sum = room_back(m, inner(c));
+}
+
+static void forward(struct ctx *ctx, const real *x, real *y)
+{
+    struct acts *a = ctx->acts;
+
+    for (int j = 0; j < a->r.e; j++)
+        a->rate[j] = 8 * vsoftplus(ctx->w[LAM][j]);
+    recurrence_forward(ctx, &a->r, x, y);
+}
+
 /* dlam = sum of flow sigmoid(lam) / softplus(lam), a quotient that is 1
  * where both vanish. */
-static void gates_back(const struct ctx *ctx, const struct acts *a)
+static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
+    const int    e = inner(ctx->cfg);
+    struct acts *a = ctx->acts;
 
-    #pragma omp parallel for schedule(static)
-    for (long r = 0; r < n; r++) {
-        real *dz = a->dz + 2 * r * e;
-
-        gate_row(a->z + 2 * r * e, a->u + r * e, a->rate, a->a + r * e, dz, dz + e,
-                 a->dh + r * e, e, r % ctx->T == 0);
-    }
-    bias_backward(ctx->dw[BA], a->dz, n, 2 * e);
+    recurrence_backward(ctx, &a->r, x, dy, dx);
     memset(a->sum, 0, e * sizeof *a->sum);
-    bias_backward(a->sum, a->a, n, e);
+    bias_backward(a->sum, a->r.a, ctx_rows(ctx), e);
     for (int j = 0; j < e; j++) {
         real lam = ctx->w[LAM][j];
 
         ctx->dw[LAM][j] += a->sum[j] * (lam < -40 ? 1 : vsigmoid(lam) / vsoftplus(lam));
     }
-}
-
-static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
-{
-    const long   n = ctx_rows(ctx);
-    const int    C = ctx->cfg->C, e = inner(ctx->cfg);
-    struct acts *a = ctx->acts;
-    struct scan  s = {ctx->B, ctx->T, e, a->a};
-
-    product_backward(a->dh, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, C);
-    finish_back(ctx, a);
-    scan_backward(&s, a->dh, a->dz, 2 * (size_t)e, a->h);
-    gates_back(ctx, a);
-    blocks_backward(ctx, a);
-    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dh,
-                  a->row + e);
-    bias_backward(ctx->dw[BY], a->drow, n, 2 * e);
-    product_backward(dx, 1, ctx->dw[WY], a->drow, x, ctx->w[WY], n, C, 2 * e);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-    struct scan  s;
-
-    project(ctx, x, a);
-    conv_extend(&a->conv, state, a->past, a->u, a->row + inner(ctx->cfg));
-    s = gates(ctx, a);
-    scan_extend(&s, state, a->S, a->h);
-    finish(ctx, a, y);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -333,9 +255,11 @@ static int decay(struct ctx *ctx, struct range *r)
     for (long i = 0; i < ctx_rows(ctx); i++)
         for (int j = 0; j < e; j++)
             range_add(&r[j / block(c)],
-                      (double)vexp(-a->rate[j] * vsigmoid(a->z[2 * i * e + j])));
+                      (double)vexp(-a->rate[j] * vsigmoid(a->r.z.x[2 * i * e + j])));
     return c->H;
 }
+
+static double state(const struct mixer_cfg *c) { return inner(c) + 3 * inner(c); }
 
 const struct mixer mixer_rglru = {
     .name     = "rglru",
@@ -349,7 +273,7 @@ const struct mixer mixer_rglru = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -12,10 +12,9 @@
 #include "model/cores/scan.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/layers/bias.h"
-#include "model/layers/conv.h"
 #include "model/layers/gate.h"
-#include "model/mixer.h"
+#include "model/layers/step.h"
+#include "model/mixer_acts.h"
 
 #include <math.h>
 
@@ -67,85 +66,69 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, 2, e) w, z
-    real *u, *du;               // (B, T, e)
-    real *q, *dq;               // (B, T, R)
-    real *bc, *dbc;             // (B, T, 2, N)
-    real *step, *dstep;         // (B, T, e)
-    real *o, *v, *d_o;          // (B, T, e); v after the gate
+    struct act row, w, z;       // (2, e)
+    struct act u;               // (e)
+    struct act q;               // (R)
+    struct act bc;              // (2, N)
+    struct act step;            // (e)
+    struct act o, v;            // (e); v after the gate, v.dx is o.dx
     real *rate;                 // (N, e) -e^alog
-    struct conv conv;
+    struct short_conv conv;
     struct selective core;
     struct selective_grad dcore;
-    real *saved, *scratch;      // of the core
-    size_t past, S;             // where the states of conv and core are
+    real *kept, *scratch;       // of the core
+    size_t state;               // where its state is
 };
-
-static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
-{
-    const size_t n = room_rows(m), e = inner(c);
-
-    a->row = room_keep(m, n * 2 * e);
-    a->u = room_keep(m, n * e);
-    a->q = room_keep(m, n * rank_of(c));
-    a->bc = room_keep(m, n * 2 * n_of(c));
-    a->step = room_keep(m, n * e);
-    a->o = room_keep(m, n * e);
-    a->v = room_keep(m, n * e);
-    a->rate = room_keep(m, e * n_of(c));
-    a->drow = room_back(m, n * 2 * e);
-    a->du = room_back(m, n * e);
-    a->dq = room_back(m, n * rank_of(c));
-    a->dbc = room_back(m, n * 2 * n_of(c));
-    a->dstep = room_back(m, n * e);
-    a->d_o = room_back(m, n * e);
-}
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
     const size_t e = inner(c), N = n_of(c);
 
-    carve_rows(a, m, c);
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = (int)e, .ld_x = 2 * e, .ld_y = e,
-                            .w = room_param(m, CONV), .b = room_param(m, CONVB),
-                            .silu = true};
+    a->row = act_row(m, (struct act_part[]){{&a->w, e}, {&a->z, e}, {0}});
+    a->u = act_keep(m, e);
+    a->q = act_keep(m, rank_of(c));
+    a->bc = act_keep(m, 2 * N);
+    a->step = act_keep(m, e);
+    a->o = act_keep(m, e);
+    a->v = (struct act){room_keep(m, room_rows(m) * e), a->o.dx, e};
+    a->rate = room_keep(m, e * N);
+    a->conv = short_conv_layout(m, CONV, CONVB, (int)e, a->row.ld, e, true);
     a->core = (struct selective){
-        .B = m->B, .T = m->T, .C = (int)e, .N = (int)N, .u = a->u, .step = a->step,
-        .in = a->bc, .out = room_at(a->bc, N), .ld = 2 * N, .rate = a->rate,
+        .B = m->B, .T = m->T, .C = (int)e, .N = (int)N, .u = a->u.x, .step = a->step.x,
+        .in = a->bc.x, .out = act_from(a->bc, N).x, .ld = 2 * N, .rate = a->rate,
         .skip = room_param(m, DSKIP),
     };
     a->dcore = (struct selective_grad){
-        .du = a->du, .dstep = a->dstep, .din = a->dbc, .dout = room_at(a->dbc, N),
-        .ld = 2 * N, .drate = room_back(m, m->B * e * N), .dskip = room_back(m, m->B * e),
+        .du = a->u.dx, .dstep = a->step.dx, .din = a->bc.dx,
+        .dout = act_from(a->bc, N).dx, .ld = 2 * N, .drate = room_back(m, m->B * e * N),
+        .dskip = room_back(m, m->B * e),
     };
-    a->saved = room_save(m, selective_kept(&a->core));
+    a->kept = room_save(m, selective_kept(&a->core));
     a->scratch = room_back(m, selective_scratch(&a->core));
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, selective_state(&a->core));
+    a->state = room_state(m, selective_state(&a->core));
 }
 
 /* Where B and C begin in wx. */
 static size_t bc_at(const struct mixer_cfg *c) { return (size_t)rank_of(c) * inner(c); }
 
+static struct step step_of(const struct ctx *ctx, const struct acts *a)
+{
+    return (struct step){ctx_rows(ctx), inner(ctx->cfg), a->step.ld, ctx->w[BDT], NULL};
+}
+
 /* q, B and C, the steps and the rates, from u. */
 static void select_from(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long  n = ctx_rows(ctx);
-    const int   e = inner(c), N = n_of(c);
-    const real *bias = ctx->w[BDT];
+    const struct step step = step_of(ctx, a);
+    const long        n = step.n;
+    const int         e = inner(c), N = n_of(c);
 
-    product_forward(a->q, a->u, ctx->w[WX], n, e, rank_of(c));
-    product_forward(a->bc, a->u, ctx->w[WX] + bc_at(c), n, e, 2 * N);
-    product_forward(a->step, a->q, ctx->w[WDT], n, rank_of(c), e);
-#pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long r = 0; r < n; r++) {
-        real *s = a->step + r * e;
-
-        for (int j = 0; j < e; j++)
-            s[j] = vsoftplus(s[j] + bias[j]);
-    }
+    product_forward(a->q.x, a->u.x, ctx->w[WX], n, e, rank_of(c));
+    product_forward(a->bc.x, a->u.x, ctx->w[WX] + bc_at(c), n, e, 2 * N);
+    product_forward(a->step.x, a->q.x, ctx->w[WDT], n, rank_of(c), e);
+    step_forward(&step, a->step.x, NULL, a->step.x);
     for (int k = 0; k < N; k++) {
         #pragma omp simd
         for (int j = 0; j < e; j++)
@@ -153,26 +136,20 @@ static void select_from(const struct ctx *ctx, const struct acts *a)
     }
 }
 
-/* y = Wo( o silu(z) ) */
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
-{
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
-
-    gate_forward(GATE_SILU, a->v, e, a->o, e, a->row + e, 2 * (size_t)e, n, e);
-    product_forward(y, a->v, ctx->w[WO], n, e, ctx->cfg->C);
-}
-
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
+    const int    e = inner(ctx->cfg);
     struct acts *a = ctx->acts;
 
-    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
-                    2 * inner(ctx->cfg));
-    conv_forward(&a->conv, a->u, a->row);
+    in_proj_forward(ctx, WIN, a->row, x);
+    short_conv_forward(ctx, &a->conv, a->u.x, a->w.x);
     select_from(ctx, a);
-    selective_forward(&a->core, a->o, a->saved);
-    finish(ctx, a, y);
+    if (ctx->state)
+        selective_extend(&a->core, ctx->state, a->state, a->o.x);
+    else
+        selective_forward(&a->core, a->o.x, a->kept);
+    gate_forward(GATE_SILU, a->v.x, e, a->o.x, e, a->z.x, a->z.ld, ctx_rows(ctx), e);
+    out_proj_forward(ctx, WO, y, a->v);
 }
 
 /* The core's sums over sequences: dalog = A dA, ddskip. */
@@ -190,50 +167,28 @@ static void sums_back(const struct ctx *ctx, const struct acts *a)
         }
 }
 
-/* Back through softplus, whose derivative is 1 - e^-s; and dbdt. */
-static void step_back(const struct ctx *ctx, const struct acts *a)
-{
-    const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg);
-
-    #pragma omp parallel for schedule(static)
-    for (long i = 0; i < n * e; i++)
-        a->dstep[i] *= -vexpm1(-a->step[i]);
-    bias_backward(ctx->dw[BDT], a->dstep, n, e);
-}
-
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const long   n = ctx_rows(ctx);
     const int    e = inner(c), R = rank_of(c);
-    const size_t ld = 2 * (size_t)e, bc = bc_at(c);
+    const size_t bc = bc_at(c);
     struct acts *a = ctx->acts;
+    const struct step step = step_of(ctx, a);
 
-    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->v, ctx->w[WO], n, e, c->C);
-    gate_backward(GATE_SILU, a->d_o, a->drow + e, ld, a->d_o, e, a->o, e, a->row + e,
-                  ld, n, e);
-    selective_backward(&a->core, &a->dcore, a->d_o, a->saved, a->scratch);
+    out_proj_backward(ctx, WO, a->v, dy);
+    gate_backward(GATE_SILU, a->o.dx, a->z.dx, a->z.ld, a->o.dx, e, a->o.x, e, a->z.x,
+                  a->z.ld, n, e);
+    selective_backward(&a->core, &a->dcore, a->o.dx, a->kept, a->scratch);
     sums_back(ctx, a);
-    step_back(ctx, a);
-    product_backward(a->dq, 0, ctx->dw[WDT], a->dstep, a->q, ctx->w[WDT], n, R, e);
-    product_backward(a->du, 1, ctx->dw[WX], a->dq, a->u, ctx->w[WX], n, e, R);
-    product_backward(a->du, 1, ctx->dw[WX] + bc, a->dbc, a->u, ctx->w[WX] + bc, n, e,
-                     2 * n_of(c));
-    conv_backward(&a->conv, a->drow, ctx->dw[CONV], ctx->dw[CONVB], a->du, a->row);
-    product_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], n, c->C, 2 * e);
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    struct acts *a = ctx->acts;
-
-    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), ctx->cfg->C,
-                    2 * inner(ctx->cfg));
-    conv_extend(&a->conv, state, a->past, a->u, a->row);
-    select_from(ctx, a);
-    selective_extend(&a->core, state, a->S, a->o);
-    finish(ctx, a, y);
+    step_backward(&step, a->step.dx, ctx->dw[BDT], NULL, a->step.dx, NULL, a->step.x,
+                  NULL);
+    product_backward(a->q.dx, 0, ctx->dw[WDT], a->step.dx, a->q.x, ctx->w[WDT], n, R, e);
+    product_backward(a->u.dx, 1, ctx->dw[WX], a->q.dx, a->u.x, ctx->w[WX], n, e, R);
+    product_backward(a->u.dx, 1, ctx->dw[WX] + bc, a->bc.dx, a->u.x, ctx->w[WX] + bc, n,
+                     e, 2 * n_of(c));
+    short_conv_backward(ctx, &a->conv, a->w.dx, a->u.dx, a->w.x);
+    in_proj_backward(ctx, WIN, dx, a->row, x);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -254,8 +209,13 @@ static int decay(struct ctx *ctx, struct range *r)
     for (long i = 0; i < ctx_rows(ctx) * e; i++)
         for (int k = 0; k < n_of(c); k++)
             range_add(r,
-                      exp((double)a->step[i] * (double)a->rate[(size_t)k * e + i % e]));
+                      exp((double)a->step.x[i] * (double)a->rate[(size_t)k * e + i % e]));
     return 1;
+}
+
+static double state(const struct mixer_cfg *c)
+{
+    return (double)n_of(c) * inner(c) + 3 * inner(c);
 }
 
 const struct mixer mixer_s6 = {
@@ -269,7 +229,7 @@ const struct mixer mixer_s6 = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

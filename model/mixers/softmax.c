@@ -11,15 +11,7 @@
  * ring of the last `span` rotated keys and values: the window, or, without one, the
  * context.
  */
-#include "model/cores/attention.h"
-#include "model/cores/kv_cache.h"
-#include "model/kernels/product.h"
-#include "model/layers/norm.h"
-#include "model/mixer.h"
-#include "model/mixer_heads.h"
-
-#include <math.h>
-#include <string.h>
+#include "model/mixer_grouped.h"
 
 enum { WQ, WK, WV, WO, MORE };                  // then those of qk_norm, then sink
 enum { QN = MORE, KN };
@@ -34,169 +26,60 @@ static const struct opt opts[] = {
     {0},
 };
 
-static int  width(const struct mixer_cfg *c) { return c->C / c->H; }
 static bool has_norm(const struct mixer_cfg *c) { return c->opt[QK_NORM] > 0; }
 static bool has_sink(const struct mixer_cfg *c) { return c->opt[SINK] > 0; }
-
-/* Channels of a row [q, k, v], and where k and v begin in it. */
-static size_t row(const struct mixer_cfg *c)
-{
-    return (size_t)(c->H + 2 * c->Hk) * width(c);
-}
-
-static size_t k_at(const struct mixer_cfg *c) { return (size_t)c->H * width(c); }
-
-static size_t v_at(const struct mixer_cfg *c)
-{
-    return (size_t)(c->H + c->Hk) * width(c);
-}
-
-static int span(const struct mixer_cfg *c) { return opt_or(c, WINDOW, c->context); }
-
-static int sink_at(const struct mixer_cfg *c) { return has_norm(c) ? KN + 1 : MORE; }
+static int  sink_at(const struct mixer_cfg *c) { return has_norm(c) ? KN + 1 : MORE; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
-    int e = width(c);
-
-    p[WQ] = (struct param){"wq", c->H * e, c->C, INIT_INPUT, .decay = true};
-    p[WK] = (struct param){"wk", c->Hk * e, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", c->Hk * e, c->C, INIT_INPUT, .decay = true};
-    p[WO] = (struct param){"wo", c->C, c->H * e, INIT_OUTPUT, .decay = true};
+    grouped_params(c, p);
     if (has_norm(c)) {
-        p[QN] = (struct param){"qn", e, 0, INIT_ONE};
-        p[KN] = (struct param){"kn", e, 0, INIT_ONE};
+        p[QN] = (struct param){"qn", c->C / c->H, 0, INIT_ONE};
+        p[KN] = (struct param){"kn", c->C / c->H, 0, INIT_ONE};
     }
     if (has_sink(c))
         p[sink_at(c)] = (struct param){"sink", c->H, 0, INIT_ZERO};
     return sink_at(c) + has_sink(c);
 }
 
-static void angles(const struct mixer_cfg *c, int *heads, int *dk)
-{
-    *heads = c->Hk;
-    *dk = width(c);
-}
-
-struct acts {
-    real *qkv, *dqkv;           // (B, T, H + 2 Hk, e) after norm and rotation
-    real *raw;                  // (B, T, H + Hk, e) q and k before them; with qk_norm
-    real *o, *d_o;              // (B, T, H, e)
-    real *lse;                  // (B, H, T) in training
-    real *dsink;                // (B, H)
-    real *partial;              // of the norms
-    real *ring;                 // scratch of the ring in extend
-    struct rows rows;
-    struct norm norm_q, norm_k;
-    struct attention core;
-};
-
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), ld = row(c), k = k_at(c), v = v_at(c);
+    struct grouped *a = room_names(m, sizeof *a);
 
-    a->qkv = room_keep(m, n * ld);
-    a->dqkv = room_back(m, n * ld);
-    a->raw = room_keep(m, has_norm(c) ? n * v : 0);
-    a->o = room_keep(m, n * k);
-    a->d_o = room_back(m, n * k);
-    a->lse = room_save(m, n * c->H);
-    a->dsink = room_back(m, (size_t)m->B * c->H);
-    a->rows = (struct rows){.w = WQ, .Hk = c->Hk, .k = k, .ld = ld};
-    a->norm_q = (struct norm){c->H, width(c), true, (real)1e-5};
-    a->norm_k = (struct norm){c->Hk, width(c), true, (real)1e-5};
-    a->partial = room_back(m, norm_partial(&a->norm_q));
-    a->core = (struct attention){
-        .kind = ATTENTION_SOFTMAX, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk,
-        .e = width(c), .scale = 1 / (real)sqrt((double)width(c)), .ld_q = ld, .ld_kv = ld,
-        .q = a->qkv, .k = room_at(a->qkv, k), .v = room_at(a->qkv, v),
-        .sink = has_sink(c) ? room_param(m, sink_at(c)) : NULL,
+    *a = (struct grouped){
+        .kind = ATTENTION_SOFTMAX, .window = (int)c->opt[WINDOW],
+        .span = opt_or(c, WINDOW, c->context), .qn = has_norm(c) ? QN : -1,
+        .sink = has_sink(c) ? sink_at(c) : -1,
     };
-    a->ring = room_flow(m, kv_cache_scratch(&a->core, span(c)));
-    room_state(m, kv_cache_state(&a->core, span(c)));
-}
-
-/* x to rows of normalised, rotated q and k, and v. */
-static void project(const struct ctx *ctx, const real *x, struct acts *a)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = ctx_rows(ctx);
-    const size_t ld = row(c), k = k_at(c), v = v_at(c);
-
-    product_forward(a->qkv, x, ctx->w[WQ], n, c->C, (int)ld);
-    if (has_norm(c)) {
-        for (long i = 0; i < n; i++)
-            memcpy(a->raw + i * v, a->qkv + i * ld, v * sizeof(real));
-        rms_forward(&a->norm_q, a->qkv, ld, a->qkv, ld, ctx->w[QN], n);
-        rms_forward(&a->norm_k, a->qkv + k, ld, a->qkv + k, ld, ctx->w[KN], n);
-    }
-    rows_rotate(ctx, &a->rows, a->qkv);
-    a->core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
+    grouped_layout(a, m, c);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    struct acts *a = ctx->acts;
+    struct grouped *a = ctx->acts;
 
-    project(ctx, x, a);
-    attention_forward(&a->core, a->o, a->lse);
-    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), (int)k_at(c), c->C);
-}
-
-/* Back through rotation and norm, from the gradient of the rows to that of x. */
-static void project_back(const struct ctx *ctx, const real *x, const struct acts *a,
-                         real *dx)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    const long   n = ctx_rows(ctx);
-    const size_t ld = row(c), k = k_at(c), v = v_at(c);
-    real        *dq = a->dqkv, *dk = a->dqkv + k;
-
-    rows_rotate_back(ctx, &a->rows, a->dqkv, a->qkv);
-    if (has_norm(c)) {
-        rms_backward(&a->norm_q, dq, ld, 0, ctx->dw[QN], dq, ld, a->raw, v,
-                     ctx->w[QN], n, a->partial);
-        rms_backward(&a->norm_k, dk, ld, 0, ctx->dw[KN], dk, ld, a->raw + k, v,
-                     ctx->w[KN], n, a->partial);
-    }
-    product_backward(dx, 1, ctx->dw[WQ], a->dqkv, x, ctx->w[WQ], n, c->C, (int)ld);
+    grouped_forward(ctx, a, x);
+    out_proj_forward(ctx, WO, y, a->o);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const size_t k = k_at(c);
-    struct acts *a = ctx->acts;
+    struct grouped *a = ctx->acts;
 
-    a->core.window = ctx_window(ctx, (int)c->opt[WINDOW]);
-    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->o, ctx->w[WO], ctx_rows(ctx), (int)k,
-                     c->C);
-    attention_backward(&a->core, a->o, a->lse, a->d_o, a->dqkv, a->dqkv + k,
-                       a->dqkv + v_at(c), a->dsink);
-    for (int i = 0; has_sink(c) && i < ctx->B * c->H; i++)
-        ctx->dw[sink_at(c)][i % c->H] += a->dsink[i];
-    project_back(ctx, x, a, dx);
+    out_proj_backward(ctx, WO, a->o, dy);
+    grouped_backward(ctx, a, dx, x);
 }
 
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct acts *a = ctx->acts;
-
-    project(ctx, x, a);
-    kv_cache_extend(&a->core, span(c), state, ctx->pos, a->o, a->ring);
-    product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), (int)k_at(c), c->C);
-}
-
-/* Projections, and 4 e per visible pair and head. */
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     int w = ctx_window(&(struct ctx){.window = window}, (int)c->opt[WINDOW]);
 
-    return 2.0 * T * c->C * ((double)row(c) + (double)k_at(c)) +
-           4.0 * attention_pairs(T, w) * (double)k_at(c);
+    return grouped_flops(c, T, w);
+}
+
+static double state(const struct mixer_cfg *c)
+{
+    return grouped_state(c, opt_or(c, WINDOW, c->context));
 }
 
 const struct mixer mixer_softmax = {
@@ -207,10 +90,10 @@ const struct mixer mixer_softmax = {
     .position = "rope",
     .opts     = opts,
     .params   = params,
-    .angles   = angles,
+    .angles   = grouped_angles,
     .carve    = carve,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .flops    = flops,
+    .state    = state,
 };

@@ -11,13 +11,9 @@
  * Published with state = 128 and heads of P = 64; reduced here to state = 64 and the
  * model's heads.
  */
-#include "model/cores/scalar.h"
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
-#include "model/layers/conv.h"
-#include "model/layers/gate.h"
-#include "model/layers/norm.h"
-#include "model/mixer.h"
+#include "model/layers/step.h"
+#include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>
@@ -31,13 +27,11 @@ static const struct opt opts[] = {
     {0},
 };
 
-/* A row is [z, x, B, C, t]; the convolution sees [x, B, C]. */
 static int inner(const struct mixer_cfg *c) { return (int)c->opt[EXPAND] * c->C; }
 static int n_of(const struct mixer_cfg *c) { return (int)c->opt[STATE]; }
 static int p_of(const struct mixer_cfg *c) { return inner(c) / c->H; }
 static int xbc(const struct mixer_cfg *c) { return inner(c) + 2 * n_of(c); }
 static int row(const struct mixer_cfg *c) { return inner(c) + xbc(c) + c->H; }
-static int t_at(const struct mixer_cfg *c) { return inner(c) + xbc(c); }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
@@ -62,88 +56,71 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, row)
-    real *xbc, *dxbc;           // (B, T, xbc) after convolution
-    real *step;                 // (B, T, H) D
-    real *log_a, *dlog_a;       // (B, T, H)
-    real *v, *dv;               // (B, T, H, P) D x; dv holds the gated o before
-    real *o, *u, *d_o;          // (B, T, H, P); u after gate and norm
-    real *dq, *dk;              // (B, T, H, N)
-    real *sums;                 // (B, H, 3) of dtb, alog, dskip
+    struct act row, z;          // [z, x, B, C, t] before the convolution of x, B, C
+    struct act in, t;           // x, B, C and t of the row
+    struct act xbc;             // after it
+    struct act step, log_a;     // (H) D
+    struct act v;               // (H, P) D x; v.dx holds the gated o before
+    struct act o, u;            // (H, P); u after gate and norm, u.dx is o.dx
+    struct act q, k;            // (H, N) the gradients of C and B, by heads
+    real *dskip;                // (B, H)
     real *partial;              // of the norm
     struct norm norm;
-    struct conv conv;
-    struct scalar core;
-    real *saved, *scratch;      // of the core
-    size_t past, S;             // where the states of conv and core are
+    struct short_conv conv;
+    struct scalar_heads core;
 };
-
-static void carve_back(struct acts *a, struct room *m, const struct mixer_cfg *c)
-{
-    const size_t n = room_rows(m), e = inner(c);
-
-    a->drow = room_back(m, n * row(c));
-    a->dxbc = room_back(m, n * xbc(c));
-    a->dq = room_back(m, n * c->H * n_of(c));
-    a->dk = room_back(m, n * c->H * n_of(c));
-    a->dv = room_back(m, n * e);
-    a->d_o = room_back(m, n * e);
-    a->dlog_a = room_back(m, n * c->H);
-    a->sums = room_back(m, (size_t)m->B * c->H * 3);
-    a->partial = room_back(m, norm_partial(&a->norm));
-    a->scratch = room_back(m, scalar_scratch(&a->core));
-}
 
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m), e = inner(c);
+    const size_t n = room_rows(m), e = inner(c), N = n_of(c), heads = c->H * N;
 
-    a->row = room_keep(m, n * row(c));
-    a->xbc = room_keep(m, n * xbc(c));
-    a->step = room_keep(m, n * c->H);
-    a->log_a = room_keep(m, n * c->H);
-    a->v = room_keep(m, n * e);
-    a->o = room_keep(m, n * e);
-    a->u = room_keep(m, n * e);
+    a->row = act_row(m, (struct act_part[]){{&a->z, e}, {&a->in, xbc(c)}, {&a->t, c->H},
+                                            {0}});
+    a->xbc = act_keep(m, xbc(c));
+    a->step = act_keep(m, c->H);
+    a->log_a = act_keep(m, c->H);
+    a->v = act_keep(m, e);
+    a->o = act_keep(m, e);
+    a->u = (struct act){room_keep(m, n * e), a->o.dx, e};
+    a->k = act_from(a->xbc, e);
+    a->q = act_from(a->xbc, e + N);
+    a->dskip = room_back(m, (size_t)m->B * c->H);
     a->norm = (struct norm){1, inner(c), false, (real)1e-5};
-    a->conv = (struct conv){.B = m->B, .T = m->T, .C = xbc(c), .ld_x = row(c),
-                            .ld_y = xbc(c), .w = room_param(m, CONV),
-                            .b = room_param(m, CONVB), .silu = true};
-    a->core = (struct scalar){
-        .B = m->B, .T = m->T, .H = c->H, .dk = n_of(c), .dv = p_of(c), .scale = 1,
-        .k = room_at(a->xbc, e), .q = room_at(a->xbc, e + n_of(c)), .v = a->v,
-        .shared = true, .ld_q = xbc(c), .ld_k = xbc(c), .ld_v = e, .ld_o = e,
-        .log_f = a->log_a, .ld_f = c->H,
+    a->partial = room_back(m, norm_partial(&a->norm));
+    a->conv = short_conv_layout(m, CONV, CONVB, xbc(c), a->row.ld, a->xbc.ld, true);
+    a->core.core = (struct scalar){.H = c->H, .dk = (int)N, .dv = p_of(c), .scale = 1,
+                                   .shared = true, .log_f = a->log_a.x, .ld_f = c->H};
+    scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
+    a->q.dx = room_back(m, n * heads);
+    a->k.dx = room_back(m, n * heads);
+    a->core.grad = (struct scalar_grad){
+        .dq = a->q.dx, .dk = a->k.dx, .dv = a->v.dx, .ld_dq = heads, .ld_dk = heads,
+        .ld_dv = e, .dlog_f = a->log_a.dx, .ld_df = c->H,
     };
-    a->saved = room_save(m, scalar_kept(&a->core));
-    a->past = room_state(m, conv_state(&a->conv));
-    a->S = room_state(m, scalar_state(&a->core));
-    carve_back(a, m, c);
+}
+
+static struct step step_of(const struct ctx *ctx, const struct acts *a)
+{
+    return (struct step){ctx_rows(ctx), ctx->cfg->H, a->t.ld, ctx->w[DTB], ctx->w[ALOG]};
 }
 
 /* D, log a and v = D x. */
 static void gates(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const long n = ctx_rows(ctx);
-    const int  P = p_of(c);
+    const struct step step = step_of(ctx, a);
+    const int         P = p_of(c);
 
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long i = 0; i < n; i++)
-        for (int h = 0; h < c->H; h++) {
-            const real *x = a->xbc + i * xbc(c) + (size_t)h * P;
-            real       *v = a->v + i * inner(c) + (size_t)h * P;
-            real        D = vsoftplus(a->row[i * row(c) + t_at(c) + h] + ctx->w[DTB][h]);
-
-            a->step[i * c->H + h] = D;
-            a->log_a[i * c->H + h] = -(real)exp(ctx->w[ALOG][h]) * D;
-            #pragma omp simd
-            for (int j = 0; j < P; j++)
-                v[j] = D * x[j];
-        }
+    step_forward(&step, a->step.x, a->log_a.x, a->t.x);
+    #pragma omp parallel for schedule(static) if (step.n > FEW_ROWS)
+    for (long i = 0; i < step.n; i++)
+        for (int h = 0; h < c->H; h++)
+            vscale(a->v.x + i * a->v.ld + (size_t)h * P, a->step.x[i * c->H + h],
+                   a->xbc.x + i * a->xbc.ld + (size_t)h * P, P);
 }
 
+/* o += dskip x */
 static void skip(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
@@ -153,8 +130,8 @@ static void skip(const struct ctx *ctx, const struct acts *a)
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
-            const real *x = a->xbc + i * xbc(c) + (size_t)h * P;
-            real       *o = a->o + i * inner(c) + (size_t)h * P, by = ctx->w[DSKIP][h];
+            const real *x = a->xbc.x + i * a->xbc.ld + (size_t)h * P;
+            real       *o = a->o.x + i * a->o.ld + (size_t)h * P, by = ctx->w[DSKIP][h];
 
             #pragma omp simd
             for (int j = 0; j < P; j++)
@@ -162,45 +139,40 @@ static void skip(const struct ctx *ctx, const struct acts *a)
         }
 }
 
-/* y from S_tᵀ C_t in o. */
-static void finish(const struct ctx *ctx, const struct acts *a, real *y)
+static void gate(const struct ctx *ctx, const struct acts *a, real *gated)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long  n = ctx_rows(ctx);
-    const int   e = inner(c);
+    const size_t e = a->o.ld;
 
-    skip(ctx, a);
-    gate_forward(GATE_SILU, a->u, e, a->o, e, a->row, row(c), n, e);
-    rms_forward(&a->norm, a->u, e, a->u, e, ctx->w[NORM], n);
-    product_forward(y, a->u, ctx->w[WO], n, e, c->C);
+    gate_forward(GATE_SILU, gated, e, a->o.x, e, a->z.x, a->z.ld, ctx_rows(ctx), (int)e);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
-    conv_forward(&a->conv, a->xbc, a->row + inner(c));
+    in_proj_forward(ctx, WIN, a->row, x);
+    short_conv_forward(ctx, &a->conv, a->xbc.x, a->in.x);
     gates(ctx, a);
-    scalar_forward(&a->core, a->o, a->saved);
-    finish(ctx, a, y);
+    scalar_heads_forward(ctx, &a->core, a->o.x);
+    skip(ctx, a);
+    gate(ctx, a, a->u.x);
+    rms_forward(&a->norm, a->u.x, a->u.ld, a->u.x, a->u.ld, ctx->w[NORM], ctx_rows(ctx));
+    out_proj_forward(ctx, WO, y, a->u);
 }
 
 /* From dy to the gradients of o and z. */
 static void finish_back(const struct ctx *ctx, const struct acts *a, const real *dy)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const long  n = ctx_rows(ctx);
-    const int   e = inner(c);
-    real       *gated = a->dv;
+    const long   n = ctx_rows(ctx);
+    const size_t e = a->o.ld;
+    real        *gated = a->v.dx, *d = a->o.dx;
 
-    product_backward(a->d_o, 0, ctx->dw[WO], dy, a->u, ctx->w[WO], n, e, c->C);
-    gate_forward(GATE_SILU, gated, e, a->o, e, a->row, row(c), n, e);
-    rms_backward(&a->norm, a->d_o, e, 0, ctx->dw[NORM], a->d_o, e, gated, e,
-                 ctx->w[NORM], n, a->partial);
-    gate_backward(GATE_SILU, a->d_o, a->drow, row(c), a->d_o, e, a->o, e, a->row,
-                  row(c), n, e);
+    out_proj_backward(ctx, WO, a->u, dy);
+    gate(ctx, a, gated);
+    rms_backward(&a->norm, d, e, 0, ctx->dw[NORM], d, e, gated, e, ctx->w[NORM], n,
+                 a->partial);
+    gate_backward(GATE_SILU, d, a->z.dx, a->z.ld, d, e, a->o.x, e, a->z.x, a->z.ld, n,
+                  (int)e);
 }
 
 /* dB and dC: the sums over heads of dk and dq. */
@@ -212,11 +184,12 @@ static void heads_back(const struct ctx *ctx, const struct acts *a)
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++) {
-        real *dB = a->dxbc + i * xbc(c) + inner(c), *dC = dB + N;
+        real *dB = a->xbc.dx + i * xbc(c) + inner(c), *dC = dB + N;
 
         memset(dB, 0, 2 * (size_t)N * sizeof *dB);
         for (int h = 0; h < c->H; h++) {
-            const real *dk = a->dk + (i * c->H + h) * N, *dq = a->dq + (i * c->H + h) * N;
+            const real *dk = a->k.dx + (i * c->H + h) * N,
+                       *dq = a->q.dx + (i * c->H + h) * N;
 
             #pragma omp simd
             for (int j = 0; j < N; j++) {
@@ -243,77 +216,48 @@ static inline real token_back(real *dx, const real *dv, const real *d_o, const r
     return through;
 }
 
-/* dD = dv . x - e^alog dlog a,  dt = dD sigmoid(t + dtb) into its place in drow, and the
- * sums over the tokens of head h of sequence b. */
-static void gate_back(const struct ctx *ctx, const struct acts *a, int b, int h)
+/* dx, dD and the sum of ddskip of head h of sequence b. */
+static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const int  P = p_of(c);
-    const real rate = (real)exp(ctx->w[ALOG][h]);
-    double     dtb = 0, dalog = 0, dskip = 0;
-    real      *sums = a->sums + ((size_t)b * c->H + h) * 3;
+    const int P = p_of(c);
+    double    dskip = 0;
 
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
         size_t in = i * inner(c) + (size_t)h * P, at = i * xbc(c) + (size_t)h * P;
         size_t t = i * c->H + h;
-        real   dD = token_back(a->dxbc + at, a->dv + in, a->d_o + in, a->xbc + at,
-                               a->step[t], ctx->w[DSKIP][h], P, &dskip);
-        real   dt = (dD - rate * a->dlog_a[t]) *
-                    vsigmoid(a->row[i * row(c) + t_at(c) + h] + ctx->w[DTB][h]);
 
-        a->drow[i * row(c) + t_at(c) + h] = dt;
-        dtb += dt;
-        dalog += a->log_a[t] * a->dlog_a[t];
+        a->step.dx[t] = token_back(a->xbc.dx + at, a->v.dx + in, a->o.dx + in,
+                                   a->xbc.x + at, a->step.x[t], ctx->w[DSKIP][h], P,
+                                   &dskip);
     }
-    sums[0] = (real)dtb, sums[1] = (real)dalog, sums[2] = (real)dskip;
+    a->dskip[(size_t)b * c->H + h] = (real)dskip;
 }
 
 static void core_back(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const size_t heads = (size_t)c->H * n_of(c);
-    struct scalar_grad d = {
-        .dq = a->dq, .dk = a->dk, .dv = a->dv, .ld_dq = heads, .ld_dk = heads,
-        .ld_dv = inner(c), .dlog_f = a->dlog_a, .ld_df = c->H,
-    };
+    const int         H = ctx->cfg->H;
+    const struct step step = step_of(ctx, a);
 
-    scalar_backward(&a->core, &d, NULL, a->d_o, a->saved, a->scratch);
+    scalar_heads_backward(&a->core, a->o);
     heads_back(ctx, a);
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < ctx->B; b++)
-        for (int h = 0; h < c->H; h++)
-            gate_back(ctx, a, b, h);
-    for (int i = 0; i < ctx->B * c->H; i++) {
-        ctx->dw[DTB][i % c->H] += a->sums[3 * i];
-        ctx->dw[ALOG][i % c->H] += a->sums[3 * i + 1];
-        ctx->dw[DSKIP][i % c->H] += a->sums[3 * i + 2];
-    }
+        for (int h = 0; h < H; h++)
+            head_back(ctx, a, b, h);
+    add_partials(ctx, DSKIP, a->dskip, H);
+    step_backward(&step, a->t.dx, ctx->dw[DTB], ctx->dw[ALOG], a->step.dx, a->log_a.dx,
+                  a->step.x, a->log_a.x);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const int    e = inner(c);
     struct acts *a = ctx->acts;
 
     finish_back(ctx, a, dy);
     core_back(ctx, a);
-    conv_backward(&a->conv, a->drow + e, ctx->dw[CONV], ctx->dw[CONVB], a->dxbc,
-                  a->row + e);
-    product_backward(dx, 1, ctx->dw[WIN], a->drow, x, ctx->w[WIN], ctx_rows(ctx), c->C,
-                     row(c));
-}
-
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    const struct mixer_cfg *c = ctx->cfg;
-    struct acts *a = ctx->acts;
-
-    product_forward(a->row, x, ctx->w[WIN], ctx_rows(ctx), c->C, row(c));
-    conv_extend(&a->conv, state, a->past, a->xbc, a->row + inner(c));
-    gates(ctx, a);
-    scalar_extend(&a->core, state, a->S, a->o);
-    finish(ctx, a, y);
+    short_conv_backward(ctx, &a->conv, a->in.dx, a->xbc.dx, a->in.x);
+    in_proj_backward(ctx, WIN, dx, a->row, x);
 }
 
 static double flops(const struct mixer_cfg *c, int T, int window)
@@ -328,8 +272,13 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->log_a, c->H, ctx_rows(ctx), c->H, 1);
+    range_logs(r, a->log_a.x, c->H, ctx_rows(ctx), c->H, 1);
     return c->H;
+}
+
+static double state(const struct mixer_cfg *c)
+{
+    return (double)n_of(c) * inner(c) + 3 * xbc(c);
 }
 
 const struct mixer mixer_ssd = {
@@ -343,7 +292,7 @@ const struct mixer mixer_ssd = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
     .decay    = decay,
     .flops    = flops,
+    .state    = state,
 };

@@ -218,12 +218,21 @@ static void s6_system(const struct layer *l, struct system *s)
     free(x), free(w), free(z), free(q), free(bc), free(step);
 }
 
+static const struct {
+    const char *name;
+    void      (*open)(const struct layer *l, struct system *s);
+} systems[] = {
+    {"qlstm", qlstm_system}, {"rglru", rglru_system}, {"mingru", mingru_system},
+    {"s6", s6_system},
+};
+
 void system_open(struct system *s, const struct layer *l)
 {
-    switch (l->entry[0]) {
-    case 'q': qlstm_system(l, s); break;
-    case 'r': rglru_system(l, s); break;
-    case 'm': mingru_system(l, s); break;
-    default:  s6_system(l, s); break;
-    }
+    const int n = sizeof systems / sizeof *systems;
+    int       i = 0;
+
+    while (i < n && strcmp(systems[i].name, l->cfg.mixer->name))
+        i++;
+    ck_assert_msg(i < n, "%s has no system here", l->entry);
+    systems[i].open(l, s);
 }

@@ -1,0 +1,113 @@
+#include "model/mixer_recurrence.h"
+
+#include "model/cores/scan.h"
+#include "model/layers/bias.h"
+
+void recurrence_layout(struct recurrence *r, struct room *m,
+                       const struct recurrence_form *form, int e)
+{
+    const size_t n = room_rows(m) * e;
+
+    r->form = form;
+    r->e = e;
+    r->row = r->z = act_keep(m, 2 * (size_t)e);
+    r->h = r->v = act_keep(m, e);
+    if (form->logits) {
+        r->u = (struct act){room_keep(m, n), r->h.dx, e};
+        r->z = act_keep(m, (size_t)form->gates * e);
+        r->v.x = room_keep(m, n);
+        r->a = room_back(m, n);
+        if (!r->a)
+            r->a = r->v.x;
+        r->conv = short_conv_layout(m, form->conv, form->convb, e, r->row.ld, e, false);
+    } else
+        r->a = room_keep(m, n);
+    r->state = room_state(m, e);
+}
+
+/* Row i. */
+static struct recurrence_token token(const struct ctx *ctx, const struct recurrence *r,
+                                     long i)
+{
+    const size_t at = i * r->e;
+
+    return (struct recurrence_token){
+        .e = r->e,
+        .first = i % ctx->T == 0 && (!ctx->pos || ctx->pos[i / ctx->T] == 0),
+        .p = r->row.x + i * r->row.ld, .z = r->z.x + i * r->z.ld,
+        .u = room_at(r->u.x, at), .a = r->a + at, .h = r->h.x + at, .v = r->v.x + at,
+        .dp = room_at(r->row.dx, i * r->row.ld), .dz = room_at(r->z.dx, i * r->z.ld),
+        .dh = room_at(r->h.dx, at),
+    };
+}
+
+static void each_token(const struct ctx *ctx, const struct recurrence *r,
+                       void (*do_token)(const struct ctx *,
+                                        const struct recurrence_token *))
+{
+    const long n = ctx_rows(ctx);
+
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i++) {
+        struct recurrence_token t = token(ctx, r, i);
+
+        do_token(ctx, &t);
+    }
+}
+
+static void gates_forward(const struct ctx *ctx, const struct recurrence *r)
+{
+    const struct recurrence_form *f = r->form;
+
+    short_conv_forward(ctx, &r->conv, r->u.x, r->row.x + r->e);
+    f->logits(ctx, r);
+    bias_forward(r->z.x, ctx->w[f->bg], ctx_rows(ctx), (int)r->z.ld);
+}
+
+void recurrence_forward(const struct ctx *ctx, const struct recurrence *r, const real *x,
+                        real *y)
+{
+    const struct recurrence_form *f = r->form;
+    struct scan scan = {ctx->B, ctx->T, r->e, r->a};
+
+    in_proj_forward(ctx, f->win, r->row, x);
+    if (f->bin >= 0)
+        bias_forward(r->row.x, ctx->w[f->bin], ctx_rows(ctx), (int)r->row.ld);
+    if (f->logits)
+        gates_forward(ctx, r);
+    each_token(ctx, r, f->enter);
+    if (ctx->state)
+        scan_extend(&scan, ctx->state, r->state, r->h.x);
+    else
+        scan_forward(&scan, r->h.x);
+    if (f->leave)
+        each_token(ctx, r, f->leave);
+    out_proj_forward(ctx, f->wo, y, r->v);
+}
+
+static void gates_backward(const struct ctx *ctx, const struct recurrence *r)
+{
+    const struct recurrence_form *f = r->form;
+
+    bias_backward(ctx->dw[f->bg], r->z.dx, ctx_rows(ctx), (int)r->z.ld);
+    f->logits_back(ctx, r);
+    short_conv_backward(ctx, &r->conv, r->row.dx + r->e, r->u.dx, r->row.x + r->e);
+}
+
+void recurrence_backward(const struct ctx *ctx, const struct recurrence *r, const real *x,
+                         const real *dy, real *dx)
+{
+    const struct recurrence_form *f = r->form;
+    struct scan scan = {ctx->B, ctx->T, r->e, r->a};
+
+    out_proj_backward(ctx, f->wo, r->v, dy);
+    if (f->leave)
+        each_token(ctx, r, f->leave_back);
+    scan_backward(&scan, r->h.dx, r->z.dx, r->z.ld, r->h.x);
+    each_token(ctx, r, f->enter_back);
+    if (f->logits)
+        gates_backward(ctx, r);
+    if (f->bin >= 0)
+        bias_backward(ctx->dw[f->bin], r->row.dx, ctx_rows(ctx), (int)r->row.ld);
+    in_proj_backward(ctx, f->win, dx, r->row, x);
+}

@@ -1,0 +1,72 @@
+/* The gated recurrence: channels that forget and take in by gates which see the input
+ * alone. What qlstm, rglru and mingru have in common.
+ *
+ *     p, w = Win x + bin               p, w (e)
+ *     u = conv(w)                      no activation
+ *     z = gates of u + bg              (gates, e) logits
+ *     a, b = enter(z, u)               the mixer's own
+ *     h_t = a_t h_{t-1} + b_t
+ *     y = Wo leave(p, z, h)            the mixer's own
+ *
+ * Without a convolution (mingru) z = Win x, and y = Wo h.
+ */
+#ifndef WEFT_MIXER_RECURRENCE_H
+#define WEFT_MIXER_RECURRENCE_H
+
+#include "model/mixer_acts.h"
+
+/* One token: e channels of each of the above. */
+struct recurrence_token {
+    int         e;
+    bool        first;          // of its sequence
+    const real *p, *z, *u;
+    real       *a, *h, *v;      // v is what leaves
+    real       *dp, *dz, *dh;   // in backward
+};
+
+struct recurrence;
+
+/* What a mixer brings. */
+struct recurrence_form {
+    int win, bin, conv, convb, bg, wo;      // indices of weights; bin -1: none
+    int gates;
+
+    /* z from u, without bias; and u.dx += , dw += from z.dx. NULL: no convolution. */
+    void (*logits)(const struct ctx *ctx, const struct recurrence *r);
+    void (*logits_back)(const struct ctx *ctx, const struct recurrence *r);
+
+    /* a, and b into h. */
+    void (*enter)(const struct ctx *ctx, const struct recurrence_token *t);
+
+    /* From da, in the place of the first of dz, and db, in dh: all of dz but what leave
+     * made, du into dh, and into a what sums over tokens to the gradient of the mixer's
+     * own weights. Without a convolution a is not to be changed. */
+    void (*enter_back)(const struct ctx *ctx, const struct recurrence_token *t);
+
+    /* v from p, z and h; and from dv, in dh: dp, dh, what z had in it, and a again.
+     * NULL: v is h. */
+    void (*leave)(const struct ctx *ctx, const struct recurrence_token *t);
+    void (*leave_back)(const struct ctx *ctx, const struct recurrence_token *t);
+};
+
+struct recurrence {
+    const struct recurrence_form *form;
+    int    e;
+    struct act row;             // (2, e) p, w with bias; or z
+    struct act u;               // (e), its gradient in h.dx
+    struct act z;               // (gates, e) with bias
+    struct act h;               // (e) states
+    struct act v;               // (e), its gradient in h.dx
+    real  *a;                   // (B, T, e); may lie in v, which forward writes later
+    struct short_conv conv;
+    size_t state;               // where h is, in reals
+};
+
+void recurrence_layout(struct recurrence *r, struct room *m,
+                       const struct recurrence_form *form, int e);
+void recurrence_forward(const struct ctx *ctx, const struct recurrence *r, const real *x,
+                        real *y);
+void recurrence_backward(const struct ctx *ctx, const struct recurrence *r, const real *x,
+                         const real *dy, real *dx);
+
+#endif
