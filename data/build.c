@@ -54,11 +54,9 @@ static void tell(const struct build *b, const char *phase, double done)
         b->o->progress(b->o->user, phase, done < 1 ? done : 1);
 }
 
-static enum fail stopped(const struct build *b, struct why *why)
+static enum fail stopped(const struct build *b)
 {
-    if (b->o->stop && *b->o->stop)
-        return fail(why, FAIL_INTERRUPTED, "interrupted; nothing was written");
-    return 0;
+    return b->o->stop && *b->o->stop ? FAIL_INTERRUPTED : 0;
 }
 
 static enum fail too_short(const struct build *b, const char *what, struct why *why)
@@ -112,7 +110,7 @@ static enum fail each_piece(struct build *b, const char *phase,
     b->pos = 0;
     tell(b, phase, 0);
     while (!(err = text_next(t, &p, why)) && p.bytes && !(err = take(b, &p, why)) &&
-           !(err = stopped(b, why))) {
+           !(err = stopped(b))) {
         b->pos += p.len;
         if (b->pos - told >= TEXT_PIECE) {
             uint64_t all = text_total(t);
@@ -215,31 +213,17 @@ static enum fail check_vocab(const struct dataset_options *o, struct why *why)
  * take what fits. */
 static enum fail train_model(struct build *b, void **model, size_t *len, struct why *why)
 {
-    const char        *kind = b->o->tokenizer;
-    int                vocab = b->o->vocab ? b->o->vocab : vocab_for(b->target);
-    char               words[256];
-    enum tokenizer_err err = TOKENIZER_EVOCAB;
+    int       vocab = b->o->vocab ? b->o->vocab : vocab_for(b->target), fits;
+    enum fail err = 0;
 
-    for (int tries = 0; err == TOKENIZER_EVOCAB && tries < 3; tries++) {
+    for (int tries = 0; tries < 3; tries++, vocab = fits) {
         b->fed = 0;
-        err = tokenizer_train(kind, vocab, next_slice, b, b->o->lock_fd, model,
-                              len, words, sizeof words);
-        if (err == TOKENIZER_EVOCAB && b->o->vocab)
-            return fail(why, FAIL_USAGE,
-                        "vocab=%d is too large for this text; "
-                        "vocab=%s fits, or leave it out", vocab, words);
-        if (err == TOKENIZER_EVOCAB)
-            vocab = atoi(words);
+        err = tokenizer_train(b->o->tokenizer, vocab, next_slice, b, b->o->lock_fd, model,
+                              len, &fits, why);
+        if (!fits || b->o->vocab)
+            break;
     }
-    if (err == TOKENIZER_EKIND)
-        return fail(why, FAIL_USAGE,
-                    "tokenizer=%s: there is none; take unigram, bpe or bytes", kind);
-    if (err)
-        return fail(why, FAIL_INPUT,
-                    "tokenizer: %s%s%s; give more text or tokenizer=bytes",
-                    tokenizer_strerror(err), err == TOKENIZER_ETRAIN ? ": " : "",
-                    err == TOKENIZER_ETRAIN ? words : "");
-    return 0;
+    return err;
 }
 
 /* The model that was given, or a trained one; malloc'ed. */
@@ -272,14 +256,10 @@ static enum fail make_tokenizer(struct build *b, struct why *why)
     sample_free(&b->sample);
     path_join(path, sizeof path, b->dir, "tokenizer.model");
     err = file_write(path, model, len, why);
-    if (!err) {
-        enum tokenizer_err bad = tokenizer_load(&b->d.tokenizer, model, len);
-
-        if (bad)
-            err = fail(why, FAIL_INPUT, "tokenizer: %s", tokenizer_strerror(bad));
-        else
-            b->d.vocab = tokenizer_vocab(b->d.tokenizer);
-    }
+    if (!err)
+        err = tokenizer_load(&b->d.tokenizer, model, len, why);
+    if (!err)
+        b->d.vocab = tokenizer_vocab(b->d.tokenizer);
     free(model);
     return err;
 }
@@ -405,7 +385,7 @@ static enum fail measure(struct build *b, struct why *why)
     b->d.order2_bpb = order2_bits(&b->order2);
     b->d.floor_bpb = yardstick_floor(&b->val);
     b->d.zstd_bpb = yardstick_zstd(&b->val, tell_measuring, b);
-    return b->d.zstd_bpb < 0 ? no_memory(why) : stopped(b, why);
+    return b->d.zstd_bpb < 0 ? no_memory(why) : stopped(b);
 }
 
 static enum fail run(struct build *b, struct why *why)

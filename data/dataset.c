@@ -1,8 +1,8 @@
 #include "data/dataset.h"
 
 #include "data/base/file.h"
+#include "data/base/json.h"
 
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -42,34 +42,17 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
     json_t *j = json_pack(
         "{s:i, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
         "s:{s:s, s:s, s:s}}",
-        "version", VERSION,
-        "tokenizer", "kind", tokenizer_kind(d->tokenizer), "vocab", d->vocab,
-        "fingerprint", print,
-        "train", "tokens", (json_int_t)d->train.tokens,
-        "bytes", (json_int_t)d->train.bytes,
-        "documents", (json_int_t)d->train.documents,
-        "val", "tokens", (json_int_t)d->val.tokens,
-        "bytes", (json_int_t)d->val.bytes,
-        "documents", (json_int_t)d->val.documents,
-        "invalid_bytes", (json_int_t)d->invalid,
-        "zstd19_bpb", d->zstd_bpb, "order2_bpb", d->order2_bpb,
-        "floor_bpb", d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(),
-        "files", file_names[0], hash[0], file_names[1], hash[1], file_names[2], hash[2]);
-    char *text = j ? json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
-    enum fail err;
+        "version", VERSION, "tokenizer", "kind", tokenizer_kind(d->tokenizer), "vocab",
+        d->vocab, "fingerprint", print, "train", "tokens", (json_int_t)d->train.tokens,
+        "bytes", (json_int_t)d->train.bytes, "documents", (json_int_t)d->train.documents,
+        "val", "tokens", (json_int_t)d->val.tokens, "bytes", (json_int_t)d->val.bytes,
+        "documents", (json_int_t)d->val.documents, "invalid_bytes",
+        (json_int_t)d->invalid, "zstd19_bpb", d->zstd_bpb, "order2_bpb", d->order2_bpb,
+        "floor_bpb", d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(), "files",
+        file_names[0], hash[0], file_names[1], hash[1], file_names[2], hash[2]);
 
-    path_join(path, sizeof path, dir, "dataset.json");
-    if (!text)
-        err = fail(why, FAIL_MEMORY, "%s: out of memory", path);
-    else {
-        size_t len = strlen(text);
-
-        text[len] = '\n';
-        err = file_write(path, text, len + 1, why);
-    }
-    free(text);
-    json_decref(j);
-    return err;
+    return json_write(path_join(path, sizeof path, dir, "dataset.json"), j,
+                      JSON_INDENT(2) | JSON_REAL_PRECISION(7), why);
 }
 
 /* What dataset.json says beside what goes into struct dataset. */
@@ -137,39 +120,37 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
 
 static enum fail read_json(struct dataset *d, struct claims *c, struct why *why)
 {
-    char         path[PATH_MAX], *text;
-    size_t       len;
+    char         path[PATH_MAX];
+    json_t      *j;
     json_error_t bad;
-    enum fail    err;
+    const char  *wrong;
+    enum fail    err = json_read(&j, path_join(path, sizeof path, d->dir, "dataset.json"),
+                                 JSON_MAX, advice, why);
 
-    path_join(path, sizeof path, d->dir, "dataset.json");
-    if ((err = file_read(path, JSON_MAX, &text, &len, why)))
+    if (err)
         return err;
-    json_t     *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &bad);
-    const char *wrong = j ? take_values(d, c, j, &bad) : bad.text;
-
+    wrong = take_values(d, c, j, &bad);
     if (wrong)
         err = fail(why, FAIL_INPUT, "%s: %s; %s", path, wrong, advice);
     json_decref(j);
-    free(text);
     return err;
 }
 
 static enum fail load_tokenizer(struct dataset *d, const struct claims *c,
                                 struct why *why)
 {
-    char               path[PATH_MAX], *model;
-    size_t             len;
-    enum tokenizer_err bad;
-    enum fail          err;
+    char       path[PATH_MAX], *model;
+    size_t     len;
+    struct why bad;
+    enum fail  err;
 
     path_join(path, sizeof path, d->dir, "tokenizer.model");
     if ((err = file_read(path, MODEL_MAX, &model, &len, why)))
         return err;
-    bad = tokenizer_load(&d->tokenizer, model, len);
+    err = tokenizer_load(&d->tokenizer, model, len, &bad);
     free(model);
-    if (bad)
-        return fail(why, FAIL_INPUT, "%s: %s; %s", path, tokenizer_strerror(bad), advice);
+    if (err)
+        return fail(why, err, "%s: %s; %s", path, bad.line, advice);
     if (tokenizer_fingerprint(d->tokenizer) != c->fingerprint
         || tokenizer_vocab(d->tokenizer) != d->vocab
         || strcmp(tokenizer_kind(d->tokenizer), c->kind))

@@ -54,7 +54,7 @@ struct dataset_options {
  * FAIL_USAGE: dir exists, a vocabulary that the text cannot fill (says which fits),
  * an unknown tokenizer. FAIL_INPUT: unreadable, too little text for two splits, or
  * binary (more than a tenth of it is NUL or not UTF-8) and the tokenizer is not bytes.
- * FAIL_WRITE. */
+ * FAIL_WRITE, FAIL_MEMORY; FAIL_INTERRUPTED: stop. */
 enum fail dataset_build(const char *dir, const struct dataset_options *o,
                         struct why *why);
 

@@ -13,7 +13,7 @@
 
 struct encoder;
 
-/* Neither is owned. FAIL_INPUT: out of memory. */
+/* Neither is owned. FAIL_MEMORY. */
 enum fail encoder_open(struct encoder **e, const struct tokenizer *t,
                        struct shard_writer *const to[2], struct why *why);
 

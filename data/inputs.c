@@ -35,7 +35,7 @@ static bool classify(struct input *f, const char *name)
 
 static enum fail no_memory(struct why *why)
 {
-    return fail(why, FAIL_INPUT, "no memory for the list of input files; give fewer");
+    return fail(why, FAIL_MEMORY, "no memory for the list of input files; give fewer");
 }
 
 static enum fail push(struct inputs *in, struct input f, struct why *why)

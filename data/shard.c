@@ -36,8 +36,7 @@ static uint32_t get32(const unsigned char *p)
 /* ---- writing ---- */
 
 struct shard_writer {
-    char          *path;
-    FILE          *file;
+    struct file    file;
     ZSTD_CCtx     *zstd;
     int            token_bytes;
     int            failed;              // the first failure's code
@@ -50,11 +49,8 @@ struct shard_writer {
 
 static void writer_free(struct shard_writer *w)
 {
-    if (w->file)
-        fclose(w->file);
     ZSTD_freeCCtx(w->zstd);
     free(w->table);
-    free(w->path);
     free(w);
 }
 
@@ -64,18 +60,18 @@ enum fail shard_create(struct shard_writer **out, const char *path, int token_by
     struct shard_writer *w = calloc(1, sizeof *w);
 
     *out = NULL;
-    if (!w || !(w->path = strdup(path)) || !(w->zstd = ZSTD_createCCtx())) {
-        if (w)
-            writer_free(w);
+    if (!w || !(w->zstd = ZSTD_createCCtx())) {
+        free(w);
         return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     }
     w->token_bytes = token_bytes;
     ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_compressionLevel, LEVEL);
     ZSTD_CCtx_setParameter(w->zstd, ZSTD_c_checksumFlag, 1);
-    w->file = fopen(path, "wbe");
-    if (!w->file) {
+    enum fail err = file_begin(&w->file, path, why);
+
+    if (err) {
         writer_free(w);
-        return fail_write(why, path);
+        return err;
     }
     *out = w;
     return 0;
@@ -87,22 +83,16 @@ static enum fail table_room(struct shard_writer *w, struct why *why)
         return 0;
 
     uint32_t       room = w->room ? 2 * w->room : 64;
-    unsigned char *table = NULL;
+    unsigned char *table;
 
-    if (w->frames < MAX_FRAMES)
-        table = realloc(w->table, (size_t)room * ENTRY);
+    if (w->frames >= MAX_FRAMES)
+        return fail(why, FAIL_WRITE, "%s: too many tokens for one shard", w->file.path);
+    table = realloc(w->table, (size_t)room * ENTRY);
     if (!table)
-        return fail(why, FAIL_WRITE, "%s: too many tokens for one shard", w->path);
+        return fail(why, FAIL_MEMORY, "%s: out of memory for its seek table",
+                    w->file.path);
     w->table = table;
     w->room = room;
-    return 0;
-}
-
-static enum fail put_bytes(struct shard_writer *w, const void *bytes, size_t len,
-                           struct why *why)
-{
-    if (len && fwrite(bytes, 1, len, w->file) != len)
-        return fail_write(why, w->path);
     return 0;
 }
 
@@ -113,8 +103,8 @@ static enum fail put_frame(struct shard_writer *w, struct why *why)
     enum fail err;
 
     if (ZSTD_isError(len))
-        return fail(why, FAIL_WRITE, "%s: %s", w->path, ZSTD_getErrorName(len));
-    if ((err = table_room(w, why)) || (err = put_bytes(w, w->packed, len, why)))
+        return fail(why, FAIL_WRITE, "%s: %s", w->file.path, ZSTD_getErrorName(len));
+    if ((err = table_room(w, why)) || (err = file_put(&w->file, w->packed, len, why)))
         return err;
     put32(w->table + (size_t)w->frames * ENTRY, (uint32_t)len);
     put32(w->table + (size_t)w->frames * ENTRY + 4, raw);
@@ -133,8 +123,8 @@ static enum fail append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
         unsigned char *p = w->raw + w->fill * (size_t)width;
 
         if (width == 2 && ids[i] > UINT16_MAX)
-            return fail(why, FAIL_INPUT, "%s: id %u does not fit 16 bits",
-                        w->path, ids[i]);
+            return fail(why, FAIL_INPUT, "%s: id %u does not fit 16 bits", w->file.path,
+                        ids[i]);
         for (int k = 0; k < width; k++)
             p[k] = (unsigned char)(ids[i] >> 8 * k);
         w->n++;
@@ -162,9 +152,10 @@ static enum fail put_table(struct shard_writer *w, struct why *why)
     put32(head + 4, (uint32_t)len + FOOT);
     put32(foot, w->frames);
     put32(foot + 5, seekable);
-    if ((err = put_bytes(w, head, HEAD, why)) || (err = put_bytes(w, w->table, len, why)))
+    if ((err = file_put(&w->file, head, HEAD, why)) ||
+        (err = file_put(&w->file, w->table, len, why)))
         return err;
-    return put_bytes(w, foot, FOOT, why);
+    return file_put(&w->file, foot, FOOT, why);
 }
 
 enum fail shard_finish(struct shard_writer *w, uint64_t *n, struct why *why)
@@ -176,8 +167,10 @@ enum fail shard_finish(struct shard_writer *w, uint64_t *n, struct why *why)
         err = put_frame(w, why);
     if (!err)
         err = put_table(w, why);
-    if (!err && (fflush(w->file) || fsync(fileno(w->file))))
-        err = fail_write(why, w->path);
+    if (!err)
+        err = file_commit(&w->file, why);
+    else
+        file_abort(&w->file);
     writer_free(w);
     return err;
 }

@@ -13,7 +13,7 @@ enum { WINDOW_LOG = 27 };       // 128 MiB: what zstd itself accepts without --l
 
 static enum fail no_memory(const struct source *s, struct why *why)
 {
-    return fail(why, FAIL_INPUT, "%s: no memory to read it", s->path);
+    return fail(why, FAIL_MEMORY, "%s: no memory to read it", s->path);
 }
 
 static enum fail open_zstd(struct source *s, struct why *why)
@@ -97,6 +97,8 @@ static enum fail fail_zstd(const struct source *s, size_t err, struct why *why)
         return fail(why, FAIL_INPUT,
                     "%s: needs more than 128 MiB to decompress; compress it again "
                     "without --long", s->path);
+    if (ZSTD_getErrorCode(err) == ZSTD_error_memory_allocation)
+        return no_memory(s, why);
     return fail(why, FAIL_INPUT,
                 "%s: corrupt, or not a zstd file (%s); check it with: zstd -t", s->path,
                 ZSTD_getErrorName(err));

@@ -27,7 +27,7 @@ static enum fail copy(FILE *f, const char *path, const volatile int *stop,
 
     while ((n = next_bytes(buf, sizeof buf))) {
         if (stop && *stop)
-            return fail(why, FAIL_INTERRUPTED, "interrupted; nothing was written");
+            return FAIL_INTERRUPTED;
         if (n < 0 && errno != EINTR)
             return fail(why, FAIL_INPUT, "stdin: %s", strerror(errno));
         if (n > 0 && fwrite(buf, 1, (size_t)n, f) != (size_t)n)

@@ -5,7 +5,7 @@
 #include "data/base/fail.h"
 
 /* Copy all of stdin to path. stop (may be NULL): give up when it is not 0. FAIL_INPUT:
- * stdin cannot be read, is empty, or was given up. FAIL_WRITE. */
+ * stdin cannot be read or is empty. FAIL_WRITE, FAIL_INTERRUPTED. */
 enum fail spool_stdin(const char *path, const volatile int *stop, struct why *why);
 
 #endif

@@ -114,7 +114,7 @@ static enum fail grow(struct text *t, struct why *why)
                     path, t->line + 1, TEXT_LINE >> 20);
     buf = realloc(t->buf, 2 * t->cap);
     if (!buf)
-        return fail(why, FAIL_INPUT, "%s:%ld: no memory for this line", path,
+        return fail(why, FAIL_MEMORY, "%s:%ld: no memory for this line", path,
                     t->line + 1);
     t->buf = buf;
     t->cap *= 2;
@@ -159,7 +159,7 @@ static enum fail sniff(struct text *t, struct why *why)
         return err;
     line = malloc(end - at);
     if (!line)
-        return fail(why, FAIL_INPUT, "%s: no memory for its first line", t->src.path);
+        return fail(why, FAIL_MEMORY, "%s: no memory for its first line", t->src.path);
     memcpy(line, t->buf + t->start + at, end - at);
     t->jsonl = jsonl_field(line, end - at, t->field, &text, &n, problem, sizeof problem);
     free(line);
@@ -342,7 +342,7 @@ enum fail text_open(struct text **t, const char *const *paths, int n, const char
         if (!x)
             inputs_free(&in);
         text_close(x);
-        return fail(why, FAIL_INPUT, "no memory to read text with");
+        return fail(why, FAIL_MEMORY, "no memory to read text with");
     }
     *t = x;
     return 0;

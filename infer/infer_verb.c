@@ -187,7 +187,7 @@ static char *prompt_text(const struct infer *f, size_t *len)
     char *text = strdup(f->prompt ? f->prompt : "");
 
     if (!text)
-        cli_die(&f->cli, FAIL_INPUT, "no memory for the prompt");
+        cli_die(&f->cli, FAIL_MEMORY, "no memory for the prompt");
     *len = strlen(text);
     return text;
 }

@@ -16,28 +16,23 @@ static enum fail batch_open(struct batch *b, size_t n, struct why *why)
     b->nats = malloc(n * (sizeof *b->nats + sizeof *b->ids + sizeof *b->tokens
                           + sizeof *b->targets));
     if (!b->nats)
-        return fail(why, FAIL_INPUT, "no memory to score %zu tokens at once", n);
+        return fail(why, FAIL_MEMORY, "no memory to score %zu tokens at once", n);
     b->ids = (uint32_t *)(b->nats + n);
     b->tokens = (int32_t *)(b->ids + n);
     b->targets = b->tokens + n;
     return 0;
 }
 
-/* Read until want tokens are there or the end came; returns how many, or -1. */
-static long fill(const struct batch *b, long want, score_next next, void *user,
-                 struct why *why)
+/* Read until want tokens are there or the end came; *n is how many. */
+static enum fail fill(const struct batch *b, long want, score_next next, void *user,
+                      long *n, struct why *why)
 {
-    long n = 0, got;
+    enum fail err = 0;
+    long      got = 1;
 
-    while (n < want) {
-        got = next(user, b->ids + n, want - n, why);
-        if (got < 0)
-            return -1;
-        if (got == 0)
-            break;
-        n += got;
-    }
-    return n;
+    for (*n = 0; !err && *n < want && got > 0; *n += err ? 0 : got)
+        err = next(user, b->ids + *n, want - *n, &got, why);
+    return err;
 }
 
 /* Inputs and targets of n tokens that follow `last`. */
@@ -94,13 +89,10 @@ enum fail score_run(const struct model *m, struct pass *p, int B, int eos,
     while (!err) {
         uint64_t left = max_tokens ? max_tokens - out->tokens : UINT64_MAX;
 
-        n = fill(&b, left < (uint64_t)most ? (long)left : most, next, user, why);
-        if (n <= 0) {
-            err = n < 0 ? FAIL_INPUT : 0;
-            break;
-        }
-        err = shift(&b, n, last, m->cfg.vocab, why);
-        if (err)
+        err = fill(&b, left < (uint64_t)most ? (long)left : most, next, user, &n, why);
+        if (!err && n > 0)
+            err = shift(&b, n, last, m->cfg.vocab, why);
+        if (err || n == 0)
             break;
         score_batch(m, p, &b, n);
         last = b.ids[n - 1];
@@ -116,32 +108,33 @@ enum fail score_run(const struct model *m, struct pass *p, int B, int eos,
     return err;
 }
 
-long shard_cursor_next(void *user, uint32_t *ids, long n, struct why *why)
+enum fail shard_cursor_next(void *user, uint32_t *ids, long n, long *got, struct why *why)
 {
     struct shard_cursor *c = user;
     uint64_t frame = c->at / SHARD_FRAME;
     uint32_t at = (uint32_t)(c->at % SHARD_FRAME);
+    enum fail            err;
 
+    *got = 0;
     if (c->at >= c->shard->n)
         return 0;
     if (c->n == 0 || c->frame != frame) {
         c->n = 0;
-        if (shard_frame(c->shard, frame, c->ids, &c->n, why))
-            return -1;
+        if ((err = shard_frame(c->shard, frame, c->ids, &c->n, why)))
+            return err;
         c->frame = frame;
     }
-    if (at >= c->n) {
-        (void)fail(why, FAIL_INPUT,
-                   "%s: frame %llu is shorter than it should be; rebuild it with: "
-                   "weft data build",
-                   c->shard->path, (unsigned long long)frame);
-        return -1;
-    }
+    if (at >= c->n)
+        return fail(why, FAIL_INPUT,
+                    "%s: frame %llu is shorter than it should be; rebuild it with: "
+                    "weft data build",
+                    c->shard->path, (unsigned long long)frame);
     if (n > (long)(c->n - at))
         n = (long)(c->n - at);
     memcpy(ids, c->ids + at, (size_t)n * sizeof *ids);
     c->at += (uint64_t)n;
-    return n;
+    *got = n;
+    return 0;
 }
 
 void spread_add(struct spread *s, double x, double y)

@@ -18,16 +18,16 @@ struct score {
     uint64_t bucket_tokens[SCORE_BUCKETS];
 };
 
-/* The next up to n tokens into ids; returns how many, 0 at the end, -1 with
- * *why on failure. */
-typedef long (*score_next)(void *user, uint32_t *ids, long n, struct why *why);
+/* The next up to n tokens into ids, and how many: 0 at the end. */
+typedef enum fail (*score_next)(void *user, uint32_t *ids, long n, long *got,
+                                struct why *why);
 
 /* (optional) told the ids and nats of every window, in order. */
 typedef void (*score_each)(void *user, const uint32_t *ids, const real *nats, long n);
 
 /* Score a stream of tokens with B windows at a time. p was opened for at least (B,
- * context). At most max_tokens (0: all). FAIL_INPUT: next failed, an id is not below the
- * model's vocabulary, or memory is short. */
+ * context). At most max_tokens (0: all). What next returns; FAIL_INPUT: an id is not
+ * below the model's vocabulary; FAIL_MEMORY. */
 enum fail score_run(const struct model *m, struct pass *p, int B, int eos,
                     score_next next, void *user, uint64_t max_tokens, score_each each,
                     void *each_user, struct score *out, struct why *why);
@@ -40,7 +40,8 @@ struct shard_cursor {
     uint32_t            ids[SHARD_FRAME], n;
     uint64_t            frame;          // held in ids when n > 0
 };
-long shard_cursor_next(void *user, uint32_t *ids, long n, struct why *why);
+enum fail shard_cursor_next(void *user, uint32_t *ids, long n, long *got,
+                            struct why *why);
 
 /* The ratio sum x / sum y of n pairs (a window's nats and bytes) taken as independent
  * draws, and its standard error:

@@ -2,6 +2,7 @@
 #include "data/base/cli.h"
 #include "data/base/clock.h"
 #include "data/base/format.h"
+#include "data/base/json.h"
 #include "data/base/live.h"
 #include "data/base/utf8.h"
 #include "data/dataset.h"
@@ -10,6 +11,7 @@
 #include "infer/verbs.h"
 #include "model/cores/attention.h"
 #include "model/files/checkpoint.h"
+#include "tokenizer/model_form.h"
 
 #include <math.h>
 #include <omp.h>
@@ -54,49 +56,46 @@ struct scorer {
     struct spread spread;           // nats and bytes of each window
     struct zeros  zeros;            // of the layers whose weights can be 0
     uint64_t      scored;
-    double        start, shown;     // wall seconds
+    double        start; // wall seconds
+    struct live   live;
 };
 
 /* ---- tokens ---- */
 
-/* Encode the next piece of text; returns 0 at the end, -1 on failure. */
+/* Encode the next piece of text; at the end nothing changes. */
 static enum fail encode_piece(struct scorer *s, struct why *why)
 {
     struct text_piece piece;
+    enum fail         err;
 
     s->before = text_consumed(s->text);
-    if (text_next(s->text, &piece, why))
-        return -1;
-    if (!piece.bytes)
-        return 0;
+    if ((err = text_next(s->text, &piece, why)) || !piece.bytes)
+        return err;
     s->n = tokenizer_encode(s->tokenizer, piece.bytes, piece.len, s->ids, TEXT_PIECE);
-    if (s->n < 0 || s->n > TEXT_PIECE) {
-        (void)fail(why, FAIL_MEMORY, "no memory to tokenize %zu bytes", piece.len);
-        return -1;
-    }
+    if (s->n < 0 || s->n > TEXT_PIECE)
+        return fail(why, FAIL_MEMORY, "no memory to tokenize %zu bytes", piece.len);
     if (piece.last)
         s->ids[s->n++] = (uint32_t)tokenizer_eos(s->tokenizer);
     s->bytes += piece.len;
     s->at = 0;
-    return 1;
+    return 0;
 }
 
 /* score_next over text. */
-static long text_tokens(void *user, uint32_t *ids, long n, struct why *why)
+static enum fail text_tokens(void *user, uint32_t *ids, long n, long *got,
+                             struct why *why)
 {
     struct scorer *s = user;
+    enum fail      err = s->at == s->n ? encode_piece(s, why) : 0;
 
-    while (s->at == s->n) {
-        int more = encode_piece(s, why);
-
-        if (more <= 0)
-            return more;
-    }
+    if (err)
+        return err;
     if (n > s->n - s->at)
         n = s->n - s->at;
     memcpy(ids, s->ids + s->at, (size_t)n * sizeof *ids);
     s->at += n;
-    return n;
+    *got = n;
+    return 0;
 }
 
 static void open_dataset(struct scorer *s, const char *path, struct why *why)
@@ -129,7 +128,7 @@ static void open_input(struct scorer *s, const char *path)
         cli_fail(&s->cli, err, &why);
     s->ids = malloc((TEXT_PIECE + 1) * sizeof *s->ids);
     if (!s->ids)
-        cli_die(&s->cli, FAIL_INPUT, "no memory for the text");
+        cli_die(&s->cli, FAIL_MEMORY, "no memory for the text");
 }
 
 /* ---- every window ---- */
@@ -146,42 +145,35 @@ static double share(const struct scorer *s)
     return total > 0 ? (before + piece) / total : 0;
 }
 
-/* From the third second on one rewritten line; off a terminal, a line
- * each half minute. */
+/* From the third second on. */
 static void progress(struct scorer *s)
 {
-    double now = wall_seconds(), done = share(s);
+    double took = wall_seconds() - s->start, done = share(s);
     char   count[16], left[16];
 
-    if (now - s->start < 2 || now - s->shown < (term_live() ? 0.2 : 30))
+    if (took < 2 || !live_due(&s->live))
         return;
-    s->shown = now;
     format_count(count, sizeof count, (double)s->scored);
-    fprintf(stderr, "%sscored %s tokens", term_live() ? "\r\033[K" : "", count);
     if (done > 0) {
-        format_time(left, sizeof left, (now - s->start) * (1 - done) / done);
-        fprintf(stderr, ", %.0f%%, %s left", 100 * done, left);
+        format_time(left, sizeof left, took * (1 - done) / done);
+        live_show(&s->live, "scored %s tokens, %.0f%%, %s left", count, 100 * done, left);
+    } else {
+        live_show(&s->live, "scored %s tokens", count);
     }
-    if (!term_live())
-        fputc('\n', stderr);
 }
 
-static void put_json_text(const char *text, size_t len)
+/* The text, with U+FFFD for each byte that is part of no character. */
+static json_t *whole_text(const char *text, size_t len)
 {
-    for (size_t i = 0, n; i < len; i += n) {
-        int           width = utf8_length(text + i, len - i);
-        unsigned char c = (unsigned char)text[i];
+    char   buf[3 * MODEL_PIECE_BYTES + 4];
+    size_t n = 0;
 
-        n = width ? (size_t)width : 1;
-        if (!width)
-            fputs("\\ufffd", stdout);
-        else if (c == '"' || c == '\\')
-            printf("\\%c", c);
-        else if (c < 0x20 || c == 0x7f)
-            printf("\\u%04x", c);
-        else
-            fwrite(text + i, 1, n, stdout);
+    for (size_t i = 0, width; i < len && n + 4 < sizeof buf; i += width ? width : 1) {
+        width = (size_t)utf8_length(text + i, len - i);
+        memcpy(buf + n, width ? text + i : "\ufffd", width ? width : 3);
+        n += width ? width : 3;
     }
+    return json_stringn(buf, n);
 }
 
 static bool all_utf8(const char *text, size_t len)
@@ -198,16 +190,18 @@ static bool all_utf8(const char *text, size_t len)
  * "bytes". */
 static void print_token(const char *piece, size_t len, uint32_t id, real nats)
 {
-    printf("{\"id\":%u,\"text\":\"", id);
-    put_json_text(piece, len);
-    putchar('"');
+    json_t *j = json_pack("{s:I, s:o}", "id", (json_int_t)id, "text",
+                          whole_text(piece, len));
+
     if (!all_utf8(piece, len)) {
-        fputs(",\"bytes\":[", stdout);
+        json_t *bytes = json_array();
+
         for (size_t i = 0; i < len; i++)
-            printf("%s%u", i ? "," : "", (unsigned char)piece[i]);
-        putchar(']');
+            json_array_append_new(bytes, json_integer((unsigned char)piece[i]));
+        json_object_set_new(j, "bytes", bytes);
     }
-    printf(",\"nats\":%.6g}\n", (double)nats);
+    json_object_set_new(j, "nats", json_from_double((double)nats));
+    json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(6));
 }
 
 /* score_each. */
@@ -260,18 +254,17 @@ static struct figures figures(const struct scorer *s, const struct score *r)
 static void print_json(const struct scorer *s, const struct score *r)
 {
     struct figures f = figures(s, r);
-    char error[32] = "null";
+    json_t        *j = json_pack("{s:o, s:o, s:o, s:I, s:I, s:o}", "nats",
+                                 json_from_double(f.nats), "perplexity",
+                                 json_from_double(f.perplexity), "bpb", json_from_double(f.bpb),
+                                 "tokens", (json_int_t)r->tokens, "bytes", (json_int_t)s->bytes,
+                                 "stderr", json_from_double(f.error));
 
-    if (isfinite(f.error))
-        snprintf(error, sizeof error, "%.6g", f.error);
-    printf("{\"nats\":%.9g,\"perplexity\":%.9g,\"bpb\":%.9g,"
-           "\"tokens\":%llu,\"bytes\":%llu,\"stderr\":%s",
-           f.nats, f.perplexity, f.bpb, (unsigned long long)r->tokens,
-           (unsigned long long)s->bytes, error);
-    if (s->zeros.pairs > 0)
-        printf(",\"sparsity\":%.9g,\"null_rate\":%.9g", s->zeros.zeros / s->zeros.pairs,
-               s->zeros.nulls / s->zeros.rows);
-    puts("}");
+    if (s->zeros.pairs > 0) {
+        json_object_set_new(j, "sparsity", json_real(s->zeros.zeros / s->zeros.pairs));
+        json_object_set_new(j, "null_rate", json_real(s->zeros.nulls / s->zeros.rows));
+    }
+    json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
 static void print_table(const struct scorer *s, const struct score *r, FILE *to)
@@ -361,13 +354,12 @@ static void run(struct scorer *s, struct score *result)
     int eos = tokenizer_eos(s->tokenizer);
 
     s->start = wall_seconds();
-    s->shown = term_live() ? 0 : s->start;
+    s->live = live_open(30);
     enum fail err = score_run(
         &s->model, &s->pass, s->B, eos, s->is_dataset ? shard_cursor_next : text_tokens,
         s->is_dataset ? (void *)&s->cursor : s, 0, window, s, result, &why);
 
-    if (s->shown > 0 && term_live())
-        fputs("\r\033[K", stderr);
+    live_clear(&s->live);
     if (err)
         cli_fail(&s->cli, err, &why);
     if (s->bytes == 0)

@@ -1,5 +1,7 @@
 #include "model/config.h"
 
+#include "data/base/split.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -274,15 +276,11 @@ void config_format(const struct config *c, const struct key *k, char *buf, size_
 
 /* ---- the parts together ------------------------------------------------------------ */
 
-/* Copy the next entry of a list parted by '/' outside parentheses; returns the rest,
- * NULL after the last. */
+/* Copy the next entry of a list parted by '/'; returns the rest, NULL after the last. */
 static const char *next_entry(const char *list, char *entry, size_t cap)
 {
-    int    depth = 0;
-    size_t n = 0;
+    size_t n = split_length(list, '/');
 
-    for (; list[n] && (depth > 0 || list[n] != '/'); n++)
-        depth += (list[n] == '(') - (list[n] == ')');
     snprintf(entry, cap, "%.*s", (int)n, list);
     return list[n] ? list + n + 1 : NULL;
 }

@@ -1,4 +1,5 @@
 /* One entry of `mixers`:  NAME[(opt=value,...)][+POSITION[(opt=value,...)]] */
+#include "data/base/split.h"
 #include "model/mixer.h"
 
 #include <ctype.h>
@@ -242,20 +243,14 @@ static enum fail cut(char *half, char **opts, struct why *why)
     return FAIL_NONE;
 }
 
-/* The position part of the entry, after a '+' outside parentheses; cut off.
- * NULL: none. */
+/* The position part of the entry, after a '+'; cut off. NULL: none. */
 static char *cut_position(char *entry)
 {
-    int depth = 0;
-
-    for (; *entry; entry++) {
-        depth += (*entry == '(') - (*entry == ')');
-        if (*entry == '+' && depth == 0) {
-            *entry = '\0';
-            return entry + 1;
-        }
-    }
-    return NULL;
+    entry += split_length(entry, '+');
+    if (!*entry)
+        return NULL;
+    *entry = '\0';
+    return entry + 1;
 }
 
 static enum fail parse_mixer(struct mixer_cfg *c, char *half, struct why *why)

@@ -33,7 +33,7 @@ struct model {
 
 /* Build a model from a resolved config with vocab set (mlp = 0 at this point: blocks
  * without an MLP); parameters allocated, not filled.
- * FAIL_INPUT when memory is short. On failure *m is zero. */
+ * FAIL_MEMORY when memory is short. On failure *m is zero. */
 enum fail model_open(struct model *m, const struct config *cfg, struct why *why);
 void model_close(struct model *m);                      // a zeroed one is fine
 void model_init(struct model *m, uint64_t seed);        // fill every parameter

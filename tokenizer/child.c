@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -24,7 +23,8 @@ int child_write(int out, const void *bytes, size_t len)
     return 0;
 }
 
-/* Everything from `in` up to its end, malloc'ed; NULL when reading or memory fails. */
+/* Everything from `in` up to its end, malloc'ed. Reading a pipe fails only for memory:
+ * then *bytes is NULL. */
 static char *read_all(int in, size_t *len)
 {
     size_t room = 1 << 16;
@@ -49,7 +49,7 @@ static char *read_all(int in, size_t *len)
     return NULL;
 }
 
-static _Noreturn void be_child(int (*work)(void *, int), void *user, int close_fd,
+static _Noreturn void be_child(enum fail (*work)(void *, int), void *user, int close_fd,
                                pid_t parent, int out, int words)
 {
     int null = open("/dev/null", O_RDWR);
@@ -65,24 +65,27 @@ static _Noreturn void be_child(int (*work)(void *, int), void *user, int close_f
     dup2(null, STDIN_FILENO);
     dup2(null, STDOUT_FILENO);
     dup2(words, STDERR_FILENO);
-    _exit(work(user, out) != 0);
+    _exit(work(user, out));
 }
 
-/* The first line in the file, or, when it is empty, how the child ended. */
-static void tell(int file, int status, char *words, size_t cap)
+/* Why there is no result: the first line in the file, or how the child ended. */
+static enum fail judge(int file, int status, struct why *why)
 {
-    char    head[1024];
+    char    head[512];
     ssize_t n = pread(file, head, sizeof head - 1, 0);
+    int     sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 
+    if (sig == SIGINT || sig == SIGTERM)
+        return FAIL_INTERRUPTED;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == FAIL_MEMORY)
+        return fail(why, FAIL_MEMORY, "out of memory");
     head[n > 0 ? n : 0] = 0;
     head[strcspn(head, "\n")] = 0;
     if (head[0])
-        snprintf(words, cap, "%s", head);
-    else if (WIFSIGNALED(status))
-        snprintf(words, cap, "stopped by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
-    else
-        snprintf(words, cap, "ended without a result");
+        return fail(why, FAIL_INPUT, "%s", head);
+    if (sig)
+        return fail(why, FAIL_INPUT, "stopped by signal %d (%s)", sig, strsignal(sig));
+    return fail(why, FAIL_INPUT, "ended without a result");
 }
 
 static int wait_for(pid_t pid)
@@ -96,26 +99,29 @@ static int wait_for(pid_t pid)
 }
 
 /* Wait for the child's result and its end. */
-static int collect(pid_t pid, int in, int file, char **bytes, size_t *len, char *words,
-                   size_t cap)
+static enum fail collect(pid_t pid, int in, int file, char **bytes, size_t *len,
+                         struct why *why)
 {
     int status;
 
     *bytes = read_all(in, len);
+    close(in); // a child that still writes must not wait for us
     status = wait_for(pid);
-    if (status == 0 && *bytes)
+    if (!*bytes)
+        return fail(why, FAIL_MEMORY, "out of memory");
+    if (status == 0)
         return 0;
-    tell(file, status, words, cap);
     free(*bytes);
     *bytes = NULL;
-    return -1;
+    return judge(file, status, why);
 }
 
-int child_run(int (*work)(void *user, int out), void *user, int close_fd, char **bytes,
-              size_t *len, char *words, size_t cap)
+enum fail child_run(enum fail (*work)(void *user, int out), void *user, int close_fd,
+                    char **bytes, size_t *len, struct why *why)
 {
-    int   ends[2] = {-1, -1}, file = memfd_create("stderr", MFD_CLOEXEC), result = -1;
-    pid_t parent = getpid(), pid = -1;
+    int       ends[2] = {-1, -1}, file = memfd_create("stderr", MFD_CLOEXEC);
+    pid_t     parent = getpid(), pid = -1;
+    enum fail err = 0;
 
     *bytes = NULL;
     if (file >= 0 && pipe2(ends, O_CLOEXEC) == 0)
@@ -123,14 +129,15 @@ int child_run(int (*work)(void *user, int out), void *user, int close_fd, char *
     if (pid == 0)
         be_child(work, user, close_fd, parent, ends[1], file);
     if (pid < 0)
-        snprintf(words, cap, "cannot start a process: %s", strerror(errno));
+        err = fail(why, errno == ENOMEM ? FAIL_MEMORY : FAIL_INPUT,
+                   "cannot start a process: %s", strerror(errno));
     if (ends[1] >= 0)
         close(ends[1]);
     if (pid > 0)
-        result = collect(pid, ends[0], file, bytes, len, words, cap);
-    if (ends[0] >= 0)
+        err = collect(pid, ends[0], file, bytes, len, why);
+    else if (ends[0] >= 0)
         close(ends[0]);
     if (file >= 0)
         close(file);
-    return result;
+    return err;
 }

@@ -147,8 +147,8 @@ static bool drop_rare(struct buffer *b, size_t room)
     return true;
 }
 
-enum tokenizer_err lines_read(char **lines, size_t *len, int vocab, tokenizer_next next,
-                              void *user)
+enum fail lines_read(char **lines, size_t *len, int vocab, tokenizer_next next,
+                     void *user, struct why *why)
 {
     struct buffer b = {0};
     bool          ok = true;
@@ -161,5 +161,10 @@ enum tokenizer_err lines_read(char **lines, size_t *len, int vocab, tokenizer_ne
         free(b.bytes);
     *lines = ok && b.n ? b.bytes : NULL;
     *len = b.n;
-    return !ok ? TOKENIZER_ENOMEM : b.n ? TOKENIZER_OK : TOKENIZER_EEMPTY;
+    if (!ok)
+        return fail(why, FAIL_MEMORY, "out of memory for the tokenizer's text");
+    return b.n ? 0
+               : fail(why, FAIL_INPUT,
+                      "tokenizer: no text to train a tokenizer on; give more text "
+                      "or tokenizer=bytes");
 }

@@ -19,9 +19,9 @@ size_t carried_run(const char *s, size_t n, size_t max, bool by_word);
 /* What `next` gives, as lines for training a vocabulary: carried characters only, none of
  * them rare, about 4000 bytes at most between two newlines, which may follow each other.
  * Reads no more than about 32 MiB. *lines is malloc'ed (the caller frees), NULL on
- * failure: TOKENIZER_EEMPTY or TOKENIZER_ENOMEM. */
-enum tokenizer_err lines_read(char **lines, size_t *len, int vocab, tokenizer_next next,
-                              void *user);
+ * failure. FAIL_INPUT: no text; FAIL_MEMORY. */
+enum fail lines_read(char **lines, size_t *len, int vocab, tokenizer_next next,
+                     void *user, struct why *why);
 
 #ifdef __cplusplus
 }

@@ -85,6 +85,11 @@ static bool utf8_valid(const char *s, size_t n)
     return true;
 }
 
+static enum fail refuse_unless(bool sound)
+{
+    return sound ? FAIL_NONE : FAIL_INPUT;
+}
+
 static bool read_piece(struct wire w, struct model_piece *p)
 {
     *p = (struct model_piece){.type = NORMAL};
@@ -125,21 +130,21 @@ static bool read_spec(struct wire w, uint64_t *value, uint64_t max, uint64_t emp
     return true;
 }
 
-static bool add_piece(struct model_form *f, size_t *room, struct wire w)
+static enum fail add_piece(struct model_form *f, size_t *room, struct wire w)
 {
     if (f->n == *room) {
         size_t              more = *room ? *room * 2 : 1024;
         struct model_piece *grown = realloc(f->piece, more * sizeof *grown);
 
         if (!grown)
-            return false;
+            return FAIL_MEMORY;
         f->piece = grown;
         *room = more;
     }
-    return f->n < MODEL_PIECES && read_piece(w, &f->piece[f->n++]);
+    return refuse_unless(f->n < MODEL_PIECES && read_piece(w, &f->piece[f->n++]));
 }
 
-static bool read_model(struct model_form *f, struct wire w)
+static enum fail read_model(struct model_form *f, struct wire w)
 {
     uint64_t trainer[36] = {[3] = 1};
     uint64_t normalizer[6] = {[3] = 1, [4] = 1, [5] = 1};
@@ -147,18 +152,22 @@ static bool read_model(struct model_form *f, struct wire w)
 
     while (w.at < w.end) {
         struct field x;
-        bool         ok = read_field(&w, &x) && x.type == BYTES;
+        enum fail    err = FAIL_INPUT;
 
-        ok = ok && (x.number == 1   ? add_piece(f, &room, x.bytes)
-                    : x.number == 2 ? read_spec(x.bytes, trainer, 36, 0)
-                    : x.number == 3 ? read_spec(x.bytes, normalizer, 6, 2)
-                                    : false);
-        if (!ok)
-            return false;
+        if (!read_field(&w, &x) || x.type != BYTES)
+            return err;
+        if (x.number == 1)
+            err = add_piece(f, &room, x.bytes);
+        else if (x.number == 2)
+            err = refuse_unless(read_spec(x.bytes, trainer, 36, 0));
+        else if (x.number == 3)
+            err = refuse_unless(read_spec(x.bytes, normalizer, 6, 2));
+        if (err)
+            return err;
     }
     f->bpe = trainer[3] == 2;
-    return (trainer[3] == 1 || trainer[3] == 2) && trainer[35] == 1 &&
-           normalizer[3] == 0 && normalizer[4] == 0 && normalizer[5] == 1;
+    return refuse_unless((trainer[3] == 1 || trainer[3] == 2) && trainer[35] == 1 &&
+                         normalizer[3] == 0 && normalizer[4] == 0 && normalizer[5] == 1);
 }
 
 /* ---- the whole --------------------------------------------------------------------- */
@@ -197,29 +206,35 @@ static int by_text(const void *a, const void *b)
     return d ? d : (p->len > q->len) - (p->len < q->len);
 }
 
-static bool all_different(const struct model_form *f)
+static enum fail all_different(const struct model_form *f)
 {
     struct model_piece *sorted = malloc(f->n * sizeof *sorted);
-    bool                ok = sorted;
+    bool                ok = true;
 
-    if (ok) {
-        memcpy(sorted, f->piece, f->n * sizeof *sorted);
-        qsort(sorted, f->n, sizeof *sorted, by_text);
-    }
+    if (!sorted)
+        return FAIL_MEMORY;
+    memcpy(sorted, f->piece, f->n * sizeof *sorted);
+    qsort(sorted, f->n, sizeof *sorted, by_text);
     for (size_t i = 1; ok && i < f->n; i++)
         ok = by_text(&sorted[i - 1], &sorted[i]) != 0;
     free(sorted);
-    return ok;
+    return refuse_unless(ok);
 }
 
-bool model_parse(struct model_form *f, const void *model, size_t len)
+enum fail model_parse(struct model_form *f, const void *model, size_t len)
 {
     const unsigned char *at = model;
+    enum fail            err;
 
     *f = (struct model_form){0};
-    if (read_model(f, (struct wire){at, at + len}) && well_ordered(f) && all_different(f))
-        return true;
+    err = read_model(f, (struct wire){at, at + len});
+    if (!err)
+        err = refuse_unless(well_ordered(f));
+    if (!err)
+        err = all_different(f);
+    if (!err)
+        return 0;
     free(f->piece);
     *f = (struct model_form){0};
-    return false;
+    return err;
 }

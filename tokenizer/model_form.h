@@ -13,6 +13,8 @@
 #ifndef WEFT_TOKENIZER_VALIDATE_H
 #define WEFT_TOKENIZER_VALIDATE_H
 
+#include "data/base/fail.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,8 +43,8 @@ struct model_form {
     struct model_piece *piece;  // (n) malloc'ed; the caller frees
 };
 
-/* True when the model is sound. Otherwise, or when out of memory, f is all zero. */
-bool model_parse(struct model_form *f, const void *model, size_t len);
+/* FAIL_INPUT when the model is not sound; FAIL_MEMORY. Then f is all zero. */
+enum fail model_parse(struct model_form *f, const void *model, size_t len);
 
 #ifdef __cplusplus
 }

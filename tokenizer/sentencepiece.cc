@@ -80,7 +80,8 @@ struct training {
 };
 
 // In the child: the model goes to `out`, an error to stderr.
-static int train(void *user, int out) try {
+static enum fail train(void *user, int out)
+try {
     const training *t = static_cast<const training *>(user);
     line_iterator   lines(t->lines);
     std::string     model;
@@ -103,43 +104,55 @@ static int train(void *user, int out) try {
         &lines, &model);
 
     if (status.ok())
-        return child_write(out, model.data(), model.size());
+        return child_write(out, model.data(), model.size()) ? FAIL_INPUT : FAIL_NONE;
     fprintf(stderr, "%s\n", status.message());
-    return 1;
+    return FAIL_INPUT;
+} catch (const std::bad_alloc &) {
+    return FAIL_MEMORY;
 } catch (const std::exception &e) {
     fprintf(stderr, "%s\n", e.what());
-    return 1;
+    return FAIL_INPUT;
 }
 
-// The model that the child gave, if it has most of the ids asked for.
-static enum tokenizer_err judge(const char *model, size_t len, int vocab, char *why,
-                                size_t cap)
+// The number of ids in the model that the child gave.
+static enum fail count_ids(const char *model, size_t len, int *ids, struct why *why)
 {
     model_form form;
-    int        ids;
+    enum fail  err = model_parse(&form, model, len);
 
-    if (!model_parse(&form, model, len)) {
-        snprintf(why, cap, "the trainer gave a model of an unexpected form");
-        return TOKENIZER_ETRAIN;
-    }
-    ids = static_cast<int>(form.n);
+    *ids = static_cast<int>(form.n);
     free(form.piece);
-    if (ids >= vocab - vocab / 10)
-        return TOKENIZER_OK;
-    snprintf(why, cap, "%d", std::max<int>(ids, TOKENIZER_VOCAB_MIN));
-    return TOKENIZER_EVOCAB;
+    return err == FAIL_MEMORY ? fail(why, err, "out of memory")
+           : err ? fail(why, err, "the trainer gave a model of an unexpected form")
+                 : FAIL_NONE;
 }
 
-static enum tokenizer_err train_in_child(training *t, int close_fd, void **model,
-                                         size_t *len, char *why, size_t cap)
+// In a child; the model must have most of the ids asked for.
+static enum fail train_in_child(training *t, int close_fd, void **model, size_t *len,
+                                int *fits, struct why *why)
 {
-    char              *bytes;
-    enum tokenizer_err err;
+    char      *bytes;
+    int        ids = 0;
+    struct why words;
+    enum fail  err = child_run(train, t, close_fd, &bytes, len, &words);
 
-    if (child_run(train, t, close_fd, &bytes, len, why, cap))
-        return TOKENIZER_ETRAIN;
-    err = judge(bytes, *len, t->vocab, why, cap);
-    if (err == TOKENIZER_OK) {
+    if (!err)
+        err = count_ids(bytes, *len, &ids, &words);
+    if (err == FAIL_INPUT)
+        err = fail(why, err,
+                   "tokenizer: SentencePiece's trainer failed: %s; give more text or "
+                   "tokenizer=bytes",
+                   words.line);
+    else if (err == FAIL_MEMORY)
+        err = fail(why, err, "tokenizer: %s for its training; take tokenizer=bytes",
+                   words.line);
+    else if (!err && ids < t->vocab - t->vocab / 10) {
+        *fits = std::max<int>(ids, TOKENIZER_VOCAB_MIN);
+        err = fail(why, FAIL_USAGE,
+                   "vocab=%d is too large for this text; vocab=%d fits, or leave it out",
+                   t->vocab, *fits);
+    }
+    if (!err) {
         *model = bytes;
     } else {
         *len = 0;
@@ -148,36 +161,32 @@ static enum tokenizer_err train_in_child(training *t, int close_fd, void **model
     return err;
 }
 
-extern "C" enum tokenizer_err tokenizer_train(const char *kind, int vocab,
-                                              tokenizer_next next, void *user,
-                                              int close_fd, void **model, size_t *len,
-                                              char *why, size_t cap)
+extern "C" enum fail tokenizer_train(const char *kind, int vocab, tokenizer_next next,
+                                     void *user, int close_fd, void **model, size_t *len,
+                                     int *fits, struct why *why)
 {
-    char   unread[1], *lines;
+    char  *lines;
     size_t n;
 
     *model = NULL;
     *len = 0;
-    if (!why || !cap)
-        why = unread, cap = 1;
-    why[0] = 0;
+    *fits = 0;
     if (!strcmp(kind, "bytes")) {
         *len = strlen(BYTES_MODEL);
         *model = strdup(BYTES_MODEL);
-        return *model ? TOKENIZER_OK : TOKENIZER_ENOMEM;
+        return *model ? FAIL_NONE : fail(why, FAIL_MEMORY, "tokenizer: out of memory");
     }
     if (strcmp(kind, "unigram") && strcmp(kind, "bpe"))
-        return TOKENIZER_EKIND;
-    if (vocab < TOKENIZER_VOCAB_MIN || vocab > TOKENIZER_VOCAB_MAX) {
-        snprintf(why, cap, "a vocabulary of %d; choose one of %d to %d", vocab,
-                 TOKENIZER_VOCAB_MIN, TOKENIZER_VOCAB_MAX);
-        return TOKENIZER_ETRAIN;
-    }
-    if (enum tokenizer_err err = lines_read(&lines, &n, vocab, next, user))
+        return fail(why, FAIL_USAGE,
+                    "tokenizer=%s: there is none; take unigram, bpe or bytes", kind);
+    if (vocab < TOKENIZER_VOCAB_MIN || vocab > TOKENIZER_VOCAB_MAX)
+        return fail(why, FAIL_USAGE, "vocab=%d: out of range; it goes from %d to %d",
+                    vocab, TOKENIZER_VOCAB_MIN, TOKENIZER_VOCAB_MAX);
+    if (enum fail err = lines_read(&lines, &n, vocab, next, user, why))
         return err;
 
-    training           t = {kind, vocab, {lines, n}};
-    enum tokenizer_err err = train_in_child(&t, close_fd, model, len, why, cap);
+    training  t = {kind, vocab, {lines, n}};
+    enum fail err = train_in_child(&t, close_fd, model, len, fits, why);
     free(lines);
     return err;
 }
@@ -222,12 +231,12 @@ static void add_pieces(tokenizer *t, const model_form &form)
     t->by_word |= !t->space;
 }
 
-static enum tokenizer_err load_pieces(tokenizer *t)
+static enum fail load_pieces(tokenizer *t)
 {
     model_form form;
 
-    if (!model_parse(&form, t->model.data(), t->model.size()))
-        return TOKENIZER_EMODEL;
+    if (enum fail err = model_parse(&form, t->model.data(), t->model.size()))
+        return err;
     std::unique_ptr<model_piece, void (*)(void *)> owner(form.piece, free);
 
     t->kind = form.bpe ? "bpe" : "unigram";
@@ -237,16 +246,15 @@ static enum tokenizer_err load_pieces(tokenizer *t)
     t->sp = std::make_unique<SentencePieceProcessor>();
     if (!t->sp->LoadFromSerializedProto(t->model).ok() ||
         t->sp->GetPieceSize() != static_cast<int>(form.n))
-        return TOKENIZER_EMODEL;
-    return TOKENIZER_OK;
+        return FAIL_INPUT;
+    return FAIL_NONE;
 }
 
-extern "C" enum tokenizer_err tokenizer_load(struct tokenizer **t, const void *model,
-                                             size_t len) try {
+static enum fail load(struct tokenizer **t, const void *model, size_t len)
+try {
     static std::atomic<uint32_t> serials(0);
-    enum tokenizer_err           err = TOKENIZER_OK;
+    enum fail                    err = FAIL_NONE;
 
-    *t = NULL;
     auto loaded = std::make_unique<tokenizer>();
     loaded->model.assign(static_cast<const char *>(model), len);
     loaded->serial = ++serials;
@@ -254,32 +262,30 @@ extern "C" enum tokenizer_err tokenizer_load(struct tokenizer **t, const void *m
         load_bytes(loaded.get());
     else
         err = load_pieces(loaded.get());
-    if (err == TOKENIZER_OK)
+    if (!err)
         *t = loaded.release();
     return err;
 } catch (const std::bad_alloc &) {
-    return TOKENIZER_ENOMEM;
+    return FAIL_MEMORY;
 } catch (...) {
-    return TOKENIZER_EMODEL;
+    return FAIL_INPUT;
+}
+
+extern "C" enum fail tokenizer_load(struct tokenizer **t, const void *model, size_t len,
+                                    struct why *why)
+{
+    *t = NULL;
+
+    enum fail err = load(t, model, len);
+
+    return err == FAIL_MEMORY ? fail(why, err, "out of memory for the tokenizer")
+           : err ? fail(why, err, "not a tokenizer of weft, or a damaged one")
+                 : FAIL_NONE;
 }
 
 extern "C" void tokenizer_free(struct tokenizer *t)
 {
     delete t;
-}
-
-extern "C" const char *tokenizer_strerror(enum tokenizer_err err)
-{
-    switch (err) {
-    case TOKENIZER_OK:     return "no error";
-    case TOKENIZER_EKIND:  return "the kind of tokenizer is none of unigram, bpe, bytes";
-    case TOKENIZER_EMODEL: return "not a tokenizer of weft, or a damaged one";
-    case TOKENIZER_EVOCAB: return "too few different pieces for this vocabulary";
-    case TOKENIZER_EEMPTY: return "no text to train a tokenizer on";
-    case TOKENIZER_ETRAIN: return "SentencePiece's trainer failed";
-    case TOKENIZER_ENOMEM: return "out of memory";
-    }
-    return "unknown error";
 }
 
 extern "C" const char *tokenizer_kind(const struct tokenizer *t)

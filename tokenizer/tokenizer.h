@@ -16,22 +16,14 @@
 #ifndef WEFT_TOKENIZER_H
 #define WEFT_TOKENIZER_H
 
+#include "data/base/fail.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-enum tokenizer_err {
-    TOKENIZER_OK,
-    TOKENIZER_EKIND,        // kind is none of unigram, bpe, bytes
-    TOKENIZER_EMODEL,       // not a tokenizer, or a damaged one
-    TOKENIZER_EVOCAB,       // the text has too few different pieces for this vocabulary
-    TOKENIZER_EEMPTY,       // no text to train on
-    TOKENIZER_ETRAIN,       // SentencePiece's trainer failed
-    TOKENIZER_ENOMEM,
-};
 
 /* What a vocabulary that is trained may be asked to be. */
 enum { TOKENIZER_VOCAB_MIN = 264, TOKENIZER_VOCAB_MAX = 1 << 20 };
@@ -46,19 +38,20 @@ typedef const char *(*tokenizer_next)(void *user, size_t *len);
  * (malloc'ed; caller frees). kind is "unigram", "bpe" or "bytes" (which reads no text).
  * `next` is called in this process, until it has given about 32 MiB; the trainer runs in
  * a child, so call this before the first OpenMP region. close_fd: a descriptor the child
- * must not inherit (the run's lock), or -1. On failure *model is NULL and `why` (cap
- * bytes, may be NULL) holds, for TOKENIZER_ETRAIN, the reason in SentencePiece's own
- * words or ours, and, for TOKENIZER_EVOCAB, the largest vocabulary that fits, as a
- * number. The same text gives the same model. */
-enum tokenizer_err tokenizer_train(const char *kind, int vocab, tokenizer_next next,
-                                   void *user, int close_fd, void **model, size_t *len,
-                                   char *why, size_t cap);
+ * must not inherit (the run's lock), or -1. The same text gives the same model.
+ * On failure *model is NULL. FAIL_USAGE: no such kind, or no such vocabulary; when it is
+ * only too large for this text, *fits is the largest that is not (else 0). FAIL_INPUT: no
+ * text, or SentencePiece's trainer failed: in its own words. FAIL_MEMORY,
+ * FAIL_INTERRUPTED. */
+enum fail tokenizer_train(const char *kind, int vocab, tokenizer_next next, void *user,
+                          int close_fd, void **model, size_t *len, int *fits,
+                          struct why *why);
 
-/* Load from memory. The bytes are checked before SentencePiece sees them. */
-enum tokenizer_err tokenizer_load(struct tokenizer **t, const void *model, size_t len);
-void               tokenizer_free(struct tokenizer *t);          // NULL is fine
-
-const char *tokenizer_strerror(enum tokenizer_err err);
+/* Load from memory. The bytes are checked before SentencePiece sees them. FAIL_INPUT: no
+ * tokenizer of weft, or a damaged one; FAIL_MEMORY. On failure *t is NULL. */
+enum fail tokenizer_load(struct tokenizer **t, const void *model, size_t len,
+                         struct why *why);
+void      tokenizer_free(struct tokenizer *t); // NULL is fine
 
 const char *tokenizer_kind(const struct tokenizer *t);           // unigram, bpe, bytes
 int         tokenizer_vocab(const struct tokenizer *t);          // number of ids

@@ -24,60 +24,6 @@ static const char build_help[] =
     "  weft data build corpus/ more.jsonl.zst --out data/mix --vocab 4096\n"
     "  cat *.txt | weft data build - --out data/all\n";
 
-/* ---- progress ---- */
-
-struct progress {
-    const char *phase;
-    double      began, shown;       // seconds
-    int         width;              // of the line on the terminal
-};
-
-static void clear_line(struct progress *p)
-{
-    if (p->width)
-        fprintf(stderr, "\r%*s\r", p->width, "");
-    p->width = 0;
-}
-
-/* "encoding  [=====>    ]  52 %  3s left", rewritten in place. */
-static void show_line(struct progress *p, double done)
-{
-    char   left[32] = "", bar[21];
-    double now = wall_seconds();
-    int    fill = (int)(done * 20);
-
-    for (int i = 0; i < 20; i++)
-        bar[i] = i < fill ? '=' : ' ';
-    bar[20] = 0;
-    if (done > 0.02 && now - p->began > 1)
-        format_time(left, sizeof left, (now - p->began) * (1 - done) / done);
-    clear_line(p);
-    if (done > 0)
-        p->width = fprintf(stderr, "%s  [%s] %3.0f %%%s%s%s", p->phase, bar, 100 * done,
-                           *left ? "  " : "", left, *left ? " left" : "");
-    else
-        p->width = fprintf(stderr, "%s ...", p->phase);
-    fflush(stderr);
-}
-
-static void show(void *user, const char *phase, double done)
-{
-    struct progress *p = user;
-    double           now = wall_seconds();
-    bool             fresh = !p->phase || strcmp(p->phase, phase);
-
-    if (fresh) {
-        p->phase = phase;
-        p->began = now;
-    }
-    if (fresh && !term_live())
-        fprintf(stderr, "%s\n", phase);
-    if (term_live() && (fresh || now - p->shown > 0.1)) {
-        p->shown = now;
-        show_line(p, done);
-    }
-}
-
 /* ---- weft data build ---- */
 
 /* The settings of a dataset, each with its flag's value. */
@@ -164,19 +110,19 @@ static void print_summary(const struct dataset *d, double seconds)
 /* Build, open and describe. */
 static int build(const struct cli *c, const char *out, struct dataset_options *o)
 {
-    struct progress p = {0};
-    struct dataset  d;
-    struct why      why;
-    double          began = wall_seconds();
-    enum fail       err;
+    struct live    l = live_open(0);
+    struct dataset d;
+    struct why     why;
+    double         began = wall_seconds();
+    enum fail      err;
 
-    o->progress = show;
-    o->user = &p;
+    o->progress = live_phase;
+    o->user = &l;
     o->stop = &interrupted;
     catch_interrupts();
     err = dataset_build(out, o, &why);
-    clear_line(&p);
-    if (err && interrupted)
+    live_clear(&l);
+    if (err == FAIL_INTERRUPTED)
         cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
     if (err || (err = dataset_open(&d, out, &why)))
         cli_fail(c, err, &why);

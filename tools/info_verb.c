@@ -2,6 +2,7 @@
 #include "data/base/cli.h"
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/base/json.h"
 #include "data/dataset.h"
 #include "infer/score.h"
 #include "model/files/checkpoint.h"
@@ -114,17 +115,13 @@ static void describe_dataset(const struct cli *c, const char *path)
 
 static json_t *read_json(const char *dir, const char *name)
 {
-    char       path[PATH_MAX], *text;
-    size_t     len;
+    char       path[PATH_MAX];
     json_t    *j;
     struct why ignored;
 
-    if (file_read(path_join(path, sizeof path, dir, name), JSON_MAX, &text, &len,
-                  &ignored))
-        return NULL;
-    j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-    free(text);
-    return j;
+    return json_read(&j, path_join(path, sizeof path, dir, name), JSON_MAX, "", &ignored)
+               ? NULL
+               : j;
 }
 
 /* Bits per byte that the log has for this step; NAN when it has none. */

@@ -48,7 +48,10 @@ static void print_help(FILE *f)
     for (int i = 0; i < N_VERBS; i++)
         fprintf(f, "  %-8s %s\n", verbs[i].name, verbs[i].about);
     fputs("\n"
-          "weft VERB --help (or: weft help VERB) says more; weft --version.\n", f);
+          "weft VERB --help (or: weft help VERB) says more; weft --version.\n"
+          "Exit status: 0 done, 2 usage, 3 input, 4 diverged, 5 writing, 6 memory,\n"
+          "130 interrupted.\n",
+          f);
 }
 
 static const struct verb *find_verb(const char *name)

@@ -6,7 +6,6 @@
 #include "data/text.h"
 #include "tools/verbs.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,11 +40,13 @@ static double bits_per_byte(const struct totals *t)
 /* ---- writing ---- */
 
 /* Stories from the first on, until there are enough bytes. */
-static bool write_stories(FILE *f, uint64_t seed, uint64_t bytes, struct totals *t)
+static enum fail write_stories(struct file *to, uint64_t seed, uint64_t bytes,
+                               struct totals *t, struct why *why)
 {
-    char buf[STORY_MAX + sizeof mark];
+    char      buf[STORY_MAX + sizeof mark];
+    enum fail err = 0;
 
-    while (t->bytes < bytes && !interrupted) {
+    while (!err && t->bytes < bytes && !interrupted) {
         struct rng r = rng_open(seed, RNG_STORY, t->stories);
         double     bits;
         size_t     n = story_write(&r, buf, STORY_MAX, &bits);
@@ -55,50 +56,51 @@ static bool write_stories(FILE *f, uint64_t seed, uint64_t bytes, struct totals 
         t->bytes += n;
         t->bits += bits;
         memcpy(buf + n, mark, sizeof mark - 1);
-        if (fwrite(buf, 1, n + sizeof mark - 1, f) < n + sizeof mark - 1)
-            return false;
+        err = file_put(to, buf, n + sizeof mark - 1, why);
     }
-    return !fflush(f);
+    return err;
 }
 
-/* To a temporary name beside path, which then becomes path. */
+/* Whole or not at all. */
 static void write_file(const struct cli *c, const char *path, uint64_t seed,
                        uint64_t bytes, struct totals *t)
 {
-    char  tmp[4096];
-    FILE *f;
+    struct file f;
+    struct why  why;
+    enum fail   err;
 
     if (path_exists(path))
         cli_die(c, FAIL_WRITE, "%s: exists already; remove it or give another name",
                 path);
-    if ((size_t)snprintf(tmp, sizeof tmp, "%s.tmp-%d", path, (int)getpid()) >= sizeof tmp)
-        cli_die(c, FAIL_USAGE, "--out: the name is too long");
-    f = fopen(tmp, "wx");
-    if (!f)
-        cli_die(c, FAIL_WRITE, "%s: cannot be written: %s", path, strerror(errno));
+    err = file_begin(&f, path, &why);
+    if (err)
+        cli_fail(c, err, &why);
     catch_interrupts();
-    bool ok = write_stories(f, seed, bytes, t) && !fsync(fileno(f));
-
-    ok = !fclose(f) && ok && !interrupted && !rename(tmp, path);
-    if (ok)
-        return;
-    int error = errno;
-
-    remove(tmp);
-    if (interrupted)
-        cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
-    cli_die(c, FAIL_WRITE, "%s: writing failed: %s", path, strerror(error));
+    err = write_stories(&f, seed, bytes, t, &why);
+    if (!err && interrupted)
+        err = fail(&why, FAIL_INTERRUPTED, "interrupted; nothing was written");
+    if (err)
+        file_abort(&f);
+    else
+        err = file_commit(&f, &why);
+    if (err)
+        cli_fail(c, err, &why);
 }
 
 static int write_corpus(const struct cli *c, const char *out, uint64_t seed,
                         uint64_t bytes)
 {
     struct totals t = {0};
+    struct file   plain = {.fd = STDOUT_FILENO, .path = "stdout"};
+    struct why    why;
+    enum fail     err = 0;
 
     if (out)
         write_file(c, out, seed, bytes, &t);
-    else if (!write_stories(stdout, seed, bytes, &t))
-        cli_die(c, FAIL_WRITE, "writing to stdout failed: %s", strerror(errno));
+    else
+        err = write_stories(&plain, seed, bytes, &t, &why);
+    if (err)
+        cli_fail(c, err, &why);
     fprintf(stderr,
             "%llu %s, %llu bytes, %.4f bits per byte, which no model beats\n",
             (unsigned long long)t.stories, t.stories == 1 ? "story" : "stories",

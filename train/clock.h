@@ -43,7 +43,7 @@ void clock_sampled(struct clock *k, double seconds);
 void clock_saved(struct clock *k, double seconds);
 
 /* Decide on the warm-up, before the first step of a budget; and, there too and after
- * every step, what the time says now. FAIL_INPUT: out of memory. */
+ * every step, what the time says now. FAIL_MEMORY. */
 enum fail clock_begin(const struct clock *k, struct trainer *t, struct why *why);
 enum fail clock_decide(const struct clock *k, struct trainer *t, struct why *why);
 

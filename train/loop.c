@@ -46,7 +46,8 @@ static enum fail validate(struct loop *l, struct why *why)
         y->best_loss = y->val_loss;
         y->best_step = y->step;
     }
-    progress_validation(l->progress, y->step, l->val_loss, l->val_bpb);
+    if (l->watch->validation)
+        l->watch->validation(l->watch->user, y->step, l->val_loss, l->val_bpb);
     return 0;
 }
 
@@ -78,8 +79,8 @@ static enum fail write_line(struct loop *l, const struct step *s, bool validated
 
     l->peak = fmax(l->peak, rate);
     line.mfu = rate / l->peak;
-    l->progress->peak = l->peak;
-    progress_step(l->progress, &line);
+    if (l->watch->step)
+        l->watch->step(l->watch->user, &line);
     err = log_step(l->log, &line, why);
     return err ? err : write_decisions(l, why);
 }
@@ -94,7 +95,7 @@ static enum fail sample(struct loop *l, struct why *why)
 
     err = sample_text(&t->model, l->data->tokenizer, t->cfg.seed, text, &len, why);
     if (!err)
-        progress_sample(l->progress, t->tally.step, text, len);
+        l->watch->sample(l->watch->user, t->tally.step, text, len);
     clock_sampled(l->clock, clock_now(l->clock) - start);
     return err;
 }
@@ -139,9 +140,14 @@ static enum fail check_divergence(struct loop *l, const struct step *s, struct w
         l->good = l->saved;
         return 0;
     }
-    progress_say(l->progress,
+    if (l->watch->note) {
+        char line[128];
+
+        snprintf(line, sizeof line,
                  "step %ld: %s is not finite, no update (%ld skipped so far)", y->step,
                  isfinite(s->loss) ? "the gradient" : "the loss", y->skipped);
+        l->watch->note(l->watch->user, line);
+    }
     if (y->in_a_row < TRAINER_PATIENCE && !last(l))
         return 0;
     name_good(l, good, sizeof good);
@@ -178,7 +184,8 @@ static enum fail step(struct loop *l, struct why *why)
         err = write_line(l, &s, validated, why);
     if (!err)
         err = check_divergence(l, &s, why);
-    if (!err && l->trainer->tally.step % phase(l).sample_every == 0)
+    if (!err && l->watch->sample &&
+        l->trainer->tally.step % phase(l).sample_every == 0)
         err = sample(l, why);
     return err;
 }
@@ -215,6 +222,5 @@ enum fail loop_run(struct loop *l, struct why *why)
     }
     if (!err && !last(l) && y->step > 0)
         err = save(l, why);
-    progress_clear(l->progress);
     return err || last(l) ? err : FAIL_INTERRUPTED;
 }

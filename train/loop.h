@@ -3,9 +3,9 @@
 #define WEFT_LOOP_H
 
 #include "train/clock.h"
-#include "train/progress.h"
 #include "train/run.h"
 #include "train/validate.h"
+#include "train/watch.h"
 
 enum { PEAK_TRIES = 2 };         // of the yardstick, beside a validation
 
@@ -16,7 +16,7 @@ struct loop {
     struct trainer       *trainer;
     struct validation    *validation;
     struct log           *log;
-    struct progress      *progress;
+    const struct watch   *watch;
     struct clock         *clock;            // started
     double                peak;             // highest FLOP/s seen of this machine
     int                   told;             // decisions that are in the log

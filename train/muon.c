@@ -59,7 +59,7 @@ enum fail muon_open(struct muon *o, const struct model *model, double decay, dou
     if (o->each == 0)
         return 0;
     o->scratch = pages_alloc(o->each * (size_t)o->threads * sizeof(real));
-    return o->scratch ? 0 : fail(why, FAIL_INPUT,
+    return o->scratch ? 0 : fail(why, FAIL_MEMORY,
                                  "out of memory for Muon's matrices; reduce width, or "
                                  "take optimiser=adamw");
 }

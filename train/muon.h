@@ -26,7 +26,7 @@ struct muon {
 /* Is this one of its parameters: a matrix inside a block, with weight decay? */
 bool muon_takes(const struct model_param *p);
 
-/* Scratch for all threads. FAIL_INPUT: out of memory; then nothing needs closing. */
+/* Scratch for all threads. FAIL_MEMORY; then nothing needs closing. */
 enum fail muon_open(struct muon *o, const struct model *model, double decay, double clip,
                     struct why *why);
 void   muon_close(struct muon *o);                  // a zeroed one is fine

@@ -47,11 +47,11 @@ enum fail plan_check_memory(const struct model *m, const struct config *c,
     format_bytes(a, sizeof a, need);
     format_bytes(b, sizeof b, have);
     if (weights > have / 2)
-        return fail(why, FAIL_INPUT,
+        return fail(why, FAIL_MEMORY,
                     "training needs %s and this machine has %s; reduce width=%d "
                     "or layers=%d, or take a smaller --size",
                     a, b, c->width, c->layers);
-    return fail(why, FAIL_INPUT,
+    return fail(why, FAIL_MEMORY,
                 "training needs %s and this machine has %s; reduce batch=%d (and "
                 "raise accumulate=%d by as much), or context=%d%s",
                 a, b, c->batch, c->accumulate, c->context,

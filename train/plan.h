@@ -9,7 +9,7 @@
  * cache. */
 double plan_memory(const struct model *m, const struct config *c);
 
-/* FAIL_INPUT when it is more than the machine has; the line says what to reduce. */
+/* FAIL_MEMORY when it is more than the machine has; the line says what to reduce. */
 enum fail plan_check_memory(const struct model *m, const struct config *c,
                             struct why *why);
 

@@ -1,5 +1,7 @@
 #include "train/presets.h"
 
+#include "data/base/split.h"
+
 #include <string.h>
 
 static const struct preset {
@@ -59,17 +61,10 @@ static enum fail apply_size(struct config *c, const char *size, struct why *why)
                 size, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
 }
 
-/* Commas part architectures in `weft compare`; inside parentheses they part options. */
+/* Commas part architectures in `weft compare`. */
 static bool lists_several(const char *arch)
 {
-    int depth = 0;
-
-    for (; *arch; arch++) {
-        depth += (*arch == '(') - (*arch == ')');
-        if (*arch == ',' && depth == 0)
-            return true;
-    }
-    return false;
+    return arch[split_length(arch, ',')] != '\0';
 }
 
 /* The preset that is nearer to an unknown name than any mixer is, or NULL. */

@@ -2,64 +2,15 @@
 
 #include "data/base/clock.h"
 #include "data/base/format.h"
-#include "data/base/live.h"
 #include "infer/stream.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { LINE = 512, BAR_MIN = 4, BAR_FAIR = 8, BAR_MAX = 32 };
 
-static const double redraw = 0.1, plain_every = 5, smoothing = 0.05;
-
-/* ---- putting bytes on stderr ---- */
-
-static void put(const char *text, size_t len)
-{
-    ssize_t n = write(STDERR_FILENO, text, len);
-
-    (void)n;                    // a closed stderr must not stop training
-}
-
-void progress_clear(struct progress *p)
-{
-    static const char wipe[] = "\r\033[K";
-
-    if (p->drawn)
-        put(wipe, sizeof wipe - 1);
-    p->drawn = false;
-}
-
-void progress_say(struct progress *p, const char *format, ...)
-{
-    char    line[LINE + 1024];
-    va_list args;
-
-    if (p->watch)
-        return;
-    va_start(args, format);
-    int n = vsnprintf(line, sizeof line - 1, format, args);
-    va_end(args);
-    if (n < 0)
-        return;
-    if ((size_t)n > sizeof line - 2)
-        n = sizeof line - 2;
-    line[n++] = '\n';
-    progress_clear(p);
-    put(line, (size_t)n);
-}
-
-static void draw(struct progress *p, const char *text)
-{
-    char line[LINE + 8];
-    int  n = snprintf(line, sizeof line, "\r%s\033[K", text);
-
-    put(line, (size_t)n);
-    p->drawn = true;
-}
+static const double smoothing = 0.05;
 
 /* ---- the line ---- */
 
@@ -204,14 +155,23 @@ void progress_open(struct progress *p, long steps, long first, const struct data
                    double peak)
 {
     *p = (struct progress){
-        .live = term_live(), .steps = steps, .first = first, .step = first, .peak = peak,
-        .loss = NAN, .bpb = NAN, .seconds = NAN, .zstd = d->zstd_bpb,
-        .floor = d->floor_bpb, .start = wall_seconds(), .shown = wall_seconds(),
-        .watch = p->watch, .user = p->user, .deadline = p->deadline, .span = p->span,
+        .live = live_open(PROGRESS_PLAIN),
+        .steps = steps,
+        .first = first,
+        .step = first,
+        .peak = peak,
+        .loss = NAN,
+        .bpb = NAN,
+        .seconds = NAN,
+        .zstd = d->zstd_bpb,
+        .floor = d->floor_bpb,
+        .start = wall_seconds(),
+        .deadline = p->deadline,
+        .span = p->span,
     };
 }
 
-static void plain_step(const struct progress *p, double now)
+static void show_plain(struct progress *p, double now)
 {
     struct field field[FIELDS];
     char        line[LINE];
@@ -223,12 +183,12 @@ static void plain_step(const struct progress *p, double now)
         if (field[i].text[0])
             n += snprintf(line + n, sizeof line - (size_t)n, "%s%s", n ? "  " : "step ",
                           field[i].text);
-    line[n++] = '\n';
-    put(line, (size_t)n);
+    live_show(&p->live, "%s", line);
 }
 
-void progress_step(struct progress *p, const struct log_line *line)
+void progress_step(void *user, const struct log_line *line)
 {
+    struct progress   *p = user;
     const struct step *s = line->step;
     double             now = wall_seconds();
     char               text[LINE];
@@ -242,28 +202,26 @@ void progress_step(struct progress *p, const struct log_line *line)
     p->seconds = blend(p->seconds, s->seconds, share);
     p->tokens = line->tok_s * s->seconds;
     p->flops = s->flops;
-    if (p->watch) {
-        p->watch(p->user, line);
+    if (line->mfu > 0)
+        p->peak = s->flops / s->seconds / line->mfu;
+    if (!live_due(&p->live))
         return;
-    }
-    if (now - p->shown < (p->live ? redraw : plain_every))
-        return;
-    p->shown = now;
-    if (p->live) {
+    if (p->live.terminal) {
         progress_format(p, now, term_width(), text, sizeof text);
-        draw(p, text);
+        live_show(&p->live, "%s", text);
     } else {
-        plain_step(p, now);
+        show_plain(p, now);
     }
 }
 
-void progress_validation(struct progress *p, long step, double loss, double bpb)
+void progress_validation(void *user, long step, double nats, double bits)
 {
-    char beside[80] = "", of[32] = "";
-    int  n = 0;
+    struct progress *p = user;
+    char             beside[80] = "", of[32] = "";
+    int              n = 0;
 
-    p->bpb = bpb;
-    if (p->live || !isfinite(loss))
+    p->bpb = bits;
+    if (p->live.terminal || !isfinite(nats))
         return;
     if (p->zstd > 0)
         n = snprintf(beside, sizeof beside, "; zstd -19 %.3f", p->zstd);
@@ -271,10 +229,10 @@ void progress_validation(struct progress *p, long step, double loss, double bpb)
         snprintf(beside + n, sizeof beside - (size_t)n, "; floor %.3f", p->floor);
     if (p->steps)
         snprintf(of, sizeof of, "/%ld", p->steps);
-    progress_say(p,
-                 "step %ld%s  validation %.3f bits/byte (%.4f nats/token, "
-                 "perplexity %.2f%s)",
-                 step, of, bpb, loss, exp(loss), beside);
+    live_say(&p->live,
+             "step %ld%s  validation %.3f bits/byte (%.4f nats/token, "
+             "perplexity %.2f%s)",
+             step, of, bits, nats, exp(nats), beside);
 }
 
 /* Bytes of text, of len, that a line of width columns takes: up to a newline, or to the
@@ -292,15 +250,14 @@ static size_t line_length(const char *text, size_t len, size_t width)
 }
 
 /* The sample with every line indented, and broken between words. */
-void progress_sample(struct progress *p, long step, const char *text, size_t len)
+void progress_sample(void *user, long step, const char *text, size_t len)
 {
-    struct stream *out;
-    int            width = term_width() - 8;
+    struct progress *p = user;
+    struct stream   *out;
+    int              width = term_width() - 8;
 
-    if (p->watch)
-        return;
-    progress_say(p, "%ssample at step %ld:%s", term_color() ? "\033[1m" : "", step,
-                 term_color() ? "\033[0m" : "");
+    live_say(&p->live, "%ssample at step %ld:%s", term_color() ? "\033[1m" : "", step,
+             term_color() ? "\033[0m" : "");
     out = stream_open(stderr, true, NULL, 0);
     if (!out)
         return;
@@ -322,18 +279,10 @@ void progress_sample(struct progress *p, long step, const char *text, size_t len
 
 void progress_phase(void *user, const char *phase, double done)
 {
-    struct progress *p = user;
-    double           now = wall_seconds();
-    bool             new = strcmp(phase, p->phase) != 0;
-    char             line[128];
+    live_phase(&((struct progress *)user)->live, phase, done);
+}
 
-    if (!new && (!p->live || now - p->shown < redraw))
-        return;
-    snprintf(p->phase, sizeof p->phase, "%s", phase);
-    p->shown = now;
-    snprintf(line, sizeof line, "%s %3.0f%%", phase, 100 * done);
-    if (p->live)
-        draw(p, line);
-    else
-        progress_say(p, "%s", phase);
+void progress_note(void *user, const char *line)
+{
+    live_say(&((struct progress *)user)->live, "%s", line);
 }

@@ -18,7 +18,7 @@ static const double memorised = 50, often = 40, noise = 0.02, telling = 10000;
 
 /* ---- before ---- */
 
-void tell_data(struct setup *s)
+void tell_data(struct live *l, const struct setup *s)
 {
     const struct dataset *d = &s->data;
     char   bytes[32], tokens[32], line[256];
@@ -26,12 +26,11 @@ void tell_data(struct setup *s)
 
     format_bytes(bytes, sizeof bytes, (double)(d->train.bytes + d->val.bytes));
     format_count(tokens, sizeof tokens, (double)(d->train.tokens + d->val.tokens));
-    progress_say(&s->progress, "text: %s, %s tokens of a vocabulary of %d (%s)", bytes,
-                 tokens, d->vocab, tokenizer_kind(d->tokenizer));
+    live_say(l, "text: %s, %s tokens of a vocabulary of %d (%s)", bytes, tokens, d->vocab,
+             tokenizer_kind(d->tokenizer));
     if (d->invalid)
-        progress_say(&s->progress,
-                     "text: %llu bytes are not UTF-8; they are kept as they are",
-                     (unsigned long long)d->invalid);
+        live_say(l, "text: %llu bytes are not UTF-8; they are kept as they are",
+                 (unsigned long long)d->invalid);
     if (d->zstd_bpb > 0)
         n += (size_t)snprintf(line + n, sizeof line - n, " zstd -19 %.3f,", d->zstd_bpb);
     if (d->order2_bpb > 0)
@@ -41,9 +40,9 @@ void tell_data(struct setup *s)
         n += (size_t)snprintf(line + n, sizeof line - n, " no model below %.3f,",
                               d->floor_bpb);
     if (n)
-        progress_say(&s->progress, "to beat, bits/byte:%.*s", (int)n - 1, line);
+        live_say(l, "to beat, bits/byte:%.*s", (int)n - 1, line);
     if (s->validation.n == 0)
-        progress_say(&s->progress, "there is no text to validate on");
+        live_say(l, "there is no text to validate on");
 }
 
 /* The largest size that the text can feed, whatever the time; NULL when this model is no
@@ -61,7 +60,7 @@ static const char *smaller_size(const struct setup *s)
 }
 
 /* Why this model, or that it is too large for the text. */
-static void tell_choice(struct setup *s)
+static void tell_choice(struct live *l, const struct setup *s)
 {
     const struct config *c = &s->run.cfg;
     double params = (double)model_count(&s->trainer.model);
@@ -74,16 +73,16 @@ static void tell_choice(struct setup *s)
         format_time(time + 5, sizeof time - 5, s->run.amount);
     }
     if (s->chosen)
-        progress_say(&s->progress, "settings for %s%s: --size %s vocab=%d lr=%g batch=%d",
-                     bytes, time, s->chosen, c->vocab, c->lr, c->batch);
+        live_say(l, "settings for %s%s: --size %s vocab=%d lr=%g batch=%d", bytes, time,
+                 s->chosen, c->vocab, c->lr, c->batch);
     if (params < memorised * (double)s->data.train.tokens)
         return;
     size = smaller_size(s);
     format_count(count, sizeof count, params);
-    progress_say(&s->progress,
-                 "%s of text are little for %s parameters, which learn it by heart: "
-                 "give more%s%s",
-                 bytes, count, size ? ", or --size " : "", size ? size : "");
+    live_say(l,
+             "%s of text are little for %s parameters, which learn it by heart: "
+             "give more%s%s",
+             bytes, count, size ? ", or --size " : "", size ? size : "");
 }
 
 /* A parameter's name without its block. */
@@ -117,7 +116,7 @@ static void list_names(const struct trainer *t, bool taken, char *line, size_t c
 }
 
 /* What it began with. */
-static void tell_start(struct setup *s)
+static void tell_start(struct live *l, const struct setup *s)
 {
     const struct trainer *t = &s->trainer;
     double kept = 0;
@@ -131,14 +130,14 @@ static void tell_start(struct setup *s)
     format_count(some, sizeof some, kept);
     format_count(all, sizeof all, (double)t->model.n);
     list_names(t, true, names, sizeof names);
-    progress_say(&s->progress, "from %s: kept %d of %d tensors (%s of %s parameters):%s",
-                 s->run.from, n, t->model.n_param, some, all, names);
+    live_say(l, "from %s: kept %d of %d tensors (%s of %s parameters):%s", s->run.from, n,
+             t->model.n_param, some, all, names);
     list_names(t, false, names, sizeof names);
     if (n < t->model.n_param)
-        progress_say(&s->progress, "initialised anew:%s", names);
+        live_say(l, "initialised anew:%s", names);
 }
 
-void tell_model(struct setup *s)
+void tell_model(struct live *l, const struct setup *s)
 {
     const struct config *c = &s->run.cfg;
     const struct model  *m = &s->trainer.model;
@@ -147,17 +146,14 @@ void tell_model(struct setup *s)
     format_count(count, sizeof count, (double)model_count(m));
     format_bytes(memory, sizeof memory, plan_memory(m, c));
     format_count(flops, sizeof flops, 3 * model_flops(m, c->context, 0) / c->context);
-    progress_say(&s->progress,
-                 "model: %s, %d layer%s of width %d, context %d: %s parameters",
-                 c->mixers, c->layers, c->layers == 1 ? "" : "s", c->width,
-                 c->context, count);
-    progress_say(&s->progress,
-                 "memory %s; %s FLOPs a token; products at %.0f GFLOP/s, %d thread%s",
-                 memory, flops, s->peak / 1e9, c->threads, c->threads == 1 ? "" : "s");
+    live_say(l, "model: %s, %d layer%s of width %d, context %d: %s parameters", c->mixers,
+             c->layers, c->layers == 1 ? "" : "s", c->width, c->context, count);
+    live_say(l, "memory %s; %s FLOPs a token; products at %.0f GFLOP/s, %d thread%s",
+             memory, flops, s->peak / 1e9, c->threads, c->threads == 1 ? "" : "s");
     if (s->trainer.start)
-        tell_start(s);
+        tell_start(l, s);
     if (s->trainer.tally.step == 0)
-        tell_choice(s);
+        tell_choice(l, s);
 }
 
 /* Steps that are left, and seconds; of a clock's run the steps are a guess. */
@@ -177,7 +173,7 @@ static long plan_left(const struct setup *s, double *seconds)
     return setup_steps(s) - step;
 }
 
-void tell_plan(struct setup *s)
+void tell_plan(struct live *l, const struct setup *s)
 {
     double seconds, tokens = (double)trainer_step_tokens(&s->run.cfg);
     long   left = plan_left(s, &seconds);
@@ -188,14 +184,13 @@ void tell_plan(struct setup *s)
     format_time(time, sizeof time, seconds);
     format_count(each, sizeof each, tokens);
     if (s->trainer.tally.step > 0)
-        progress_say(&s->progress, "continuing %s at step %ld", s->run.dir,
-                     s->trainer.tally.step);
-    progress_say(&s->progress, "%s%ld step%s of %s tokens (%.3g times the text), %s%s",
-                 clock ? "about " : "", left, left == 1 ? "" : "s", each, passes,
-                 clock ? "" : "about ", time);
+        live_say(l, "continuing %s at step %ld", s->run.dir, s->trainer.tally.step);
+    live_say(l, "%s%ld step%s of %s tokens (%.3g times the text), %s%s",
+             clock ? "about " : "", left, left == 1 ? "" : "s", each, passes,
+             clock ? "" : "about ", time);
     if (passes > often)
-        progress_say(&s->progress, "so often read, a text is learned by heart: more text "
-                     "or less time is better");
+        live_say(l, "so often read, a text is learned by heart: more text "
+                    "or less time is better");
 }
 
 /* ---- after ---- */

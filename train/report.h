@@ -1,13 +1,14 @@
-/* What a person is told before and after training, on stderr. */
+/* What weft train says before and after training, on stderr. */
 #ifndef WEFT_REPORT_H
 #define WEFT_REPORT_H
 
+#include "data/base/live.h"
 #include "train/setup.h"
 
 /* Before: the text and its yardsticks, the model and what was chosen, the plan. */
-void tell_data(struct setup *s);
-void tell_model(struct setup *s);
-void tell_plan(struct setup *s);
+void tell_data(struct live *l, const struct setup *s);
+void tell_model(struct live *l, const struct setup *s);
+void tell_plan(struct live *l, const struct setup *s);
 
 /* After: how it went and what to do next. nats, bits: the last validation; NAN: none. */
 void tell_result(const struct setup *s, double nats, double bits);

@@ -191,7 +191,9 @@ static enum fail read_config(struct run *r, struct why *why)
         return err;
     config_defaults(&r->cfg);
     err = read_lines(r, text, why);
-    if (!err && config_parse(&r->cfg, text, path, NULL, why))
+    if (!err)
+        err = config_parse(&r->cfg, text, path, NULL, why);
+    if (err == FAIL_USAGE) // nobody typed it just now
         err = FAIL_INPUT;
     if (!err && r->n_input == 0)
         err = fail(why, FAIL_INPUT, "%s: no line `input = PATH`; not a run's", path);

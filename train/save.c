@@ -1,12 +1,12 @@
 #include "train/save.h"
 
 #include "data/base/file.h"
+#include "data/base/json.h"
 #include "model/files/tensors.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,11 +48,6 @@ static enum fail read_moments(const char *dir, struct trainer *t, struct why *wh
 
 /* ---- trainer.json ---- */
 
-static json_t *number_or_null(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
 static json_t *decisions_json(const struct decisions *d)
 {
     json_t *list = json_array();
@@ -68,30 +63,22 @@ static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t 
                              struct why *why)
 {
     const struct tally *y = &t->tally;
-    char    path[PATH_MAX], hash[17], seed[24], *text;
-    enum fail           err;
+    char                path[PATH_MAX], hash[17], seed[24];
     json_t *j;
 
     snprintf(hash, sizeof hash, "%016" PRIx64, data);
     snprintf(seed, sizeof seed, "%" PRIu64, t->cfg.seed);
     j = json_pack("{s:i, s:I, s:I, s:f, s:I, s:I, s:o, s:o, s:I, s:f, s:s, s:s}",
-                  "version", CHECKPOINT_VERSION, "step", (json_int_t)y->step,
-                  "tokens", (json_int_t)y->tokens, "flops", y->flops,
-                  "skipped", (json_int_t)y->skipped,
-                  "skipped_in_a_row", (json_int_t)y->in_a_row,
-                  "val_loss", number_or_null(y->val_loss),
-                  "best_val_loss", number_or_null(y->best_loss),
-                  "best_step", (json_int_t)y->best_step, "seconds", y->seconds,
-                  "seed", seed, "data", hash);
+                  "version", CHECKPOINT_VERSION, "step", (json_int_t)y->step, "tokens",
+                  (json_int_t)y->tokens, "flops", y->flops, "skipped",
+                  (json_int_t)y->skipped, "skipped_in_a_row", (json_int_t)y->in_a_row,
+                  "val_loss", json_from_double(y->val_loss), "best_val_loss",
+                  json_from_double(y->best_loss), "best_step", (json_int_t)y->best_step,
+                  "seconds", y->seconds, "seed", seed, "data", hash);
     if (j && t->decisions.n)
         json_object_set_new(j, "decisions", decisions_json(&t->decisions));
-    text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
-    path_join(path, sizeof path, dir, "trainer.json");
-    err = text ? file_write(path, text, strlen(text), why)
-               : fail(why, FAIL_MEMORY, "%s: out of memory", path);
-    free(text);
-    json_decref(j);
-    return err;
+    return json_write(path_join(path, sizeof path, dir, "trainer.json"), j,
+                      JSON_INDENT(2), why);
 }
 
 /* A number, or NAN for null; anything else makes *ok false. */
@@ -99,7 +86,7 @@ static double real_of(const json_t *j, bool *ok)
 {
     if (!json_is_number(j) && !json_is_null(j))
         *ok = false;
-    return json_is_number(j) ? json_number_value(j) : NAN;
+    return json_to_double(j);
 }
 
 static bool unpack_decision(json_t *j, struct decisions *d)
@@ -160,17 +147,14 @@ static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
 static enum fail read_tally(const char *dir, struct tally *y, struct decisions *d,
                             char *seed, char *data, struct why *why)
 {
-    char        path[PATH_MAX], *text;
+    char        path[PATH_MAX];
     const char *its_seed = "", *its_data = "";
-    size_t      len;
     json_t     *j;
-    enum fail   err;
+    enum fail   err = json_read(&j, path_join(path, sizeof path, dir, "trainer.json"),
+                                TALLY_MAX, "use an earlier checkpoint or a copy", why);
 
-    path_join(path, sizeof path, dir, "trainer.json");
-    err = file_read(path, TALLY_MAX, &text, &len, why);
     if (err)
         return err;
-    j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
     if (!unpack_tally(j, y, d, &its_seed, &its_data))
         err = fail(why, FAIL_INPUT, "%s: damaged, or of another version of weft", path);
     if (seed)
@@ -178,7 +162,6 @@ static enum fail read_tally(const char *dir, struct tally *y, struct decisions *
     if (data)
         snprintf(data, 17, "%s", its_data);
     json_decref(j);
-    free(text);
     return err;
 }
 
@@ -306,14 +289,14 @@ static enum fail check_readable(const char *dir, struct why *why)
 static enum fail check_damage(const char *dir, bool *damaged, struct why *damage,
                               struct why *why)
 {
-    enum fail err = 0;
+    enum fail found = manifest_check_listed(dir, damage), err = 0;
 
-    *damaged = manifest_check_listed(dir, damage) != 0;
-    if (*damaged)
+    if (found)
         err = check_readable(dir, why);
-    if (*damaged && !err) // the reason may have passed
-        *damaged = manifest_check_listed(dir, damage) != 0;
-    return err;
+    if (found && !err) // the reason may have passed
+        found = manifest_check_listed(dir, damage);
+    *damaged = found != 0;
+    return !err && found == FAIL_MEMORY ? fail(why, found, "%s", damage->line) : err;
 }
 
 /* Set a damaged checkpoint aside, under a name that is free. */
@@ -369,7 +352,8 @@ enum fail save_newest(const char *run, char *dir, size_t cap, struct why *note,
     dir[0] = note->line[0] = 0;
     n = checkpoint_list(run, &step);
     if (n < 0)
-        return fail(why, FAIL_INPUT, "%s: cannot be listed: %s", run, strerror(errno));
+        return fail(why, errno == ENOMEM ? FAIL_MEMORY : FAIL_INPUT,
+                    "%s: cannot be listed: %s", run, strerror(errno));
     err = find_intact(run, step, n, &place, &damage, why);
     if (!err && n && place == n)
         err = fail(why, FAIL_INPUT,

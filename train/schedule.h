@@ -32,7 +32,7 @@ struct decisions {
     int              n, room;
 };
 
-/* Append. FAIL_INPUT: out of memory. */
+/* Append. FAIL_MEMORY. */
 enum fail decisions_add(struct decisions *d, struct decision made, struct why *why);
 void decisions_free(struct decisions *d);       // a zeroed one is fine
 

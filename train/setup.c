@@ -2,9 +2,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/file.h"
-#include "data/base/live.h"
 #include "model/kernels/product.h"
-#include "train/report.h"
 #include "train/save.h"
 #include "train/warmstart.h"
 
@@ -59,18 +57,20 @@ static enum fail build_data(struct setup *s, const char *dir, struct why *why)
 {
     const struct run      *r = &s->run;
     struct dataset_options o = {
-        .inputs = (const char *const *)r->input, .n_inputs = r->n_input,
-        .field = *r->field ? r->field : NULL, .tokenizer = r->cfg.tokenizer,
-        .vocab = s->tokenizer ? 0 : r->cfg.vocab, .given = s->tokenizer,
-        .val_fraction = r->cfg.val_fraction, .lock_fd = r->lock,
-        .progress = progress_phase, .user = &s->progress, .stop = &interrupted,
+        .inputs = (const char *const *)r->input,
+        .n_inputs = r->n_input,
+        .field = *r->field ? r->field : NULL,
+        .tokenizer = r->cfg.tokenizer,
+        .vocab = s->tokenizer ? 0 : r->cfg.vocab,
+        .given = s->tokenizer,
+        .val_fraction = r->cfg.val_fraction,
+        .lock_fd = r->lock,
+        .progress = s->watch.phase,
+        .user = s->watch.user,
+        .stop = &interrupted,
     };
-    enum fail err;
 
-    s->progress.live = term_live();
-    err = dataset_build(dir, &o, why);
-    progress_clear(&s->progress);
-    return err && interrupted ? FAIL_INTERRUPTED : err;
+    return dataset_build(dir, &o, why);
 }
 
 /* Is there a window of `context` tokens and the token after it? */
@@ -144,8 +144,8 @@ static enum fail open_trainer(struct setup *s, struct why *why)
 
     if (err)
         return err;
-    if (note.line[0])
-        progress_say(&s->progress, "%s", note.line);
+    if (note.line[0] && s->watch.note)
+        s->watch.note(s->watch.user, note.line);
     err = *dir ? save_load_model(dir, c, s->data.tokenizer, &m, why)
                : model_open(&m, c, why);
     if (err)
@@ -283,12 +283,12 @@ enum fail setup_open(struct setup *s, struct why *why)
         return err;
     start_clock(s);
     s->peak = machine_peak();
-    tell_data(s);
-    tell_model(s);
+    if (s->watch.opened)
+        s->watch.opened(s->watch.user, s);
     err = settle_plan(s, why);
     start_drop(s);
-    if (!err)
-        tell_plan(s);
+    if (!err && s->watch.planned)
+        s->watch.planned(s->watch.user, s);
     return err;
 }
 
@@ -329,10 +329,17 @@ enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *w
     long        step = s->trainer.tally.step;
     struct log  log;
     struct loop l = {
-        .run = &s->run, .data = &s->data, .fingerprint = s->fingerprint,
-        .trainer = &s->trainer, .validation = &s->validation, .log = &log,
-        .progress = &s->progress, .clock = &s->clock, .saved = s->saved,
-        .val_loss = NAN, .val_bpb = NAN,
+        .run = &s->run,
+        .data = &s->data,
+        .fingerprint = s->fingerprint,
+        .trainer = &s->trainer,
+        .validation = &s->validation,
+        .log = &log,
+        .watch = &s->watch,
+        .clock = &s->clock,
+        .saved = s->saved,
+        .val_loss = NAN,
+        .val_bpb = NAN,
     };
     bool        begun;
     enum fail   err = log_open(&log, s->run.dir, step, &begun, why);
@@ -345,9 +352,8 @@ enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *w
     clock_expect(&s->clock, &s->trainer, &s->cost);
     if (s->clock.amount == 0)
         clock_start(&s->clock, s->trainer.tally.seconds);
-    s->progress.span = s->clock.amount;
-    s->progress.deadline = wall_seconds() + clock_left(&s->clock);
-    progress_open(&s->progress, setup_steps(s), step, &s->data, s->peak);
+    if (s->watch.begun)
+        s->watch.begun(s->watch.user, s);
     l.peak = s->peak;
     if (!err)
         err = loop_run(&l, why);

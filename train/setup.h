@@ -15,7 +15,7 @@ struct setup {
     uint64_t          fingerprint;      // of data
     struct trainer    trainer;
     struct validation validation;
-    struct progress   progress;
+    struct watch      watch;            // is told what happens
     double            peak;             // FLOP/s of this machine
     long              saved;            // step of the newest checkpoint, -1: none
     struct cost       cost;
@@ -26,8 +26,8 @@ struct setup {
 /* The run is created or opened: tokenize its input unless that is done, load its newest
  * checkpoint or initialise, and settle the settings that were left open (vocab, steps,
  * intervals; not those that a clock decides), which are written to config.cfg. A budget
- * of time counts from when the data is there. Tells on stderr what will be trained.
- * Returns a fail code. */
+ * of time counts from when the data is there. Tells s->watch when it is opened and
+ * planned, unless nothing is left to train. */
 enum fail setup_open(struct setup *s, struct why *why);
 void setup_close(struct setup *s);
 
@@ -36,7 +36,7 @@ bool setup_finished(const struct setup *s);     // nothing is left to train
 /* Steps of the run in all; 0 while a clock has to decide. */
 long setup_steps(const struct setup *s);
 
-/* Train to the last step, with log and progress, as loop_run. nats, bits: the last
+/* Train to the last step, with the log, as loop_run; tells s->watch. nats, bits: the last
  * validation, NAN: none. */
 enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *why);
 

@@ -5,6 +5,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "train/presets.h"
+#include "train/progress.h"
 #include "train/report.h"
 #include "train/save.h"
 #include "train/size.h"
@@ -304,8 +305,8 @@ static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
 }
 
 /* A run that has begun gets another number of steps: say what that means. */
-static enum fail check_stretch(const struct cli *c, struct setup *s, long before,
-                               struct why *why)
+static enum fail check_stretch(const struct cli *c, const struct setup *s, long before,
+                               struct live *l, struct why *why)
 {
     long now = s->run.cfg.steps, step = s->trainer.tally.step;
 
@@ -315,10 +316,10 @@ static enum fail check_stretch(const struct cli *c, struct setup *s, long before
         return fail(why, FAIL_USAGE,
                     "%s has done %ld steps already, more than --steps %ld", s->run.dir,
                     step, now);
-    progress_say(&s->progress,
-                 "%ld steps instead of %ld: from here the learning rate follows the "
-                 "schedule stretched over them",
-                 now, before);
+    live_say(l,
+             "%ld steps instead of %ld: from here the learning rate follows the "
+             "schedule stretched over them",
+             now, before);
     return 0;
 }
 
@@ -443,11 +444,36 @@ static enum fail check_same(const struct setup *s, struct why *why)
 
 /* ---- the verb ---- */
 
-static enum fail train(struct setup *s, struct why *why)
+static void opened(void *user, const struct setup *s)
+{
+    struct progress *p = user;
+
+    tell_data(&p->live, s);
+    tell_model(&p->live, s);
+}
+
+static void planned(void *user, const struct setup *s)
+{
+    struct progress *p = user;
+
+    tell_plan(&p->live, s);
+}
+
+static void begun(void *user, const struct setup *s)
+{
+    struct progress *p = user;
+
+    p->span = s->clock.amount;
+    p->deadline = wall_seconds() + clock_left(&s->clock);
+    progress_open(p, setup_steps(s), s->trainer.tally.step, &s->data, s->peak);
+}
+
+static enum fail train(struct setup *s, struct progress *p, struct why *why)
 {
     double nats, bits;
     enum fail err = setup_train(s, &nats, &bits, why);
 
+    live_clear(&p->live);
     if (!err)
         tell_result(s, nats, bits);
     if (!err && *s->run.replay)
@@ -487,7 +513,11 @@ int train_main(int argc, char **argv)
 {
     struct cli   c = {.verb = "train", .help = help, .flags = flags, .settings = config_names(),
                       .listed = true};
-    struct setup s = {.run.lock = -1, .saved = -1};
+    struct progress p = {.live = live_open(PROGRESS_PLAIN)};
+    struct setup    s = {.run.lock = -1,
+                         .saved = -1,
+                         .watch = {progress_phase, opened, planned, begun, progress_step,
+                                   progress_validation, progress_sample, progress_note, &p}};
     struct why   why;
     long         steps = 0;
     bool         lost;
@@ -503,15 +533,16 @@ int train_main(int argc, char **argv)
         cli_fail(&c, err, &why);
     catch_interrupts();
     err = setup_open(&s, &why);
+    live_clear(&p.live);
     lost = err == FAIL_INTERRUPTED && run_lacks_stdin(&s.run);
     if (err && (err != FAIL_INTERRUPTED || lost) && !ask.resume)
         run_discard(&s.run);
     if (!err)
-        err = check_stretch(&c, &s, steps, &why);
+        err = check_stretch(&c, &s, steps, &p.live, &why);
     if (!err && setup_finished(&s))
         tell_finished(&s);
     else if (!err)
-        err = train(&s, &why);
+        err = train(&s, &p, &why);
     if (lost)
         fprintf(stderr, "nothing is kept of what came from stdin; repeat the command\n");
     else if (err == FAIL_INTERRUPTED)

@@ -66,7 +66,8 @@ void validation_close(struct validation *v)
     *v = (struct validation){0};
 }
 
-static long next_tokens(void *user, uint32_t *ids, long n, struct why *why)
+static enum fail next_tokens(void *user, uint32_t *ids, long n, long *got,
+                             struct why *why)
 {
     struct validation *v = user;
     uint64_t           left = v->n - v->at;
@@ -76,7 +77,8 @@ static long next_tokens(void *user, uint32_t *ids, long n, struct why *why)
         n = (long)left;
     memcpy(ids, v->ids + v->at, (size_t)n * sizeof *ids);
     v->at += (uint64_t)n;
-    return n;
+    *got = n;
+    return 0;
 }
 
 enum fail validation_run(struct validation *v, struct trainer *t, double *loss,

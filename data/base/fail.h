@@ -24,12 +24,17 @@ enum MUST_CHECK fail {
     FAIL_DIVERGED = 4,      // training diverged
     FAIL_WRITE = 5,         // writing failed, or the run is locked
     FAIL_MEMORY = 6,        // not enough memory
-    FAIL_INTERRUPTED = 130, // a signal ended it, as shells count; *why is not set
+    FAIL_INTERRUPTED = 130, // a signal ended it, as shells count; *why is not
+                            // set: the verb says what is kept
 };
 
 struct why {
     char line[1024];
 };
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* Format the line and return code. */
 enum fail fail(struct why *why, enum fail err, const char *format, ...)
@@ -43,5 +48,9 @@ char *one_line(char *text);
 /* The member of names (count of them) nearest to word, or NULL when none is near: for
  * "unknown key 'lauers'; did you mean 'layers'?". */
 const char *nearest_name(const char *word, const char *const *names, int count);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

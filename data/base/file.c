@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,7 +189,7 @@ enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,
                    "%s: %llu bytes, more than the %zu such a file may have", path,
                    (unsigned long long)size, max);
     else if (!(*bytes = malloc(size + 1)))
-        err = fail(why, FAIL_INPUT, "%s: no memory for its %llu bytes", path,
+        err = fail(why, FAIL_MEMORY, "%s: no memory for its %llu bytes", path,
                    (unsigned long long)size);
     else
         err = read_all(fd, *bytes, size, path, why);
@@ -218,7 +217,7 @@ enum fail file_hash(const char *path, uint64_t *hash, uint64_t *size, struct why
     state = XXH3_createState();
     if (!state) {
         close(fd);
-        return fail(why, FAIL_INPUT, "%s: no memory to hash it", path);
+        return fail(why, FAIL_MEMORY, "%s: no memory to hash it", path);
     }
     XXH3_64bits_reset(state);
     *size = 0;
@@ -244,7 +243,8 @@ enum fail fail_write(struct why *why, const char *path)
                      : barred ? "choose a directory you may write to"
                      : "nothing was replaced";
 
-    return fail(why, FAIL_WRITE, "%s: cannot write: %s; %s", path, strerror(errno), next);
+    return fail(why, errno == ENOMEM ? FAIL_MEMORY : FAIL_WRITE,
+                "%s: cannot write: %s; %s", path, strerror(errno), next);
 }
 
 static bool write_all(int fd, const char *bytes, size_t len)
@@ -296,22 +296,102 @@ static enum fail settle(const char *tmp, const char *path, int error, struct why
     return fail_write(why, path);
 }
 
+/* Remove a temporary file whose writer is dead: its lock died with it. */
+static void remove_dead(int dir, const char *name)
+{
+    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+        unlinkat(dir, name, 0);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* Remove the temporary files that killed writers of path left beside it. */
+static void sweep_beside(const char *path)
+{
+    char           dir[PATH_MAX];
+    const char    *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    size_t         n = strlen(name);
+    DIR           *d = parent(dir, path) ? opendir(dir) : NULL;
+    struct dirent *e;
+
+    while (d && (e = readdir(d)))
+        if (!strncmp(e->d_name, name, n) &&
+            strlen(e->d_name) == n + strlen(TEMPORARY) + 8 &&
+            path_is_temporary(e->d_name + n))
+            remove_dead(dirfd(d), e->d_name);
+    if (d)
+        closedir(d);
+}
+
+/* A new temporary file beside path, locked; or -1 with errno set. Whoever swept it before
+ * it was locked has unlinked it: then there is another. */
+static int create_locked(char *tmp, size_t cap, const char *path)
+{
+    for (;;) {
+        struct stat st;
+        int         fd = temporary(tmp, cap, path)
+                             ? open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)
+                             : -1;
+
+        if (fd < 0)
+            return -1;
+        flock(fd, LOCK_EX);
+        if (fstat(fd, &st) || st.st_nlink > 0)
+            return fd;
+        close(fd);
+    }
+}
+
+enum fail file_begin(struct file *f, const char *path, struct why *why)
+{
+    struct stat st;
+
+    errno = ENAMETOOLONG;
+    if ((size_t)snprintf(f->path, sizeof f->path, "%s", path) >= sizeof f->path)
+        return fail_write(why, path);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+        return fail(why, FAIL_WRITE, "%s: %s, not a file; choose another name", path,
+                    kind_of(st.st_mode));
+    sweep_beside(path);
+    f->fd = create_locked(f->tmp, sizeof f->tmp, path);
+    return f->fd < 0 ? fail_write(why, path) : 0;
+}
+
+enum fail file_put(struct file *f, const void *bytes, size_t len, struct why *why)
+{
+    return write_all(f->fd, bytes, len) ? 0 : fail_write(why, f->path);
+}
+
+/* The lock is let go after the rename, or a sweep might come between. */
+enum fail file_commit(struct file *f, struct why *why)
+{
+    int       error = fsync(f->fd) ? errno : 0;
+    enum fail err = settle(f->tmp, f->path, error, why);
+
+    close(f->fd);
+    return err;
+}
+
+void file_abort(struct file *f)
+{
+    unlink(f->tmp);
+    close(f->fd);
+}
+
 enum fail file_write(const char *path, const void *bytes, size_t len, struct why *why)
 {
-    char tmp[PATH_MAX];
-    int  fd;
-    int  error = 0;
+    struct file f;
+    enum fail   err = file_begin(&f, path, why);
 
-    if (!temporary(tmp, sizeof tmp, path))
-        return fail_write(why, path);
-    fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail_write(why, path);
-    if (!write_all(fd, bytes, len) || fsync(fd))
-        error = errno;
-    if (close(fd) && !error)
-        error = errno;
-    return settle(tmp, path, error, why);
+    if (err)
+        return err;
+    err = file_put(&f, bytes, len, why);
+    if (!err)
+        return file_commit(&f, why);
+    file_abort(&f);
+    return err;
 }
 
 enum fail link_replace(const char *dir, const char *link, const char *target,

@@ -2,13 +2,15 @@
  *
  * Everything weft writes appears at once: bytes go to a temporary name beside the target,
  * are fsynced, renamed, and the directory is fsynced. A crash leaves the old file or the
- * new, and perhaps a temporary name (NAME.tmp-xxxxxxxx), which dir_sweep removes.
+ * new, and perhaps a temporary name (NAME.tmp-xxxxxxxx), which the next writer of NAME
+ * removes, and dir_sweep.
  */
 #ifndef WEFT_FILE_H
 #define WEFT_FILE_H
 
 #include "data/base/fail.h"
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,11 +24,26 @@ enum fail file_open(const char *path, int *fd, uint64_t *size, struct why *why);
 enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,
                     struct why *why);
 
-/* Replace path by these bytes, atomically. FAIL_WRITE. */
+/* A file that is written piece by piece and appears whole: file_begin opens a temporary
+ * name beside path, file_commit gives it the name path, replacing what had it, file_abort
+ * removes it. After a failed file_put there is file_abort; a failed file_commit has done
+ * that. The temporary name is locked (flock) while its writer lives; file_begin removes
+ * those of path whose writers do not. What is there and no regular file (a device, a pipe,
+ * a directory) is refused, not replaced. Nothing is buffered. FAIL_WRITE. */
+struct file {
+    int  fd;
+    char path[PATH_MAX], tmp[PATH_MAX];
+};
+enum fail file_begin(struct file *f, const char *path, struct why *why);
+enum fail file_put(struct file *f, const void *bytes, size_t len, struct why *why);
+enum fail file_commit(struct file *f, struct why *why);
+void      file_abort(struct file *f);
+
+/* All of it at once: replace path by these bytes. */
 enum fail file_write(const char *path, const void *bytes, size_t len, struct why *why);
 
 /* The FAIL_WRITE line for a failed system call on path, made from errno: a full disk, a
- * lack of permission, and what to do about it. */
+ * lack of permission, and what to do about it; FAIL_MEMORY for a lack of that. */
 enum fail fail_write(struct why *why, const char *path);
 
 /* Make path and its missing parents. FAIL_WRITE. */

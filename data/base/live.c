@@ -1,11 +1,20 @@
 #include "data/base/live.h"
 
+#include "data/base/clock.h"
+#include "data/base/format.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-bool term_live(void)
+enum { LINE = 1536, BAR = 20 };
+
+static const double redraw = 0.1;
+
+static bool term_live(void)
 {
     const char *term = getenv("TERM");
 
@@ -26,4 +35,101 @@ bool term_color(void)
     const char *no = getenv("NO_COLOR");
 
     return term_live() && !(no && *no);
+}
+
+/* ---- the line ---- */
+
+static void put(const char *text)
+{
+    ssize_t n = write(STDERR_FILENO, text, strlen(text));
+
+    (void)n; // a closed stderr must not stop the work
+}
+
+struct live live_open(double plain)
+{
+    bool terminal = term_live();
+
+    return (struct live){.terminal = terminal,
+                         .every = terminal ? redraw : plain,
+                         .shown = wall_seconds()};
+}
+
+bool live_due(const struct live *l)
+{
+    return l->every > 0 && wall_seconds() - l->shown >= l->every;
+}
+
+void live_show(struct live *l, const char *format, ...)
+{
+    char    text[LINE], line[LINE + 16];
+    va_list args;
+
+    if (!(l->every > 0))
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (l->terminal)
+        snprintf(line, sizeof line, "\r%.*s\033[K", term_width() - 1, text);
+    else
+        snprintf(line, sizeof line, "%s\n", text);
+    put(line);
+    l->drawn = l->terminal;
+    l->shown = wall_seconds();
+}
+
+void live_say(struct live *l, const char *format, ...)
+{
+    char    text[LINE], line[LINE + 16];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(line, sizeof line, "%s\n", text);
+    live_clear(l);
+    put(line);
+}
+
+void live_clear(struct live *l)
+{
+    if (l->drawn)
+        put("\r\033[K");
+    l->drawn = false;
+}
+
+/* ---- phases ---- */
+
+static void show_phase(struct live *l, double done)
+{
+    char   left[32] = "", bar[BAR + 1];
+    double took = wall_seconds() - l->began;
+
+    if (done <= 0) {
+        live_show(l, "%s ...", l->phase);
+        return;
+    }
+    for (int i = 0; i < BAR; i++)
+        bar[i] = i < (int)(done * BAR) ? '=' : ' ';
+    bar[BAR] = 0;
+    if (done > 0.02 && took > 1)
+        format_time(left, sizeof left, took * (1 - done) / done);
+    live_show(l, "%s  [%s] %3.0f %%%s%s%s", l->phase, bar, 100 * done, *left ? "  " : "",
+              left, *left ? " left" : "");
+}
+
+void live_phase(void *user, const char *phase, double done)
+{
+    struct live *l = user;
+    bool         fresh = strcmp(phase, l->phase) != 0;
+
+    if (fresh) {
+        snprintf(l->phase, sizeof l->phase, "%s", phase);
+        l->began = wall_seconds();
+    }
+    if (fresh && !l->terminal)
+        live_say(l, "%s", phase);
+    else if (l->terminal && (fresh || live_due(l)))
+        show_phase(l, done);
 }

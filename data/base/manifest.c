@@ -1,9 +1,9 @@
 #include "data/base/file.h"
+#include "data/base/json.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +14,7 @@
 
 enum { MANIFEST_MAX = 1 << 20 };
 
+static const char advice[] = "use an earlier checkpoint or a copy";
 static const char damaged[] = "it is damaged; use an earlier checkpoint or a copy";
 
 /* Whether a manifest lists a file of this name. */
@@ -76,15 +77,14 @@ enum fail manifest_write(const char *dir, struct why *why)
 {
     struct listing l = {dir, json_object()};
     json_t        *root = json_pack("{s:o}", "files", l.files);
-    char           path[PATH_MAX], *text = NULL;
-    enum fail      err = walk(dir, add_file, &l, why) ? FAIL_WRITE : 0;
+    char           path[PATH_MAX];
+    enum fail      err = walk(dir, add_file, &l, why);
 
-    if (!err && !(text = json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS)))
-        err = fail(why, FAIL_WRITE, "%s: no memory for its manifest", dir);
+    if (err == FAIL_INPUT) // its own files, which it has just written
+        err = FAIL_WRITE;
     if (!err)
-        err = file_write(path_join(path, sizeof path, dir, MANIFEST), text, strlen(text),
-                         why);
-    free(text);
+        return json_write(path_join(path, sizeof path, dir, MANIFEST), root,
+                          JSON_INDENT(2) | JSON_SORT_KEYS, why);
     json_decref(root);
     return err;
 }
@@ -160,21 +160,13 @@ static enum fail check_all(const char *dir, json_t *root, bool strays, struct wh
 
 static enum fail check(const char *dir, bool strays, struct why *why)
 {
-    char         path[PATH_MAX], *bytes;
-    size_t       len;
-    json_error_t bad;
-    json_t      *root;
-    enum fail    err;
+    char      path[PATH_MAX];
+    json_t   *root;
+    enum fail err = json_read(&root, path_join(path, sizeof path, dir, MANIFEST),
+                              MANIFEST_MAX, advice, why);
 
-    err = file_read(path_join(path, sizeof path, dir, MANIFEST), MANIFEST_MAX, &bytes,
-                    &len, why);
     if (err)
         return err;
-    root = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &bad);
-    free(bytes);
-    if (!root)
-        return fail(why, FAIL_INPUT, "%s:%d: not JSON: %s; %s", path, bad.line, bad.text,
-                    damaged);
     err = check_all(dir, root, strays, why);
     json_decref(root);
     return err;

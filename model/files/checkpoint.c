@@ -1,6 +1,7 @@
 #include "model/files/checkpoint.h"
 
 #include "data/base/file.h"
+#include "data/base/json.h"
 #include "model/files/tensors.h"
 
 #include <limits.h>
@@ -16,18 +17,12 @@ static enum fail write_config(const char *dir, const struct config *c, struct wh
     json_t *j = json_pack("{s:s, s:i}", "model_type", "weft", "version",
                           CHECKPOINT_VERSION);
     json_t *settings = config_to_json(c, KEY_MODEL);
-    char    path[PATH_MAX], *text;
-    enum fail err;
+    char    path[PATH_MAX];
 
     json_object_update(j, settings);
-    text = json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(17));
-    path_join(path, sizeof path, dir, "config.json");
-    err = text ? file_write(path, text, strlen(text), why)
-               : fail(why, FAIL_MEMORY, "%s: not enough memory to write it", path);
-    free(text);
     json_decref(settings);
-    json_decref(j);
-    return err;
+    return json_write(path_join(path, sizeof path, dir, "config.json"), j,
+                      JSON_INDENT(2) | JSON_REAL_PRECISION(17), why);
 }
 
 enum fail checkpoint_write(const char *dir, const struct model *m,
@@ -70,28 +65,13 @@ static enum fail check_version(json_t *j, const char *path, struct why *why)
     return FAIL_NONE;
 }
 
-static enum fail read_json(const char *path, json_t **j, struct why *why)
-{
-    json_error_t error;
-    char        *text;
-    size_t       len;
-    enum fail    err = file_read(path, JSON_MAX, &text, &len, why);
-
-    if (err)
-        return err;
-    *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
-    free(text);
-    return *j ? FAIL_NONE
-              : fail(why, FAIL_INPUT, "%s:%d: damaged: %.200s", path, error.line,
-                     error.text);
-}
-
 static enum fail read_config(const char *dir, struct config *c, struct why *why)
 {
     char       path[PATH_MAX];
-    json_t    *j = NULL;
+    json_t    *j;
     struct why inner;
-    enum fail  err = read_json(path_join(path, sizeof path, dir, "config.json"), &j, why);
+    enum fail  err = json_read(&j, path_join(path, sizeof path, dir, "config.json"),
+                               JSON_MAX, "use an earlier checkpoint or a copy", why);
 
     config_defaults(c);
     if (!err)
@@ -107,19 +87,19 @@ static enum fail read_config(const char *dir, struct config *c, struct why *why)
 static enum fail read_tokenizer(const char *dir, struct tokenizer **t, int vocab,
                                 struct why *why)
 {
-    char               path[PATH_MAX], *bytes;
-    size_t             len;
-    enum tokenizer_err bad;
-    enum fail          err;
+    char       path[PATH_MAX], *bytes;
+    size_t     len;
+    struct why bad;
+    enum fail  err;
 
     path_join(path, sizeof path, dir, "tokenizer.model");
     err = file_read(path, TOKENIZER_MAX, &bytes, &len, why);
     if (err)
         return err;
-    bad = tokenizer_load(t, bytes, len);
+    err = tokenizer_load(t, bytes, len, &bad);
     free(bytes);
-    if (bad)
-        return fail(why, FAIL_INPUT, "%s: %s", path, tokenizer_strerror(bad));
+    if (err)
+        return fail(why, err, "%s: %s", path, bad.line);
     if (tokenizer_vocab(*t) == vocab)
         return FAIL_NONE;
     err = fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", path,

@@ -328,21 +328,25 @@ static char *make_header(const struct tensor *tensor, int n, const char *const *
 enum fail safetensors_write(const char *path, const struct tensor *tensor, int n,
                             const char *const *meta, int n_meta, struct why *why)
 {
-    uint64_t len = 0;
-    char    *header = make_header(tensor, n, meta, n_meta, &len);
-    FILE    *f = header ? fopen(path, "wbe") : NULL;
-    bool     good = f && fwrite(&len, sizeof len, 1, f) == 1 &&
-                    fwrite(header, len, 1, f) == 1;
-    int      error;
+    uint64_t    len = 0;
+    char       *header = make_header(tensor, n, meta, n_meta, &len);
+    struct file f;
+    enum fail   err = header ? file_begin(&f, path, why)
+                             : fail(why, FAIL_MEMORY, "%s: out of memory", path);
 
-    for (int i = 0; good && i < n; i++)
-        good = fwrite(tensor[i].data, types[tensor[i].dtype].size, tensor[i].n, f) ==
-               tensor[i].n;
-    good = good && !fflush(f) && !fsync(fileno(f));
-    error = errno;
-    if (f && fclose(f) && good)
-        good = false, error = errno;
+    if (err) {
+        free(header);
+        return err;
+    }
+    err = file_put(&f, &len, sizeof len, why);
+    if (!err)
+        err = file_put(&f, header, len, why);
+    for (int i = 0; !err && i < n; i++)
+        err = file_put(&f, tensor[i].data, types[tensor[i].dtype].size * tensor[i].n,
+                       why);
     free(header);
-    errno = error;
-    return good ? FAIL_NONE : fail_write(why, path);
+    if (!err)
+        return file_commit(&f, why);
+    file_abort(&f);
+    return err;
 }

@@ -179,13 +179,79 @@ START_TEST(a_failed_write_keeps_the_old_file)
 }
 END_TEST
 
+START_TEST(what_is_no_file_is_not_replaced)
+{
+    const char *dir = rig_tmp();
+    struct stat st;
+
+    ck_assert(!mkfifo(in(dir, "pipe"), 0666) && !symlink("pipe", in(dir, "link")));
+    assert_line(file_write(in(dir, "pipe"), "x", 1, &why), FAIL_WRITE, "a pipe, not a");
+    assert_line(file_write(in(dir, "link"), "x", 1, &why), FAIL_WRITE, "a pipe, not a");
+    ck_assert(!stat(in(dir, "link"), &st) && S_ISFIFO(st.st_mode));
+    ck_assert_int_eq(entries(dir), 2);
+}
+END_TEST
+
+START_TEST(a_file_in_pieces_appears_when_it_is_committed)
+{
+    const char *dir = rig_tmp(), *path = in(dir, "a");
+    struct file f;
+
+    ck_assert(!file_begin(&f, path, &why) && !file_put(&f, "one ", 4, &why));
+    ck_assert(!path_exists(path) && path_is_temporary(f.tmp));
+    ck_assert(!file_put(&f, "", 0, &why) && !file_put(&f, "two", 3, &why));
+    ck_assert(!file_commit(&f, &why));
+    assert_holds(path, "one two");
+    ck_assert(!file_begin(&f, path, &why) && !file_put(&f, "three", 5, &why));
+    file_abort(&f);
+    assert_holds(path, "one two");
+    ck_assert_int_eq(entries(dir), 1);
+}
+END_TEST
+
+START_TEST(the_next_writer_removes_what_a_killed_one_left)
+{
+    const char *dir = rig_tmp();
+    struct file f;
+    pid_t       pid = fork();
+
+    if (pid == 0) {
+        if (!file_begin(&f, in(dir, "a"), &why) && !file_put(&f, "half", 4, &why))
+            raise(SIGKILL);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+    ck_assert_int_eq(entries(dir), 1);
+    put(dir, "ab.tmp-01234567", "another file's");
+    put(dir, "a.tmp-0123456", "not a temporary name");
+    ck_assert_int_eq(file_write(in(dir, "a"), "whole", 5, &why), 0);
+    assert_holds(in(dir, "a"), "whole");
+    ck_assert_int_eq(entries(dir), 3);
+}
+END_TEST
+
+START_TEST(a_living_writers_file_is_kept)
+{
+    const char *dir = rig_tmp(), *path = in(dir, "a");
+    struct file f;
+
+    ck_assert(!file_begin(&f, path, &why) && !file_put(&f, "slow", 4, &why));
+    ck_assert_int_eq(file_write(path, "fast", 4, &why), 0);
+    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(file_commit(&f, &why), 0);
+    assert_holds(path, "slow");
+    ck_assert_int_eq(entries(dir), 1);
+}
+END_TEST
+
 static const struct {
     const char *name, *says;
 } unwritable[] = {
-    {"missing/a",  "No such file or directory"},
-    {"file/a",     "Not a directory"},
-    {"dir",        "Is a directory"},
-    {"",           "Not a directory"},
+    {"missing/a", "No such file or directory"},
+    {"file/a", "Not a directory"},
+    {"dir", "a directory, not a file"},
+    {"", "a directory, not a file"},
+    {"file/", "Not a directory"},
 };
 
 START_TEST(an_unwritable_place_is_said)
@@ -530,6 +596,10 @@ static Suite *suite(void)
     tcase_add_test(tc, a_new_file_has_the_permissions_the_umask_leaves);
     tcase_add_test(tc, writing_survives_signals_and_short_writes);
     tcase_add_loop_test(tc, a_failed_write_keeps_the_old_file, 0, COUNT(failing));
+    tcase_add_test(tc, what_is_no_file_is_not_replaced);
+    tcase_add_test(tc, a_file_in_pieces_appears_when_it_is_committed);
+    tcase_add_test(tc, the_next_writer_removes_what_a_killed_one_left);
+    tcase_add_test(tc, a_living_writers_file_is_kept);
     tcase_add_loop_test(tc, an_unwritable_place_is_said, 0, COUNT(unwritable));
     tcase_add_loop_test(tc, what_cannot_be_read_is_said_without_waiting, 0,
                         COUNT(unreadable));

@@ -204,20 +204,20 @@ struct portions {
     long           fails_at;        // -1: never
 };
 
-static long next_portion(void *user, uint32_t *ids, long n, struct why *why)
+static enum fail next_portion(void *user, uint32_t *ids, long n, long *got,
+                              struct why *why)
 {
     struct portions *p = user;
     long take = 1 + 5 * (p->calls++ % 4);
 
-    if (p->fails_at >= 0 && p->at >= p->fails_at) {
-        (void)fail(why, FAIL_INPUT, "no more");
-        return -1;
-    }
+    if (p->fails_at >= 0 && p->at >= p->fails_at)
+        return fail(why, FAIL_MEMORY, "no more");
     take = take < n ? take : n;
     take = take < p->n - p->at ? take : p->n - p->at;
     for (long i = 0; i < take; i++)
         ids[i] = (uint32_t)p->tokens[p->at++];
-    return take;
+    *got = take;
+    return 0;
 }
 
 /* What score_each was told. */
@@ -318,9 +318,9 @@ START_TEST(scoring_stops_at_max_tokens_and_at_what_fails)
     ck_assert_int_eq(from.at, 60);
 
     from.fails_at = 70;
-    ck_assert_int_eq(score_run(&m, &p, 2, EOS, next_portion, &from, 0, NULL, NULL,
-                               &s, &why),
-                     FAIL_INPUT);
+    ck_assert_int_eq(
+        score_run(&m, &p, 2, EOS, next_portion, &from, 0, NULL, NULL, &s, &why),
+        FAIL_MEMORY);
     ck_assert_str_eq(why.line, "no more");
 
     from = (struct portions){.tokens = tokens, .n = TEXT, .fails_at = -1};
@@ -349,7 +349,7 @@ START_TEST(a_cursor_reads_a_shard_from_end_to_end)
     struct shard s;
     struct why   why = {"?"};
     uint64_t     n;
-    long         at = 0, more;
+    long                       at = 0, more = 1;
 
     for (uint32_t i = 0; i < N; i++)
         ids[i] = i * 7919 % 50000;
@@ -359,10 +359,10 @@ START_TEST(a_cursor_reads_a_shard_from_end_to_end)
     ck_assert_msg(shard_finish(w, &n, &why) == 0, "%s", why.line);
     ck_assert_msg(shard_open(&s, path, 2, &why) == 0, "%s", why.line);
     c = (struct shard_cursor){.shard = &s};
-    while ((more = shard_cursor_next(&c, got + at, N - at < 5000 ? N - at : 5000,
-                                     &why)) > 0)
-        at += more;
-    ck_assert_int_eq(more, 0);
+    for (; more; at += more)
+        ck_assert_int_eq(
+            shard_cursor_next(&c, got + at, N - at < 5000 ? N - at : 5000, &more, &why),
+            0);
     ck_assert_int_eq(at, N);
     ck_assert_mem_eq(got, ids, sizeof ids);
     shard_close(&s);

@@ -3,9 +3,12 @@
 #include "model/files/safetensors.h"
 #include "tests/support/rig.h"
 
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const char *new_path(char *buf, size_t cap)
 {
@@ -219,10 +222,25 @@ START_TEST(a_full_disk_is_noticed)
 {
     static float        a[1 << 16];
     const struct tensor t = {"a", DTYPE_F32, 1, {1 << 16}, 1 << 16, a};
+    struct rlimit       old, tight;
+    char                path[PATH_MAX];
     struct why          why;
 
-    ck_assert_int_eq(safetensors_write("/dev/full", &t, 1, NULL, 0, &why), FAIL_WRITE);
-    ck_assert_int_eq(safetensors_write("/dev/full", NULL, 0, NULL, 0, &why), FAIL_WRITE);
+    path_join(path, sizeof path, rig_tmp(), "x");
+    ck_assert(!getrlimit(RLIMIT_FSIZE, &old));
+    tight = (struct rlimit){1 << 16, old.rlim_max}; // as a full disk: EFBIG
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert(!setrlimit(RLIMIT_FSIZE, &tight));
+    enum fail large = safetensors_write(path, &t, 1, NULL, 0, &why);
+
+    tight.rlim_cur = 4;
+    ck_assert(!setrlimit(RLIMIT_FSIZE, &tight));
+    enum fail none = safetensors_write(path, NULL, 0, NULL, 0, &why);
+
+    ck_assert(!setrlimit(RLIMIT_FSIZE, &old));
+    ck_assert_int_eq(large, FAIL_WRITE);
+    ck_assert_int_eq(none, FAIL_WRITE);
+    ck_assert(!path_exists(path));
     ck_assert_int_eq(safetensors_write("no/such/dir/x", &t, 1, NULL, 0, &why),
                      FAIL_WRITE);
 }

@@ -104,7 +104,7 @@ int spawn_checkpoint(int argc, char **argv)
         return 1;
     model_init(&m, 1);
     set_queries(&m);
-    if (tokenizer_load(&t, "weft-bytes", 10) || dir_make(argv[0], &why) ||
+    if (tokenizer_load(&t, "weft-bytes", 10, &why) || dir_make(argv[0], &why) ||
         checkpoint_write(argv[0], &m, t, &why) || manifest_write(argv[0], &why))
         return 1;
     tokenizer_free(t);

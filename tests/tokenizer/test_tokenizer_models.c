@@ -123,8 +123,9 @@ START_TEST(a_sound_model_loads)
 {
     struct tokenizer *t;
     char              model[8192];
+    struct why        why;
 
-    ck_assert_msg(!tokenizer_load(&t, model, cook(&sound[_i], model)), "%s",
+    ck_assert_msg(!tokenizer_load(&t, model, cook(&sound[_i], model), &why), "%s",
                   sound[_i].what);
     check_round_trip(t, "abba a  a ba\n", 13);
     tokenizer_free(t);
@@ -137,9 +138,10 @@ START_TEST(an_unsound_model_does_not)
     struct model_form form;
     char              model[8192];
     size_t            len = cook(&unsound[_i], model);
+    struct why        why;
 
-    ck_assert_msg(!model_parse(&form, model, len), "%s", unsound[_i].what);
-    ck_assert_msg(tokenizer_load(&t, model, len) == TOKENIZER_EMODEL, "%s",
+    ck_assert_msg(model_parse(&form, model, len) == FAIL_INPUT, "%s", unsound[_i].what);
+    ck_assert_msg(tokenizer_load(&t, model, len, &why) == FAIL_INPUT, "%s",
                   unsound[_i].what);
     ck_assert_ptr_null(t);
 }
@@ -152,15 +154,17 @@ START_TEST(what_is_no_model_does_not_load)
         B("{\"a\": 1}"), B("\x0a"),
     };
     struct tokenizer *t;
+    struct why        why;
 
     for (int i = 0; i < COUNT(none); i++) {
-        ck_assert_int_eq(tokenizer_load(&t, none[i].at, none[i].len), TOKENIZER_EMODEL);
+        ck_assert_int_eq(tokenizer_load(&t, none[i].at, none[i].len, &why), FAIL_INPUT);
+        ck_assert_str_eq(why.line, "not a tokenizer of weft, or a damaged one");
         ck_assert_ptr_null(t);
     }
 }
 END_TEST
 
-static const char *one_line(void *user, size_t *len)
+static const char *next_line(void *user, size_t *len)
 {
     static const char s[] = "bado fen lu gri lunaste bado lugri fen  fenlu wi naste";
     int              *left = user;
@@ -174,12 +178,14 @@ START_TEST(a_damaged_model_is_refused_or_harmless)
 {
     static const char line[] = "bado fen\n  gri <s> \xe2\x96\x81 \xff lunaste";
     struct rng        r = rng_open(5, RNG_TEST, (uint64_t)_i);
-    int               lines = 1;
+    int               lines = 1, fits;
+    struct why        why;
     size_t            len;
     void             *model;
 
-    ck_assert_int_eq(tokenizer_train(_i ? "bpe" : "unigram", 280, one_line, &lines, -1,
-                                     &model, &len, NULL, 0), TOKENIZER_OK);
+    ck_assert_int_eq(tokenizer_train(_i ? "bpe" : "unigram", 280, next_line, &lines, -1,
+                                     &model, &len, &fits, &why),
+                     0);
     char *damaged = malloc(len);
 
     for (int k = 0; k < 3000; k++) {
@@ -189,7 +195,7 @@ START_TEST(a_damaged_model_is_refused_or_harmless)
         memcpy(damaged, model, len);
         for (uint64_t flips = k % 3 ? 1 + rng_below(&r, 3) : 0; flips; flips--)
             damaged[rng_below(&r, len)] ^= (char)(1 << rng_below(&r, 8));
-        if (tokenizer_load(&t, damaged, kept) == TOKENIZER_OK)
+        if (!tokenizer_load(&t, damaged, kept, &why))
             check_round_trip(t, line, sizeof line);
         tokenizer_free(t);
     }

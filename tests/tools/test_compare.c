@@ -456,7 +456,7 @@ START_TEST(a_damaged_comparison_is_not_begun_anew)
     snprintf(path, sizeof path, "%s/cut/compare.json", place());
     ck_assert(!file_write(path, "{", 1, &why));
     r = compare("cut", "softmax,gla", "--seeds 1");
-    ck_assert_msg(r->code == FAIL_INPUT && strstr(r->err, "compare.json: damaged"),
+    ck_assert_msg(r->code == FAIL_INPUT && strstr(r->err, "compare.json:1: damaged"),
                   "exit %d: %s", r->code, r->err);
 }
 END_TEST

@@ -174,6 +174,7 @@ right 'learned by heart' train keep/text.txt --out new/run $tiny steps=3000 eval
 # Hostile input within 800 MB of addresses: 128 MiB in 4 KB, and 4 MB without a newline.
 # AddressSanitizer alone takes more.
 grep -q __asan_init "$weft" || bound='ulimit -v 800000'
+[ "$bound" = : ] || wrong 6 'not enough memory' bench --arch softmax --layers 64 --width 4096
 wrong 3 'a line of more than 64 MiB' train bomb.jsonl.zst $new
 right '2 steps' train line.txt $new tokenizer=bytes
 bound=:
@@ -213,8 +214,8 @@ wrong 2 'out of range' train keep/text.txt $new vocab=5
 wrong 2 'too large for this text' train keep/text.txt $new vocab=4096
 wrong 2 'do not divide width' train keep/text.txt $new heads=3
 wrong 2 'parameters; make some of them smaller' train keep/text.txt $new width=65536 layers=1024
-wrong 3 'memory' train keep/text.txt $new width=16384 heads=16 layers=64
-wrong 3 'this machine has' train keep/text.txt $new context=1048576 batch=128
+wrong 6 'memory' train keep/text.txt $new width=16384 heads=16 layers=64
+wrong 6 'this machine has' train keep/text.txt $new context=1048576 batch=128
 wrong 2 'leave vocab out' train keep/data $new vocab=999
 wrong 2 'out of range' infer keep/run -p x --temp -1
 wrong 2 'out of range' data stories --bytes -5

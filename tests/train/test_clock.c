@@ -274,11 +274,6 @@ static double worker_now(void *user)
     return (double)w->t->tally.step * w->step + w->evals * w->eval;
 }
 
-static void ignore(void *user, const struct log_line *line)
-{
-    (void)user, (void)line;
-}
-
 /* Train in a new directory as loop_run does: by the clock, or (amount 0) by the decisions
  * that t has. Returns the seconds. */
 static double work(struct trainer *t, double amount, char *dir, size_t cap)
@@ -290,10 +285,10 @@ static double work(struct trainer *t, double amount, char *dir, size_t cap)
     struct worker     w = {t, &v, 0.05, 0.2, 0};
     struct clock      k = {.now = worker_now, .user = &w, .amount = amount,
                            .val_tokens = 500};
-    struct progress   progress = {.watch = ignore};
+    struct watch      nobody = {0};
     struct log        log;
     struct loop       l = {.run = &run, .data = &data, .trainer = t, .validation = &v,
-                           .log = &log, .progress = &progress, .clock = &k, .saved = -1};
+                           .log = &log, .watch = &nobody, .clock = &k, .saved = -1};
     struct why        why;
     bool              begun;
 

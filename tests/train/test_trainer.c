@@ -428,8 +428,8 @@ START_TEST(a_step_allocates_nothing)
     for (int i = 0; i < 40; i++) {
         if (trainer_step(&t, &s, &why))
             break;
-        p.live = i % 2;
-        p.shown = 0;
+        p.live.terminal = i % 2;
+        p.live.every = 1, p.live.shown = 0;
         progress_step(&p, &line);
         logged &= !log_step(&l, &line, &why);
     }

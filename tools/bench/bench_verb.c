@@ -2,6 +2,7 @@
 
 #include "data/base/cli.h"
 #include "data/base/format.h"
+#include "data/base/json.h"
 #include "data/base/live.h"
 #include "model/kernels/product.h"
 #include "tools/verbs.h"
@@ -32,37 +33,32 @@ enum { KNOWN = sizeof known / sizeof *known };
 
 /* ---- one shape ---- */
 
-/* On a terminal, what is being measured; its figures replace it. */
-static void measuring(const char *what, const char *arch)
-{
-    if (term_live())
-        fprintf(stderr, "\r%s%s\033[K", what, arch);
-}
-
-static double machine_gflops(void)
+static double machine_gflops(struct live *l)
 {
     double own, blas;
 
-    measuring("products", "");
+    live_show(l, "products");
     own = product_peak_gflops(10);
     blas = linear_blas_gflops(10);
     return own > blas ? own : blas;
 }
 
-static enum fail bench_shape(const struct shape *s, struct result *out, struct why *why)
+/* On a terminal, what is being measured; its figures replace it. */
+static enum fail bench_shape(const struct shape *s, struct live *l, struct result *out,
+                             struct why *why)
 {
     struct rig r;
     enum fail  err;
 
-    measuring("training ", s->arch);
+    live_show(l, "training %s", s->arch);
     err = bench_training(&r, s, out, why);
     if (!err) {
-        measuring("decoding ", s->arch);
+        live_show(l, "decoding %s", s->arch);
         if (!out->read_gbs)
             out->read_gbs = read_bandwidth();
         err = bench_decoding(&r, out, why);
     }
-    measuring("", "");
+    live_clear(l);
     rig_close(&r);
     return err;
 }
@@ -129,28 +125,47 @@ static void print_report(const struct shape *s, const struct result *r)
 static void print_json(const struct shape *s, const struct result *r)
 {
     const double *t = r->parts.seconds;
+    const struct {
+        const char *name;
+        double      value;
+    } measured[] = {
+        {"tok_s", r->tok_s},
+        {"tok_s_median", r->tok_s_median},
+        {"step_ms", r->step_ms},
+        {"products_ms", r->products_ms},
+        {"mfu", r->mfu},
+        {"sgemm_gflops", r->sgemm_gflops},
+        {"read_gbs", r->read_gbs},
+        {"peak_rss_mib", r->peak_rss_mib},
+        {"activations", r->activations},
+        {"recomputed", r->recomputed},
+        {"projections_ms", t[METER_PROJECTIONS] * 1e3},
+        {"core_ms", t[METER_MIXER] * 1e3},
+        {"mlp_ms", t[METER_MLP] * 1e3},
+        {"norms_ms", t[METER_NORMS] * 1e3},
+        {"loss_ms", t[METER_LOSS] * 1e3},
+        {"optimiser_ms", r->parts.optimiser * 1e3},
+        {"data_ms", r->parts.data * 1e3},
+        {"prefill_tok_s", r->prefill_tok_s},
+        {"prefill_mfu", r->prefill_mfu},
+        {"decode_tok_s", r->decode_tok_s},
+        {"decode_share", r->decode_share},
+        {"decode_together_tok_s", r->decode_together_tok_s},
+    };
+    json_t *j = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I}", "arch",
+                          s->arch, "layers", s->layers, "width", s->width, "heads",
+                          s->heads, "vocab", s->vocab, "context", s->context, "batch",
+                          s->batch, "threads", omp_get_max_threads(), "params",
+                          (json_int_t)r->params);
 
-    printf("{\"arch\": \"%s\", \"layers\": %d, \"width\": %d, \"heads\": %d, "
-           "\"vocab\": %d, \"context\": %d, \"batch\": %d, \"threads\": %d, %s%s"
-           "\"params\": %.0f, ",
-           s->arch, s->layers, s->width, s->heads, s->vocab, s->context, s->batch,
-           omp_get_max_threads(), s->muon ? "\"muon\": true, " : "",
-           s->recompute ? "\"recompute\": true, " : "", r->params);
-    printf("\"tok_s\": %.1f, \"tok_s_median\": %.1f, \"step_ms\": %.2f, "
-           "\"products_ms\": %.2f, \"mfu\": %.4f, \"sgemm_gflops\": %.1f, \"read_gbs\": "
-           "%.2f, \"peak_rss_mib\": %.1f, \"activations\": %.0f, \"recomputed\": %.0f, ",
-           r->tok_s, r->tok_s_median, r->step_ms, r->products_ms, r->mfu,
-           r->sgemm_gflops, r->read_gbs, r->peak_rss_mib, r->activations,
-           r->recomputed);
-    printf("\"projections_ms\": %.2f, \"core_ms\": %.2f, \"mlp_ms\": %.2f, "
-           "\"norms_ms\": %.2f, \"loss_ms\": %.2f, \"optimiser_ms\": %.2f, "
-           "\"data_ms\": %.2f, ", t[METER_PROJECTIONS] * 1e3, t[METER_MIXER] * 1e3,
-           t[METER_MLP] * 1e3, t[METER_NORMS] * 1e3, t[METER_LOSS] * 1e3,
-           r->parts.optimiser * 1e3, r->parts.data * 1e3);
-    printf("\"prefill_tok_s\": %.1f, \"prefill_mfu\": %.4f, \"decode_tok_s\": %.1f, "
-           "\"decode_share\": %.4f, \"decode_together_tok_s\": %.1f, "
-           "\"state_bytes\": %.0f}\n", r->prefill_tok_s, r->prefill_mfu, r->decode_tok_s,
-           r->decode_share, r->decode_together_tok_s, r->state_bytes);
+    if (s->muon)
+        json_object_set_new(j, "muon", json_true());
+    if (s->recompute)
+        json_object_set_new(j, "recompute", json_true());
+    for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
+        json_object_set_new(j, measured[i].name, json_from_double(measured[i].value));
+    json_object_set_new(j, "state_bytes", json_integer((json_int_t)r->state_bytes));
+    json_line(stdout, j, JSON_REAL_PRECISION(6));
     fflush(stdout);
 }
 
@@ -185,9 +200,10 @@ static void print_row(const struct shape *s, const struct result *r)
 
 static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 {
-    struct result r = {.sgemm_gflops = machine_gflops()};
+    struct live   l = live_open(0);
+    struct result r = {.sgemm_gflops = machine_gflops(&l)};
     struct why    why;
-    enum fail     err = bench_shape(s, &r, &why);
+    enum fail     err = bench_shape(s, &l, &r, &why);
 
     if (err)
         cli_fail(cli, err, &why);
@@ -196,14 +212,15 @@ static void run_shape(const struct cli *cli, const struct shape *s, bool json)
 
 static void run_mixers(const struct cli *cli, struct shape s, bool json)
 {
-    struct result r = {.sgemm_gflops = machine_gflops()};
+    struct live   l = live_open(0);
+    struct result r = {.sgemm_gflops = machine_gflops(&l)};
     struct why    why;
 
     for (int i = 0; i < n_mixers; i++) {
         enum fail err;
 
         s.arch = mixers[i]->name;
-        if ((err = bench_shape(&s, &r, &why)))
+        if ((err = bench_shape(&s, &l, &r, &why)))
             cli_fail(cli, err, &why);
         if (!i && !json)
             print_head(&s, &r);

@@ -11,6 +11,7 @@
 #ifndef WEFT_COMPARE_H
 #define WEFT_COMPARE_H
 
+#include "data/base/live.h"
 #include "infer/score.h"
 #include "tools/compare/stats.h"
 #include "train/presets.h"
@@ -79,14 +80,13 @@ struct comparison {
 
     // the view, see view.c
     int            done, trials;
-    double         shown;               // when
+    struct live         live;
     double         unit[MOST_ARCHS];    // seconds of a whole trial, 0: unknown
     double         bits;                                // last validation
     const struct trial *now;
     double         now_began;
     long           now_first, now_steps;
     double         now_seconds;         // that it has; 0: it is counted in steps
-    bool           drawn;
 };
 
 /* ---- entries.c: from names to models of equal size ---- */
@@ -140,7 +140,6 @@ void view_begin(struct comparison *c, const struct trial *t);
 void view_phase(struct comparison *c, const char *what);   // beside its steps
 void view_step(void *c, const struct log_line *line);
 void view_end(struct comparison *c, const struct trial *t);
-void view_clear(struct comparison *c);
 
 /* ---- table.c, report.c, html.c ---- */
 

@@ -4,7 +4,7 @@
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/format.h"
-#include "data/base/live.h"
+#include "data/base/json.h"
 #include "tools/verbs.h"
 #include "train/presets.h"
 
@@ -245,21 +245,13 @@ static bool holds_anything(const char *dir)
 /* compare.json in c->out, or NULL in *j when there is none. FAIL_INPUT: it is damaged. */
 static enum fail read_identity(const struct comparison *c, json_t **j, struct why *why)
 {
-    char   path[PATH_MAX], *text;
-    size_t len;
-    enum fail err;
+    char path[PATH_MAX];
 
     *j = NULL;
     if (!path_exists(path_join(path, sizeof path, c->out, "compare.json")))
         return 0;
-    err = file_read(path, IDENTITY_MAX, &text, &len, why);
-    if (err)
-        return err;
-    *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-    free(text);
-    return *j ? 0 : fail(why, FAIL_INPUT,
-                         "%s: damaged; restore it, or name another directory with --out",
-                         path);
+    return json_read(j, path, IDENTITY_MAX,
+                     "restore it, or name another directory with --out", why);
 }
 
 /* May the comparison `mine` be in c->out? *new: it is not yet. */
@@ -291,7 +283,7 @@ static enum fail open_out(const struct cli *cli, const struct comparison *c, int
                           bool *new, struct why *why)
 {
     json_t *mine = identity(cli, c);
-    char    path[PATH_MAX], *text = json_dumps(mine, JSON_INDENT(1));
+    char      path[PATH_MAX];
     enum fail err = check_out(c, mine, new, why);
 
     if (!err)
@@ -302,10 +294,8 @@ static enum fail open_out(const struct cli *cli, const struct comparison *c, int
         err = check_out(c, mine, new, why); // again: nobody else can change it now
     path_join(path, sizeof path, c->out, "compare.json");
     if (!err && *new)
-        err = text ? file_write(path, text, strlen(text), why)
-                   : fail(why, FAIL_MEMORY, "%s: out of memory", path);
+        err = json_write(path, json_incref(mine), JSON_INDENT(1), why);
     *new &= !err;
-    free(text);
     json_decref(mine);
     return err;
 }
@@ -338,12 +328,11 @@ static void discard(const struct comparison *c)
 
 /* ---- the text ---- */
 
-static enum fail build_data(const struct comparison *c, const char *dir, int lock,
+static enum fail build_data(struct comparison *c, const char *dir, int lock,
                             struct why *why)
 {
     const struct config   *cfg = &c->arch[0].cfg;
     const char            *inputs[] = {c->input};
-    struct progress        progress = {.live = term_live()};
     struct dataset_options o = {
         .inputs = inputs,
         .n_inputs = 1,
@@ -352,16 +341,16 @@ static enum fail build_data(const struct comparison *c, const char *dir, int loc
         .vocab = cfg->vocab,
         .val_fraction = cfg->val_fraction,
         .lock_fd = lock,
-        .progress = progress_phase,
-        .user = &progress,
+        .progress = live_phase,
+        .user = &c->live,
         .stop = &interrupted,
     };
     enum fail err;
 
     dir_sweep(c->out);
     err = dataset_build(dir, &o, why);
-    progress_clear(&progress);
-    return err && interrupted ? FAIL_INTERRUPTED : err;
+    live_clear(&c->live);
+    return err;
 }
 
 static enum fail open_data(struct comparison *c, int lock, struct why *why)
@@ -403,7 +392,7 @@ static enum fail run_all(struct comparison *c, struct why *why)
     for (int k = 0; k < c->seeds; k++)
         for (int i = 0; !err && i < c->n; i++)
             err = trial_run(c, &c->arch[i].trial[k], why);
-    view_clear(c);
+    live_clear(&c->live);
     return err;
 }
 
@@ -510,6 +499,7 @@ int compare_main(int argc, char **argv)
     keep_command(c, argc, argv);
     name_out(c);
     signal(SIGPIPE, SIG_IGN);
+    c->live = live_open(10);
     catch_interrupts();
     err = compare(&cli, c, &why);
     if (err == FAIL_INTERRUPTED)

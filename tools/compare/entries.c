@@ -1,5 +1,6 @@
 #include "tools/compare/compare.h"
 
+#include "data/base/split.h"
 #include "train/presets.h"
 
 #include <ctype.h>
@@ -57,18 +58,14 @@ static enum fail add_entry(struct comparison *c, const char *name, size_t len,
 
 enum fail entries_split(struct comparison *c, const char *list, struct why *why)
 {
-    int         depth = 0;
-    enum fail   err = 0;
-    const char *from = list;
+    const char *at = list;
+    size_t      n = split_length(at, ',');
+    enum fail   err = add_entry(c, at, n, why);
 
-    for (const char *at = list; !err; at++) {
-        depth += (*at == '(') - (*at == ')');
-        if (*at && (*at != ',' || depth > 0))
-            continue;
-        err = add_entry(c, from, (size_t)(at - from), why);
-        from = at + 1;
-        if (!*at)
-            break;
+    while (!err && at[n]) {
+        at += n + 1;
+        n = split_length(at, ',');
+        err = add_entry(c, at, n, why);
     }
     if (!err && c->n < 2)
         err = fail(why, FAIL_USAGE,

@@ -1,6 +1,7 @@
 #include "tools/compare/compare.h"
 
 #include "data/base/file.h"
+#include "data/base/json.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -33,16 +34,6 @@ static double *field_of(const struct trial *t, const struct field *f)
     return (double *)((char *)t + f->at);
 }
 
-static json_t *number(double x)
-{
-    return isfinite(x) ? json_real(x) : json_null();
-}
-
-static double number_of(const json_t *j)
-{
-    return json_is_number(j) ? json_number_value(j) : NAN;
-}
-
 /* JSON's whole numbers end at 2^63 here: a larger seed is written as text. */
 static json_t *seed_json(uint64_t seed)
 {
@@ -61,18 +52,19 @@ json_t *result_json(const struct comparison *c, const struct trial *t)
 
     json_object_set_new(j, "arch", json_string(a->name));
     json_object_set_new(j, "seed", seed_json(t->seed));
-    json_object_set_new(j, "lr", number(t->lr));
+    json_object_set_new(j, "lr", json_from_double(t->lr));
     json_object_set_new(j, "width", json_integer(a->cfg.width));
     json_object_set_new(j, "mlp", json_integer(a->cfg.mlp));
-    json_object_set_new(j, "parameters", number(a->params));
-    json_object_set_new(j, "flops_per_token", number(a->flops));
-    json_object_set_new(j, "state_bytes", number(a->state));
+    json_object_set_new(j, "parameters", json_from_double(a->params));
+    json_object_set_new(j, "flops_per_token", json_from_double(a->flops));
+    json_object_set_new(j, "state_bytes", json_from_double(a->state));
     json_object_set_new(j, "failed", *t->failed ? json_string(t->failed) : json_null());
     for (int i = 0; i < FIELDS; i++)
-        json_object_set_new(j, fields[i].name,
-                            number(*t->failed ? NAN : *field_of(t, &fields[i])));
+        json_object_set_new(
+            j, fields[i].name,
+            json_from_double(*t->failed ? NAN : *field_of(t, &fields[i])));
     for (int i = 0; i < SCORE_BUCKETS && !*t->failed; i++)
-        json_array_append_new(buckets, number(t->bucket[i]));
+        json_array_append_new(buckets, json_from_double(t->bucket[i]));
     json_object_set_new(j, "nats_by_log2_position", buckets);
     json_object_set_new(j, "sample", json_string(t->sample));
     return j;
@@ -80,38 +72,27 @@ json_t *result_json(const struct comparison *c, const struct trial *t)
 
 enum fail result_write(const struct comparison *c, const struct trial *t, struct why *why)
 {
-    char    path[PATH_MAX];
-    json_t *j = result_json(c, t);
-    char   *text = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
-    enum fail err = text ? file_write(path_join(path, sizeof path, t->dir, "result.json"),
-                                      text, strlen(text), why)
-                         : fail(why, FAIL_MEMORY, "%s: out of memory", t->dir);
+    char path[PATH_MAX];
 
-    free(text);
-    json_decref(j);
-    return err;
+    return json_write(path_join(path, sizeof path, t->dir, "result.json"),
+                      result_json(c, t), JSON_INDENT(1) | JSON_REAL_PRECISION(15), why);
 }
 
 bool result_read(struct trial *t)
 {
-    char        path[PATH_MAX], *text;
+    char        path[PATH_MAX];
     struct why  ignored;
-    size_t      len;
     const char *failed, *sample;
     json_t     *j, *buckets;
 
     path_join(path, sizeof path, t->dir, "result.json");
-    if (!path_exists(path) || file_read(path, RESULT_MAX, &text, &len, &ignored))
-        return false;
-    j = json_loadb(text, len, 0, NULL);
-    free(text);
-    if (!j)
+    if (json_read(&j, path, RESULT_MAX, "", &ignored))
         return false;
     for (int i = 0; i < FIELDS; i++)
-        *field_of(t, &fields[i]) = number_of(json_object_get(j, fields[i].name));
+        *field_of(t, &fields[i]) = json_to_double(json_object_get(j, fields[i].name));
     buckets = json_object_get(j, "nats_by_log2_position");
     for (size_t i = 0; i < SCORE_BUCKETS; i++)
-        t->bucket[i] = number_of(json_array_get(buckets, i));
+        t->bucket[i] = json_to_double(json_array_get(buckets, i));
     failed = json_string_value(json_object_get(j, "failed"));
     sample = json_string_value(json_object_get(j, "sample"));
     snprintf(t->failed, sizeof t->failed, "%s", failed ? failed : "");
@@ -126,17 +107,9 @@ bool result_read(struct trial *t)
 /* ---- the log ---- */
 
 /* A number of a log line; NAN: null or not there. */
-static double logged(const char *line, const char *key)
+static double logged(const json_t *line, const char *key)
 {
-    const char *at = strstr(line, key);
-    char       *end;
-    double      x;
-
-    if (!at)
-        return NAN;
-    at += strlen(key);
-    x = strtod(at, &end);
-    return end > at ? x : NAN;
+    return json_to_double(json_object_get(line, key));
 }
 
 struct bins {
@@ -159,25 +132,31 @@ static void add_loss(struct curve *c, struct bins *b, double step, double tokens
     b->sum = 0;
 }
 
-static void add_line(struct trial *t, struct bins *b, const char *line)
+static void add_line(struct trial *t, struct bins *b, const json_t *line)
 {
     struct curve *c = &t->curve;
-    double bpb = logged(line, "\"val_bpb\": "), tokens = logged(line, "\"tokens\": ");
+    double        bpb = logged(line, "val_bpb"), tokens = logged(line, "tokens");
 
-    t->seconds += logged(line, "\"ms\": ") / 1000;
-    add_loss(c, b, logged(line, "{\"step\": "), tokens, logged(line, "\"loss\": "));
+    t->seconds += logged(line, "ms") / 1000;
+    add_loss(c, b, logged(line, "step"), tokens, logged(line, "loss"));
     if (!isfinite(bpb))
         return;
     c->n -= c->n == 2 * CURVE;          // the last one counts
     c->tokens[c->n] = tokens;
-    c->flops[c->n] = logged(line, "\"flops\": ");
+    c->flops[c->n] = logged(line, "flops");
     c->seconds[c->n] = t->seconds;
     c->bpb[c->n++] = bpb;
 }
 
-static bool is_step(const char *line)
+/* The line of a step, whole; else NULL. */
+static json_t *step_of(const char *line)
 {
-    return !strncmp(line, "{\"step\": ", 9) && strchr(line, '\n');
+    json_t *j = json_loads(line, 0, NULL);
+
+    if (json_is_integer(json_object_get(j, "step")) && json_object_get(j, "ms"))
+        return j;
+    json_decref(j);
+    return NULL;
 }
 
 void curve_read(struct trial *t)
@@ -191,12 +170,20 @@ void curve_read(struct trial *t)
     t->seconds = 0;
     if (!f)
         return;
-    while (getline(&line, &cap, f) > 0)
-        b.steps += is_step(line);
+    while (getline(&line, &cap, f) > 0) {
+        json_t *j = step_of(line);
+
+        b.steps += j != NULL;
+        json_decref(j);
+    }
     rewind(f);
-    while (getline(&line, &cap, f) > 0)
-        if (is_step(line))
-            add_line(t, &b, line);
+    while (getline(&line, &cap, f) > 0) {
+        json_t *j = step_of(line);
+
+        if (j)
+            add_line(t, &b, j);
+        json_decref(j);
+    }
     free(line);
     fclose(f);
 }

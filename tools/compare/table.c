@@ -1,6 +1,7 @@
 #include "tools/compare/compare.h"
 
 #include "data/base/file.h"
+#include "data/base/json.h"
 #include "data/base/format.h"
 
 #include <limits.h>
@@ -191,7 +192,7 @@ static json_t *numbers(const double *x, int n)
     json_t *j = json_array();
 
     for (int i = 0; i < n; i++)
-        json_array_append_new(j, isfinite(x[i]) ? json_real(x[i]) : json_null());
+        json_array_append_new(j, json_from_double(x[i]));
     return j;
 }
 
@@ -204,9 +205,7 @@ static void write_line(const struct comparison *c, const struct trial *t, FILE *
     json_object_set_new(curve, "seconds", numbers(t->curve.seconds, t->curve.n));
     json_object_set_new(curve, "bpb", numbers(t->curve.bpb, t->curve.n));
     json_object_set_new(j, "curve", curve);
-    json_dumpf(j, f, JSON_COMPACT | JSON_REAL_PRECISION(9));
-    fputc('\n', f);
-    json_decref(j);
+    json_line(f, j, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
 enum fail table_files(const struct comparison *c, struct why *why)

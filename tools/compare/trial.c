@@ -116,7 +116,7 @@ static enum fail train(struct comparison *c, struct setup *s, struct why *why)
 static enum fail attempt(struct comparison *c, struct trial *t, struct why *why)
 {
     struct setup s = {
-        .run.lock = -1, .saved = -1, .progress = {.watch = view_step, .user = c}};
+        .run.lock = -1, .saved = -1, .watch = {.step = view_step, .user = c}};
     bool new;
     enum fail err = open_run(c, t, &s.run, &new, why);
 
@@ -145,10 +145,10 @@ static enum fail attempt(struct comparison *c, struct trial *t, struct why *why)
 static enum fail take_failure(const struct comparison *c, struct trial *t, int err,
                               struct why *why)
 {
-    if (err != FAIL_DIVERGED && err != FAIL_INPUT)
+    if (err != FAIL_DIVERGED && err != FAIL_INPUT && err != FAIL_MEMORY)
         return err;
     t->done = true;
-    if (err == FAIL_INPUT) {
+    if (err != FAIL_DIVERGED) {
         snprintf(t->failed, sizeof t->failed, "%.250s", why->line);
         return 0;
     }
@@ -168,7 +168,7 @@ enum fail trial_run(struct comparison *c, struct trial *t, struct why *why)
     view_begin(c, t);
     if (c->arch[t->arch].failed[0]) {
         snprintf(why->line, sizeof why->line, "%s", c->arch[t->arch].failed);
-        err = FAIL_INPUT;
+        err = FAIL_MEMORY;
     } else {
         err = attempt(c, t, why);
     }

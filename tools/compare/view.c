@@ -1,49 +1,9 @@
 #include "data/base/clock.h"
 #include "data/base/format.h"
-#include "data/base/live.h"
 #include "tools/compare/compare.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-static const double redraw = 0.1, plain_every = 10;
-
-static void put(const char *text)
-{
-    ssize_t n = write(STDERR_FILENO, text, strlen(text));
-
-    (void)n; // a closed stderr must not stop the comparison
-}
-
-void view_clear(struct comparison *c)
-{
-    if (c->drawn)
-        put("\r\033[K");
-    c->drawn = false;
-}
-
-/* A line: rewritten on a terminal, where `for good` lets it stand. */
-static void show(struct comparison *c, bool for_good, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void show(struct comparison *c, bool for_good, const char *format, ...)
-{
-    char    text[512], line[600];
-    va_list args;
-    int     width = term_live() && !for_good ? term_width() - 1 : 500;
-
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (term_live())
-        snprintf(line, sizeof line, "\r%.*s\033[K%s", width, text, for_good ? "\n" : "");
-    else
-        snprintf(line, sizeof line, "%.*s\n", width, text);
-    put(line);
-    c->drawn = term_live() && !for_good;
-}
 
 /* ---- time ---- */
 
@@ -115,10 +75,10 @@ void view_phase(struct comparison *c, const char *what)
 {
     char label[256];
 
-    if (!term_live())
+    if (!c->live.terminal)
         return;
     trial_label(c, c->now, label, sizeof label);
-    show(c, false, "[%d/%d] %s: %s", c->done + 1, c->trials, label, what);
+    live_show(&c->live, "[%d/%d] %s: %s", c->done + 1, c->trials, label, what);
 }
 
 /* Of what this process trains. */
@@ -132,15 +92,14 @@ static double share_done(const struct comparison *c, long step, double now)
 void view_step(void *user, const struct log_line *line)
 {
     struct comparison *c = user;
-    double             now = wall_seconds(), left, share;
+    double             left, share;
     char               label[256], time[32] = "?", bits[32] = "", speed[32];
 
     if (isfinite(line->val_bpb))
         c->bits = line->val_bpb;
-    if (now - c->shown < (term_live() ? redraw : plain_every))
+    if (!live_due(&c->live))
         return;
-    c->shown = now;
-    share = share_done(c, line->tally->step, now);
+    share = share_done(c, line->tally->step, wall_seconds());
     left = time_left(c, share);
     trial_label(c, c->now, label, sizeof label);
     if (isfinite(left))
@@ -148,8 +107,8 @@ void view_step(void *user, const struct log_line *line)
     if (isfinite(c->bits))
         snprintf(bits, sizeof bits, "  val %.3f", c->bits);
     format_count(speed, sizeof speed, line->tok_s);
-    show(c, false, "[%d/%d] %s %2.0f%%%s  %s tok/s  %s left", c->done + 1, c->trials,
-         label, 100 * share, bits, speed, time);
+    live_show(&c->live, "[%d/%d] %s %2.0f%%%s  %s tok/s  %s left", c->done + 1, c->trials,
+              label, 100 * share, bits, speed, time);
 }
 
 void view_end(struct comparison *c, const struct trial *t)
@@ -163,8 +122,8 @@ void view_end(struct comparison *c, const struct trial *t)
     trial_label(c, t, label, sizeof label);
     format_time(time, sizeof time, t->wall);
     if (*t->failed)
-        show(c, true, "[%d/%d] %s: %s", c->done, c->trials, label, t->failed);
+        live_say(&c->live, "[%d/%d] %s: %s", c->done, c->trials, label, t->failed);
     else
-        show(c, true, "[%d/%d] %s: %.4f bits/byte in %s", c->done, c->trials, label,
-             t->bpb, time);
+        live_say(&c->live, "[%d/%d] %s: %.4f bits/byte in %s", c->done, c->trials, label,
+                 t->bpb, time);
 }

@@ -3,7 +3,9 @@
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/base/json.h"
 #include "data/base/live.h"
+#include "data/base/split.h"
 
 #include <limits.h>
 #include <math.h>
@@ -18,7 +20,6 @@ const struct experiment *const experiments[] = {EXPERIMENTS(ENTRY) NULL};
 const int n_experiments = sizeof experiments / sizeof *experiments - 1;
 
 static const char *const form_names[] = {"brief", "quick", "full"};
-static const double redraw = 0.1, plain_every = 10;
 
 struct cell {
     char  *key;                     // owned
@@ -36,8 +37,8 @@ struct lab {
     size_t           len;
     char             path[PATH_MAX];
     int              planned, met, computed;
-    double           start, shown;
-    bool             drawn;
+    double                   start;
+    struct live              live;
 };
 
 enum form lab_form(const struct lab *l) { return l->ask.form; }
@@ -62,11 +63,8 @@ bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_
     const char *p = l->ask.arch ? l->ask.arch : standard;
 
     for (;; p++) {
-        int    depth = 0;
-        size_t n = 0;
+        size_t n = split_length(p, ',');
 
-        for (; p[n] && (depth > 0 || p[n] != ','); n++)
-            depth += (p[n] == '(') - (p[n] == ')');
         if (i-- == 0)
             return snprintf(buf, cap, "%.*s", (int)n, p), n > 0;
         p += n;
@@ -92,20 +90,13 @@ static enum fail check_arch(const struct lab *l, struct why *why)
 
 /* ---- the terminal ---- */
 
-static void clear(struct lab *l)
-{
-    if (l->drawn)
-        fputs("\r\033[K", stderr);
-    l->drawn = false;
-}
-
 void lab_say(struct lab *l, const char *format, ...)
 {
     va_list args;
 
     if (l->ask.json)
         return;
-    clear(l);
+    live_clear(&l->live);
     va_start(args, format);
     vprintf(format, args);
     va_end(args);
@@ -126,78 +117,47 @@ static double seconds_left(const struct lab *l, double share, double now)
 
 bool lab_progress(struct lab *l, const char *key, double share)
 {
-    double now = wall_seconds(), left = seconds_left(l, share, now);
-    bool   live = term_live();
-    char   line[256], time[32] = "";
+    double left = seconds_left(l, share, wall_seconds());
+    char   time[32] = "";
 
-    if (now - l->shown < (live ? redraw : plain_every))
+    if (!live_due(&l->live))
         return !interrupted;
-    l->shown = now;
     if (!isnan(left))
         format_time(time, sizeof time, left);
-    snprintf(line, sizeof line, "%s %d/%d  %s %.0f%%%s%s%s", l->e->name, l->met + 1,
-             l->planned > l->met ? l->planned : l->met + 1, key, 100 * share,
-             *time ? "  " : "", time, *time ? " left" : "");
-    if (live)
-        fprintf(stderr, "\r%.*s\033[K", term_width() - 1, line);
-    else
-        fprintf(stderr, "%s\n", line);
-    l->drawn = live;
+    live_show(&l->live, "%s %d/%d  %s %.0f%%%s%s%s", l->e->name, l->met + 1,
+              l->planned > l->met ? l->planned : l->met + 1, key, 100 * share,
+              *time ? "  " : "", time, *time ? " left" : "");
     return !interrupted;
 }
 
 /* ---- JSON ---- */
 
-static void print_text(const char *name, const char *text)
-{
-    printf("\"%s\": \"", name);
-    for (; *text; text++)
-        if (*text == '"' || *text == '\\')
-            printf("\\%c", *text);
-        else
-            putchar((unsigned char)*text < ' ' ? ' ' : *text);
-    putchar('"');
-}
-
-static void print_value(double v)
-{
-    if (isfinite(v))
-        printf("%.10g", v);
-    else
-        fputs("null", stdout);
-}
-
 /* {"experiment": "slr", "form": "quick", "cell": "...", "risk": 0.1} */
 static void print_cell(const struct lab *l, const struct cell *c)
 {
     const char *name = l->e->columns;
+    json_t     *j = json_pack("{s:s, s:s, s:s}", "experiment", l->e->name, "form",
+                              form_names[l->ask.form], "cell", c->key);
 
-    putchar('{');
-    print_text("experiment", l->e->name);
-    printf(", \"form\": \"%s\", ", form_names[l->ask.form]);
-    print_text("cell", c->key);
     for (int i = 0; i < l->columns; i++) {
-        int len = (int)strcspn(name, ",");
+        size_t len = split_length(name, ',');
+        char   key[64];
 
-        printf(", \"%.*s\": ", len, name);
-        print_value(c->value[i]);
+        snprintf(key, sizeof key, "%.*s", (int)len, name);
+        json_object_set_new(j, key, json_from_double(c->value[i]));
         name += len + (name[len] == ',');
     }
-    puts("}");
+    json_line(stdout, j, JSON_REAL_PRECISION(10));
     fflush(stdout);
 }
 
 static void print_verdict(const struct verdict *v)
 {
-    putchar('{');
-    print_text("experiment", v->name);
-    printf(", \"holds\": %s, ", v->holds ? "true" : "false");
-    print_text("claim", v->claim);
-    fputs(", ", stdout);
-    print_text("measured", v->measured);
-    fputs(", ", stdout);
-    print_text("yardstick", v->yardstick);
-    puts("}");
+    json_line(stdout,
+              json_pack("{s:s, s:b, s:s, s:s, s:s}", "experiment", v->name, "holds",
+                        v->holds, "claim", v->claim, "measured", v->measured, "yardstick",
+                        v->yardstick),
+              0);
     fflush(stdout);
 }
 
@@ -270,7 +230,7 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
     char         number[40];
 
     memcpy(c->value, values, (size_t)l->columns * sizeof *values);
-    clear(l);
+    live_clear(&l->live);
     l->computed += !c->met;
     meet(l, c);
     append(l, form_names[l->ask.form]);
@@ -408,7 +368,8 @@ enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
 
     snprintf(file, sizeof file, "%s.csv", e->name);
     path_join(l.path, sizeof l.path, ask->out, file);
-    l.start = l.shown = wall_seconds();
+    l.start = wall_seconds();
+    l.live = live_open(10);
     err = ask->arch ? check_arch(&l, why) : FAIL_NONE;
     if (!err)
         err = dir_make(ask->out, why);
@@ -418,7 +379,7 @@ enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
         err = read_record(&l, why);
     if (!err)
         err = e->run(&l, why);
-    clear(&l);
+    live_clear(&l.live);
     for (int i = 0; i < l.n; i++)
         free(l.cell[i].key);
     free(l.cell);

@@ -27,7 +27,7 @@ void corpus_fill(const void *user, struct rng *r, int T, int32_t *tokens,
 
 /* What the model makes of the text held out, in windows of T tokens that do not overlap:
  * for each position of a window, the nats of all tokens there and how many bytes of text
- * they are (an end is none). nats, bytes (T). FAIL_INPUT when memory is short. */
+ * they are (an end is none). nats, bytes (T). FAIL_MEMORY. */
 enum fail corpus_score(const struct corpus *c, const struct model *m, int T, double *nats,
                        double *bytes, struct why *why);
 

@@ -1,0 +1,60 @@
+#include "data/base/json.h"
+
+#include "data/base/file.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum fail json_read(json_t **j, const char *path, size_t max, const char *advice,
+                    struct why *why)
+{
+    json_error_t bad;
+    char        *text;
+    size_t       len;
+    enum fail    err = file_read(path, max, &text, &len, why);
+
+    *j = NULL;
+    if (err)
+        return err;
+    *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &bad);
+    free(text);
+    if (*j)
+        return 0;
+    if (json_error_code(&bad) == json_error_out_of_memory)
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    return fail(why, FAIL_INPUT, "%s:%d: damaged: not JSON (%.200s); %s", path, bad.line,
+                bad.text, advice);
+}
+
+enum fail json_write(const char *path, json_t *j, size_t flags, struct why *why)
+{
+    char     *text = j ? json_dumps(j, flags) : NULL;
+    size_t    len = text ? strlen(text) : 0;
+    enum fail err;
+
+    json_decref(j);
+    if (!text)
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    text[len] = '\n'; // in the place of the NUL
+    err = file_write(path, text, len + 1, why);
+    free(text);
+    return err;
+}
+
+void json_line(FILE *to, json_t *j, size_t flags)
+{
+    json_dumpf(j, to, flags);
+    fputc('\n', to);
+    json_decref(j);
+}
+
+json_t *json_from_double(double x)
+{
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+double json_to_double(const json_t *j)
+{
+    return json_is_number(j) ? json_number_value(j) : NAN;
+}

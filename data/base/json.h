@@ -1,0 +1,26 @@
+/* JSON, by jansson: what all who read and write it share. */
+#ifndef WEFT_JSON_H
+#define WEFT_JSON_H
+
+#include "data/base/fail.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* A file of at most max bytes; no key twice. advice ends the line when it is damaged:
+ * what to do. On failure *j is NULL. FAIL_INPUT, FAIL_MEMORY. */
+enum fail json_read(json_t **j, const char *path, size_t max, const char *advice,
+                    struct why *why);
+
+/* Replace path by j, as file_write, with a newline at its end; flags are json_dumps's. j
+ * is taken over, and may be NULL: out of memory. FAIL_WRITE, FAIL_MEMORY. */
+enum fail json_write(const char *path, json_t *j, size_t flags, struct why *why);
+
+/* j on a line of its own; taken over. Whether that arrived is for ferror to say. */
+void json_line(FILE *to, json_t *j, size_t flags);
+
+/* A number, or null when it is not finite; and back, where anything else is NAN. */
+json_t *json_from_double(double x);
+double  json_to_double(const json_t *j);
+
+#endif
