@@ -8,8 +8,11 @@
 #   make deps         install what is missing; silent when all is there
 #   make layers       fail when an include goes the wrong way
 #   make recording    docs/recording.svg: a real session in a terminal of 80 columns
+#   make compile_commands.json   how each file is compiled, for editors
 #   make install      copy weft, its man page and completion below PREFIX (default /usr/local)
+#   make uninstall    remove them
 #   make clean        remove build/
+#   make help         this text
 #
 #   MODE=release      -O3 for this machine (the default)
 #   MODE=debug        -O0 -g
@@ -18,6 +21,10 @@
 #   MARCH=x86-64-v3   build for another machine than this one
 #   CC=clang CXX=clang++   another compiler
 #   V=1               show the commands
+#
+# Another MODE has its own directory; another MARCH, compiler or flag compiles everything again.
+
+VERSION := 0.2.0
 
 MODE   ?= release
 MARCH  ?= native
@@ -67,35 +74,53 @@ TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
 TESTS := $(wildcard tests/*/test_*.c)
 RIG   := $(wildcard tests/support/*.c)
 
-LIBO  := $(LIB:%=$O/%.o)
 MAINO := $O/tools/main.c.o
-TOOLO := $(filter-out $(MAINO),$(TOOL:%=$O/%.o))
+LIBO  := $(filter-out $(MAINO),$(LIB:%=$O/%.o) $(TOOL:%=$O/%.o))
 RIGO  := $(RIG:%=$O/%.o)
 TESTX := $(TESTS:tests/%.c=$O/tests/%)
 
+C     := $(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN)
+CPLUS := $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(WARN)
+LINK  := $(CXX) $(OPT) -fopenmp
+
 all: $O/bin/weft
 
-$O/bin/weft: $(LIBO) $(TOOLO) $(MAINO)
+$O/bin/weft: $(MAINO) $O/weft.a $O/how
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	$Q$(CXX) $(OPT) -fopenmp -o $@ $^ $(LDLIBS)
+	$Q$(LINK) -o $@ $(filter-out %/how,$^) $(LDLIBS)
 	@ln -sf weft $(@D)/weft-train
 	@ln -sf weft $(@D)/weft-infer
 
-$O/tests/%: $O/tests/%.c.o $(RIGO) $(LIBO) $(TOOLO)
+$O/tests/%: $O/tests/%.c.o $(RIGO) $O/weft.a $O/how
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	$Q$(CXX) $(OPT) -fopenmp -o $@ $^ $(LDLIBS) $(shell pkg-config --libs check)
+	$Q$(LINK) -o $@ $(filter-out %/how,$^) $(LDLIBS) $(shell pkg-config --libs check)
 
-$O/%.c.o: %.c
+# All but main(), under the program and under every test; made anew so that no object of a file
+# that is gone stays in it.
+$O/weft.a: $(LIBO)
+	@echo "  ar $@"
+	@rm -f $@
+	$Qar rcs $@ $^
+
+$O/%.c.o: %.c $O/how
 	@mkdir -p $(@D)
 	@echo "  cc $<"
-	$Q$(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN) -c -o $@ $<
+	$Q$C -c -o $@ $<
 
-$O/%.cc.o: %.cc
+$O/%.cc.o: %.cc $O/how
 	@mkdir -p $(@D)
 	@echo "  c++ $<"
-	$Q$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(WARN) -c -o $@ $<
+	$Q$(CPLUS) -c -o $@ $<
+
+# Write the lines $1 to $@ where they differ from what it holds: what depends on it is then made
+# again only when they change.
+write_new = mkdir -p $(@D); printf '%s\n' $1 | cmp -s - $@ || printf '%s\n' $1 > $@
+
+# How everything is compiled and linked, and by which compiler.
+$O/how: FORCE
+	@$(call write_new,'$C' '$(CPLUS)' '$(LINK) $(LDLIBS)' "$$($(CC) --version)")
 
 # The presets are compiled in: one C string per train/configs/*.cfg.
 $O/train/presets.c.o: $O/train/configs.inc
@@ -188,20 +213,36 @@ DEBIAN := gcc g++ make pkg-config libopenblas-openmp-dev libsentencepiece-dev li
 deps:
 	@tools/deps.sh $(DEBIAN)
 
+BINARIES   := $(addprefix $(DESTDIR)$(PREFIX)/bin/,weft weft-train weft-infer)
+MAN        := $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
+COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
+
 install: $O/bin/weft
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install $O/bin/weft $(DESTDIR)$(PREFIX)/bin/weft
-	ln -sf weft $(DESTDIR)$(PREFIX)/bin/weft-train
-	ln -sf weft $(DESTDIR)$(PREFIX)/bin/weft-infer
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 tools/weft.1 $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 644 tools/weft.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
+	install -d $(dir $(firstword $(BINARIES))) $(dir $(MAN)) $(dir $(COMPLETION))
+	install $O/bin/weft $(firstword $(BINARIES))
+	for f in $(wordlist 2,3,$(BINARIES)); do ln -sf weft $$f; done
+	install -m 644 tools/weft.1 $(MAN)
+	install -m 644 tools/weft.bash $(COMPLETION)
+
+uninstall:
+	rm -f $(BINARIES) $(MAN) $(COMPLETION)
 
 clean:
-	rm -rf build
+	rm -rf build compile_commands.json
+
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+# The commands of the rules above, in the form that editors read.
+SOURCES := $(LIB) $(TOOL) $(RIG) $(TESTS)
+compile_commands.json: $O/train/configs.inc $O/tools/notes.inc FORCE
+	$Q{ sep='['; for f in $(SOURCES); do \
+	  case $$f in *.cc) how='$(CPLUS)';; *) how='$C';; esac; \
+	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
+	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
 .PHONY: all demo compare-demo recording test test-all test-double \
-        run-tests run-double $(ALL:%=run-%) check layers deps install clean
+        run-tests run-double $(ALL:%=run-%) check layers deps install uninstall clean help FORCE
 .SECONDARY:
--include $(patsubst %.o,%.d,$(LIBO) $(TOOLO) $(MAINO) $(RIGO) $(TESTX:%=%.c.o))
+.DELETE_ON_ERROR:
+-include $(patsubst %.o,%.d,$(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))
