@@ -122,6 +122,15 @@ write_new = mkdir -p $(@D); printf '%s\n' $1 | cmp -s - $@ || printf '%s\n' $1 >
 $O/how: FORCE
 	@$(call write_new,'$C' '$(CPLUS)' '$(LINK) $(LDLIBS)' "$$($(CC) --version)")
 
+# The version, the commit where this is a checkout, and the flags, for all that is written: only
+# this object is compiled again when they change.
+COMMIT := $(if $(wildcard .git),$(shell git describe --always --dirty --exclude '*' 2>/dev/null))
+bare    = $(subst \,,$(subst ",,$(strip $1)))
+$O/data/base/version.c.o: $O/data/base/version.inc
+$O/data/base/version.inc: FORCE
+	@$(call write_new,'#define NUMBER "$(VERSION)"' '#define COMMIT "$(COMMIT)"' \
+	  '#define OF_COMMIT "$(COMMIT:%= (%))"' '#define FLAGS "$(call bare,$(CFLAGS))"')
+
 # The presets are compiled in: one C string per train/configs/*.cfg.
 $O/train/presets.c.o: $O/train/configs.inc
 $O/train/configs.inc: $(wildcard train/configs/*.cfg)
@@ -235,7 +244,7 @@ help:
 
 # The commands of the rules above, in the form that editors read.
 SOURCES := $(LIB) $(TOOL) $(RIG) $(TESTS)
-compile_commands.json: $O/train/configs.inc $O/tools/notes.inc FORCE
+compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/notes.inc FORCE
 	$Q{ sep='['; for f in $(SOURCES); do \
 	  case $$f in *.cc) how='$(CPLUS)';; *) how='$C';; esac; \
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \

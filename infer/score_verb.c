@@ -4,6 +4,7 @@
 #include "data/base/format.h"
 #include "data/base/live.h"
 #include "data/base/utf8.h"
+#include "data/base/version.h"
 #include "data/dataset.h"
 #include "data/text.h"
 #include "infer/score.h"
@@ -271,7 +272,7 @@ static void print_json(const struct scorer *s, const struct score *r)
     if (s->zeros.pairs > 0)
         printf(",\"sparsity\":%.9g,\"null_rate\":%.9g", s->zeros.zeros / s->zeros.pairs,
                s->zeros.nulls / s->zeros.rows);
-    puts("}");
+    printf(",\"build\":\"%s\"}\n", version_line);
 }
 
 static void print_table(const struct scorer *s, const struct score *r, FILE *to)

@@ -3,6 +3,7 @@
 #include "data/base/cli.h"
 #include "data/base/format.h"
 #include "data/base/live.h"
+#include "data/base/version.h"
 #include "model/kernels/product.h"
 #include "tools/verbs.h"
 
@@ -136,8 +137,9 @@ static void print_json(const struct shape *s, const struct result *r)
            r->parts.optimiser * 1e3, r->parts.data * 1e3);
     printf("\"prefill_tok_s\": %.1f, \"prefill_mfu\": %.4f, \"decode_tok_s\": %.1f, "
            "\"decode_share\": %.4f, \"decode_together_tok_s\": %.1f, "
-           "\"state_bytes\": %.0f}\n", r->prefill_tok_s, r->prefill_mfu, r->decode_tok_s,
-           r->decode_share, r->decode_together_tok_s, r->state_bytes);
+           "\"state_bytes\": %.0f, \"build\": \"%s\"}\n", r->prefill_tok_s,
+           r->prefill_mfu, r->decode_tok_s, r->decode_share, r->decode_together_tok_s,
+           r->state_bytes, version_line);
     fflush(stdout);
 }
 

@@ -2,6 +2,7 @@
 
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/base/version.h"
 
 #include <limits.h>
 #include <math.h>
@@ -224,6 +225,6 @@ enum fail report_markdown(const struct comparison *c, struct why *why)
             fprintf(f, " %g (%.4f)%s", c->arch[i].sweep[k].lr, c->arch[i].sweep[k].bpb,
                     k + 1 < SWEEP ? "," : "\n");
     }
-    fprintf(f, "%s    %s\n", c->sweep ? "\n" : "", c->command);
+    fprintf(f, "%s    %s\n\n%s\n", c->sweep ? "\n" : "", c->command, version_line);
     return report_save(c, "report.md", f, &text, &len, why);
 }

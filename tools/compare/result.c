@@ -1,6 +1,7 @@
 #include "tools/compare/compare.h"
 
 #include "data/base/file.h"
+#include "data/base/version.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -75,11 +76,14 @@ json_t *result_json(const struct comparison *c, const struct trial *t)
         json_array_append_new(buckets, number(t->bucket[i]));
     json_object_set_new(j, "nats_by_log2_position", buckets);
     json_object_set_new(j, "sample", json_string(t->sample));
+    json_object_set_new(j, "build", json_string(t->build));
     return j;
 }
 
-enum fail result_write(const struct comparison *c, const struct trial *t, struct why *why)
+enum fail result_write(const struct comparison *c, struct trial *t, struct why *why)
 {
+    snprintf(t->build, sizeof t->build, "%s", version_line);
+
     char    path[PATH_MAX];
     json_t *j = result_json(c, t);
     char   *text = json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
@@ -97,7 +101,7 @@ bool result_read(struct trial *t)
     char        path[PATH_MAX], *text;
     struct why  ignored;
     size_t      len;
-    const char *failed, *sample;
+    const char *failed, *sample, *build;
     json_t     *j, *buckets;
 
     path_join(path, sizeof path, t->dir, "result.json");
@@ -115,7 +119,9 @@ bool result_read(struct trial *t)
     failed = json_string_value(json_object_get(j, "failed"));
     sample = json_string_value(json_object_get(j, "sample"));
     snprintf(t->failed, sizeof t->failed, "%s", failed ? failed : "");
+    build = json_string_value(json_object_get(j, "build"));
     snprintf(t->sample, sizeof t->sample, "%s", sample ? sample : "");
+    snprintf(t->build, sizeof t->build, "%s", build ? build : "");
     json_decref(j);
     t->done = *t->failed || isfinite(t->bpb);
     if (t->done)

@@ -4,6 +4,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/base/live.h"
+#include "data/base/version.h"
 
 #include <limits.h>
 #include <math.h>
@@ -34,6 +35,7 @@ struct lab {
     int              n, columns;
     char            *text;          // of the record, as on disk
     size_t           len;
+    bool             named;         // its last line "# BUILD" names this program
     char             path[PATH_MAX];
     int              planned, met, computed;
     double           start, shown;
@@ -167,7 +169,8 @@ static void print_value(double v)
         fputs("null", stdout);
 }
 
-/* {"experiment": "slr", "form": "quick", "cell": "...", "risk": 0.1} */
+/* {"experiment": "slr", "form": "quick", "cell": "...", "risk": 0.1,
+ *  "build": "weft 0.2.0 ..."} */
 static void print_cell(const struct lab *l, const struct cell *c)
 {
     const char *name = l->e->columns;
@@ -183,7 +186,7 @@ static void print_cell(const struct lab *l, const struct cell *c)
         print_value(c->value[i]);
         name += len + (name[len] == ',');
     }
-    puts("}");
+    printf(", \"build\": \"%s\"}\n", version_line);
     fflush(stdout);
 }
 
@@ -197,7 +200,7 @@ static void print_verdict(const struct verdict *v)
     print_text("measured", v->measured);
     fputs(", ", stdout);
     print_text("yardstick", v->yardstick);
-    puts("}");
+    printf(", \"build\": \"%s\"}\n", version_line);
     fflush(stdout);
 }
 
@@ -273,6 +276,12 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
     clear(l);
     l->computed += !c->met;
     meet(l, c);
+    if (!l->named) {
+        append(l, "# ");
+        append(l, version_line);
+        append(l, "\n");
+        l->named = true;
+    }
     append(l, form_names[l->ask.form]);
     append(l, ",\"");
     append(l, key);
@@ -287,10 +296,22 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
 
 /* ---- the record ---- */
 
+/* "# BUILD", which computed the lines that follow. */
+static const char *take_build(struct lab *l, const char *line)
+{
+    size_t n = strcspn(line, "\n");
+
+    l->named = n == 2 + strlen(version_line) && !strncmp(line + 2, version_line, n - 2);
+    return line[n] ? line + n + 1 : NULL;
+}
+
 /* One line of the record, form,"key",value,... into the cells when it is of this form;
  * returns the next line, or NULL when this one is not such a line. */
 static const char *take_line(struct lab *l, const char *line)
 {
+    if (*line == '#')
+        return take_build(l, line);
+
     size_t       form = strcspn(line, ",\n");
     const char  *key = line + form + 2, *p;
     double       value[LAB_VALUES];
