@@ -3,8 +3,9 @@
 #   make              build/release/bin/weft (and weft-train, weft-infer beside it)
 #   make demo         install what is missing, build, train on built-in stories, let it write
 #   make compare-demo eight architectures on the stories at equal compute, in a quarter of an hour
-#   make test         install what is missing, build, run every test
-#   make check        the tests again under AddressSanitizer and UBSan
+#   make test         install what is missing, build, run every test; what failed is said last
+#   make test-mixer M=foo   what every mixer must hold, for one of them, in seconds
+#   make check        the tests again under AddressSanitizer and UBSan, and MODE=tiny's
 #   make deps         install what is missing; silent when all is there
 #   make layers       fail when an include goes the wrong way
 #   make recording    docs/recording.svg: a real session in a terminal of 80 columns
@@ -18,6 +19,7 @@
 #   MODE=debug        -O0 -g
 #   MODE=asan         AddressSanitizer and UBSan
 #   MODE=double       every real is a double: for the golden vectors and finite differences
+#   MODE=tiny         double, with the smallest chunks and tiles: nine tokens cross every seam
 #   MARCH=x86-64-v3   build for another machine than this one
 #   CC=clang CXX=clang++   another compiler
 #   V=1               show the commands
@@ -53,8 +55,9 @@ OPT.release := -O3 -march=$(MARCH)
 OPT.debug   := -O0 -g
 OPT.asan    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT.double  := -O2 -march=$(MARCH) -DWEFT_DOUBLE
+OPT.tiny    := $(OPT.double) -DWEFT_TINY
 OPT         := $(OPT.$(MODE))
-$(if $(OPT),,$(error MODE=$(MODE) is none of release, debug, asan, double))
+$(if $(OPT),,$(error MODE=$(MODE) is none of release, debug, asan, double, tiny))
 
 # OpenBLAS in its openmp flavour, by its own directory: the alternatives may prefer another.
 BLAS_LIB := $(firstword $(wildcard /usr/lib/*/openblas-openmp /usr/lib/openblas-openmp) $(OPENBLAS_LIB))
@@ -148,45 +151,59 @@ $O/tools/notes.inc: $(wildcard model/mixers/*.c)
 
 # ---- tests -------------------------------------------------------------------------------------
 
-# Every program, and the numerical ones again in double precision. They run beside each other, long
-# ones first, on one thread where a test does not set more. What one says comes in one piece when
-# it ends.
+# Every program and script, and the numerical ones again in double precision; in MODE=tiny, those
+# that cross seams of chunks and tiles. They run beside each other, long ones first, on one thread
+# where a test does not set more.
 LONG   := test_lab test_compare resume.sh wrong.sh
-ALL    := $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard tests/*/*.sh)))
+ALL    := layers $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard tests/*/*.sh)))
 DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_linear_attention \
           test_vector test_delta test_scan test_softmax test_rela test_srope test_numeric \
           test_products test_oracles test_icl
+TINY   := test_gradients test_mixers test_golden test_scalar test_vector test_delta test_scan \
+          test_softmax test_products
+ONE    := test_mixers test_gradients test_golden test_sizes test_init test_flops
 BESIDE := OMP_NUM_THREADS=1 OMP_PROC_BIND=false OMP_WAIT_POLICY=passive CK_TIMEOUT_MULTIPLIER=4
 
-test: test-all $(if $(filter double,$(MODE)),,test-double)
-	@echo "all tests passed"
+# Make these targets below, whatever fails; then say what came of them.
+all_of = began=$$(date +%s); rm -rf build/*/results; $(1) -k --no-print-directory $(2); \
+         tests/summary.sh $$began build/*/results
 
-test-all: deps
-	@$(MAKE) --no-print-directory MODE=$(MODE) run-tests
+test: deps
+	@$(call all_of,$(MAKE),test-all $(if $(filter double,$(MODE)),,test-double))
 
-test-double: deps
-	@$(MAKE) --no-print-directory MODE=double run-double
+check: deps
+	@$(call all_of,$(MAKE),test-asan test-tiny)
 
-run-tests: $(ALL:%=run-%)
-run-double: $(DOUBLE:%=run-%)
+test-mixer: deps
+	@grep -q 'X($M)' model/mixer.h || \
+	  { echo "make test-mixer M=NAME: '$M' is not in MIXERS of model/mixer.h"; exit 2; }
+	@export WEFT_MIXER='$M'; $(call all_of,$(MAKE),one-release one-double)
 
-said = code=0; $(1) > $(2).log 2>&1 || code=1; echo "  test $<"; cat $(2).log; exit $$code
+test-all:    ; @$(MAKE) MODE=$(MODE) SUITES='$(ALL)' suites
+test-double: ; @$(MAKE) MODE=double SUITES='$(DOUBLE)' suites
+test-tiny:   ; @$(MAKE) MODE=tiny SUITES='$(TINY)' suites
+test-asan:   ; @ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+                 $(MAKE) MODE=asan SUITES='$(ALL)' suites
+one-release: ; @$(MAKE) MODE=release SUITES='$(ONE)' suites
+one-double:  ; @$(MAKE) MODE=double SUITES='$(wordlist 1,3,$(ONE))' suites
+
+# A suite that is not built leaves its result empty.
+suites: $(SUITES:%=run-%)
+$(SUITES:%=run-%): | expected
+expected: ; @mkdir -p $O/results; touch $(SUITES:%=$O/results/%.ran)
 
 define run_program
 run-$(notdir $(1:.c=)): $O/$(1:.c=)
-	@$$(call said,$(BESIDE) $$<,$$<)
+	@tests/run.sh $O/results/$(notdir $(1:.c=)) $$< env $(BESIDE) $$<
 endef
 define run_script
 run-$(notdir $1): $1 $O/bin/weft
-	@mkdir -p $O/$(dir $1)
-	@$$(call said,WEFT=$O/bin/weft sh $$<,$O/$$<)
+	@tests/run.sh $O/results/$(notdir $1) $$< env WEFT=$O/bin/weft sh $$<
 endef
 $(foreach t,$(TESTS),$(eval $(call run_program,$t)))
 $(foreach t,$(wildcard tests/*/*.sh),$(eval $(call run_script,$t)))
-
-check: deps
-	@ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(MAKE) --no-print-directory MODE=asan run-tests
+run-layers:
+	@tests/run.sh $O/results/layers $@ tools/layers.sh
 
 # data/base < tokenizer < data < model < infer < train < tools, and inside model/: kernels < layers
 # < cores < mixer.h < mixers, positions < block < model < files. Includes go left only.
@@ -250,8 +267,8 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
 	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
-.PHONY: all demo compare-demo recording test test-all test-double \
-        run-tests run-double $(ALL:%=run-%) check layers deps install uninstall clean help FORCE
+.PHONY: all demo compare-demo recording test check test-mixer test-all test-double test-tiny test-asan \
+        one-release one-double suites expected $(ALL:%=run-%) layers deps install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.o,%.d,$(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))
