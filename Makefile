@@ -154,14 +154,16 @@ $O/tools/notes.inc: $(wildcard model/mixers/*.c)
 # Every program and script, and the numerical ones again in double precision; in MODE=tiny, those
 # that cross seams of chunks and tiles. They run beside each other, long ones first, on one thread
 # where a test does not set more.
+ONE    := test_mixers test_gradients test_golden test_sizes test_init test_flops
+EXTRA  := $(patsubst %,template-%,$(filter-out test_golden,$(ONE)))
 LONG   := test_lab test_compare resume.sh wrong.sh
-ALL    := layers $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard tests/*/*.sh)))
+ALL    := layers $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard tests/*/*.sh))) \
+          $(EXTRA)
 DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_linear_attention \
           test_vector test_delta test_scan test_softmax test_rela test_srope test_numeric \
-          test_products test_oracles test_icl
+          test_products test_oracles test_icl template-test_mixers template-test_gradients
 TINY   := test_gradients test_mixers test_golden test_scalar test_vector test_delta test_scan \
           test_softmax test_products
-ONE    := test_mixers test_gradients test_golden test_sizes test_init test_flops
 BESIDE := OMP_NUM_THREADS=1 OMP_PROC_BIND=false OMP_WAIT_POLICY=passive CK_TIMEOUT_MULTIPLIER=4
 
 # Make these targets below, whatever fails; then say what came of them.
@@ -202,6 +204,25 @@ run-$(notdir $1): $1 $O/bin/weft
 endef
 $(foreach t,$(TESTS),$(eval $(call run_program,$t)))
 $(foreach t,$(wildcard tests/*/*.sh),$(eval $(call run_script,$t)))
+
+# The template of docs/ as one mixer more, at the head of MIXERS: what expands that list is compiled
+# again beside it, and the harness runs for it.
+E      := $O/template
+EXTRAO := $E/docs/template-mixer.c.o $E/model/mixer.c.o $E/train/presets.c.o
+
+$E/model/mixer.h: model/mixer.h
+	@mkdir -p $(@D)
+	$Qsed 's/define MIXERS(X)/& X(template)/' $< > $@
+$E/%.c.o: %.c $E/model/mixer.h $O/train/configs.inc $O/how
+	@mkdir -p $(@D)
+	@echo "  cc $< (template)"
+	$Q$(CC) -I$E $(CPPFLAGS) $(CFLAGS) $(CWARN) -c -o $@ $<
+$E/test_%: $O/tests/model/test_%.c.o $(EXTRAO) $(RIGO) $O/weft.a
+	@echo "  link $@"
+	$Q$(LINK) -o $@ $^ $(LDLIBS) $(shell pkg-config --libs check)
+$(EXTRA:%=run-%): run-template-%: $E/%
+	@tests/run.sh $O/results/template-$* $< env WEFT_MIXER=template $(BESIDE) $<
+
 run-layers:
 	@tests/run.sh $O/results/layers $@ tools/layers.sh
 
@@ -271,4 +292,4 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
         one-release one-double suites expected $(ALL:%=run-%) layers deps install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
--include $(patsubst %.o,%.d,$(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))
+-include $(patsubst %.o,%.d,$(EXTRAO) $(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))

@@ -12,14 +12,13 @@ echo "  test $suite"
 cat "$result.log"
 awk -v code=$code -v seconds=$(($(date +%s) - began)) '
     /^[0-9]+%: Checks: [0-9]+, Failures: [0-9]+, Errors: [0-9]+$/ {
+        counted = 1
         checks += $3
         failed += $5 + $7
     }
     END {
         if (code && !failed)
             failed = 1
-        if (!checks)
-            checks = 1
-        print seconds, checks, failed + 0
+        print seconds, counted ? checks : 1, failed + 0
     }' "$result.log" > "$result.ran"
 exit $code
