@@ -4,12 +4,13 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Who owns the back buffer and what is in it. The caller moves EMPTY and READY to WANTED,
- * the thread WANTED to READY; while it is WANTED the buffer, the cache and code
- * are the thread's. */
+ * the thread WANTED to READY. While it is WANTED, the back buffer, the cache, err and why
+ * are the thread's; otherwise all is the caller's. */
 enum state { EMPTY, WANTED, READY, QUIT };
 
 struct loader {
@@ -22,11 +23,12 @@ struct loader {
     uint32_t *cache;                    // (slots, SHARD_FRAME)
 
     int32_t *batch[2];                  // (2, B, T): tokens, targets
-    int      back;                      // the one being prepared
+    int      back;                      // the one being prepared; the caller reads
+                                        // the other
 
     pthread_t       thread;
     pthread_mutex_t mutex;
-    pthread_cond_t  changed;            // the state
+    pthread_cond_t  changed;            // state has changed
     enum state      state;
     uint64_t        k;                  // the batch in the back buffer
     enum fail       err;                // how preparing it ended
@@ -34,27 +36,27 @@ struct loader {
 };
 
 /* The frame's ids, decompressed into its slot unless they are there. */
-static int frame_ids(struct loader *l, uint64_t frame, const uint32_t **ids)
+static enum fail frame_ids(struct loader *l, uint64_t frame, const uint32_t **ids)
 {
     uint64_t  slot = frame % l->slots;
-    uint32_t *room = l->cache + slot * SHARD_FRAME, n;
+    uint32_t *into = l->cache + slot * SHARD_FRAME, n;
     enum fail err;
 
-    *ids = room;
+    *ids = into;
     if (l->held[slot] == frame + 1)
         return 0;
     l->held[slot] = 0;
-    if ((err = shard_frame(l->shard, frame, room, &n, &l->why)))
+    if ((err = shard_frame(l->shard, frame, into, &n, &l->why)))
         return err;
     l->held[slot] = frame + 1;
     return 0;
 }
 
 /* T + 1 ids from `start`: tokens get all but the last, targets all but the first. */
-static int copy_window(struct loader *l, uint64_t start, int32_t *tokens,
-                       int32_t *targets)
+static enum fail copy_window(struct loader *l, uint64_t start, int32_t *tokens,
+                             int32_t *targets)
 {
-    uint64_t need = (uint64_t)l->T + 1, done = 0;
+    uint64_t  need = (uint64_t)l->T + 1, done = 0;
     enum fail err;
 
     while (done < need) {
@@ -85,13 +87,14 @@ static uint64_t window_start(const struct loader *l, uint64_t i)
     return rng_below(&shift, l->shifts) + place * (uint64_t)l->T;
 }
 
-static int prepare(struct loader *l, uint64_t k)
+/* Fill the back buffer with batch k. */
+static enum fail prepare(struct loader *l, uint64_t k)
 {
     size_t   T = (size_t)l->T, size = (size_t)l->B * T;
     int32_t *tokens = l->batch[l->back], *targets = tokens + size;
 
     for (size_t b = 0; b < (size_t)l->B; b++) {
-        uint64_t start = window_start(l, k * (uint64_t)l->B + b);
+        uint64_t  start = window_start(l, k * (uint64_t)l->B + b);
         enum fail err = copy_window(l, start, tokens + b * T, targets + b * T);
 
         if (err)
@@ -159,16 +162,16 @@ enum fail loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
 }
 
 /* The thread takes no signals: they are the main thread's. */
-static int start_thread(struct loader *l)
+static bool start_thread(struct loader *l)
 {
     sigset_t all, old;
-    enum fail err;
+    int      failed;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    err = pthread_create(&l->thread, NULL, work, l);
+    failed = pthread_create(&l->thread, NULL, work, l);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return err;
+    return !failed;
 }
 
 static void release(struct loader *l)
@@ -182,7 +185,7 @@ static void release(struct loader *l)
     free(l);
 }
 
-static int allocate(struct loader *l)
+static bool allocate(struct loader *l)
 {
     uint64_t most = LOADER_CACHE / (SHARD_FRAME * sizeof *l->cache);
     size_t   size = 2 * (size_t)l->B * (size_t)l->T;
@@ -215,13 +218,13 @@ enum fail loader_open(struct loader **out, const struct shard *s, uint64_t seed,
     l->seed = seed;
     l->B = B;
     l->T = T;
-    // offset + windows T + 1 <= n for every offset < shifts; shifts = T but for the
-    // shortest
+    // The last target of the last window must be inside: offset + windows T + 1 <= n for
+    // every offset < shifts. That leaves T offsets, or n - T when n < 2 T.
     l->windows = s->n < 2 * t ? 1 : (s->n - t) / t;
     l->shifts = s->n - l->windows * t < t ? s->n - l->windows * t : t;
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->changed, NULL);
-    if (!allocate(l) || start_thread(l)) {
+    if (!allocate(l) || !start_thread(l)) {
         release(l);
         return fail(why, FAIL_MEMORY, "out of memory for batches of %d x %d tokens", B,
                     T);

@@ -15,14 +15,14 @@ enum { LOADER_CACHE = 64 << 20 };
 
 struct loader;
 
-/* FAIL_INPUT when the shard is shorter than one window. The shard must outlive
- * the loader. */
+/* FAIL_INPUT when the shard is shorter than one window and its last target;
+ * FAIL_MEMORY. The shard must outlive the loader. */
 enum fail loader_open(struct loader **l, const struct shard *s, uint64_t seed, int B,
                       int T, struct why *why);
 
 /* Batch k: tokens (B, T) and targets (B, T), targets[b][t] = the token after
  * tokens[b][t]. The pointers are valid until the next call. Starts preparing
- * batch k + 1. */
+ * batch k + 1. FAIL_INPUT: the shard cannot be read, or is damaged. */
 enum fail loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
                        const int32_t **targets, struct why *why);
 

@@ -45,7 +45,7 @@ struct sampler *sampler_open(const struct sampler_options *o, int vocab, uint64_
     s->rng = rng_open(o->seed, RNG_SAMPLE, stream);
     s->vocab = vocab;
     s->banned = -1;
-    s->recent = calloc((size_t)o->repeat_last_n + 1, sizeof *s->recent);
+    s->recent = calloc((size_t)o->repeat_last_n + 1, sizeof *s->recent); // not of 0
     s->times = calloc((size_t)vocab, sizeof *s->times);
     s->c = calloc((size_t)vocab, sizeof *s->c);
     if (s->recent && s->times && s->c)
@@ -84,7 +84,8 @@ void sampler_accept(struct sampler *s, int32_t token)
     s->at = (s->at + 1) % size;
 }
 
-/* The logit of id after ban and penalty; never NaN or +infinity. */
+/* The logit of id after ban and penalty; never NaN or +infinity, so that differences from
+ * the best are numbers. */
 static real logit_of(const struct sampler *s, const real *logits, int32_t id)
 {
     real x = logits[id], penalty = (real)s->o.repeat_penalty;
@@ -136,7 +137,7 @@ static int top_k(struct sampler *s, const real *logits)
     for (int32_t id = k; id < s->vocab; id++) {
         real x = logit_of(s, logits, id);
 
-        if (x > s->c[0].logit) {
+        if (x > s->c[0].logit) {    // an equal one ranks after it, by its id
             s->c[0] = (struct candidate){0, x, id};
             sift(s->c, k, 0);
         }
@@ -170,6 +171,8 @@ static int top_p(struct candidate *c, int n, double best, double total, double p
     return kept;
 }
 
+/* Weights, temperature included, laid end to end: the one that a uniform point falls
+ * into. Where rounding lets it fall behind all of them, the last with a weight. */
 static int32_t draw(struct sampler *s, int n, double best)
 {
     double  total = 0, left;

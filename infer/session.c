@@ -8,13 +8,13 @@
 static size_t carve(struct session *s, void *base)
 {
     struct arena a = arena_over(base);
-    size_t one = model_extend_bytes(s->model, 1, SESSION_CHUNK);
-    size_t all = model_extend_bytes(s->model, s->S, 1);
+    size_t       prompt = model_extend_bytes(s->model, 1, SESSION_CHUNK);
+    size_t       token = model_extend_bytes(s->model, s->S, 1);
 
     s->state = arena_bytes(&a, (size_t)s->S * sizeof *s->state);
     s->pos = arena_bytes(&a, (size_t)s->S * sizeof *s->pos);
     s->logits = arena_reals(&a, (size_t)s->S * (size_t)s->model->cfg.vocab);
-    s->scratch = arena_bytes(&a, one > all ? one : all);
+    s->scratch = arena_bytes(&a, prompt > token ? prompt : token);
     for (int i = 0; i < s->S; i++) {
         void *state = arena_bytes(&a, model_state_bytes(s->model));
 
@@ -33,7 +33,7 @@ enum fail session_open(struct session *s, const struct model *m, int S, struct w
         double mib = (double)s->bytes / (1 << 20);
 
         *s = (struct session){0};
-        return fail(why, FAIL_INPUT, "no memory for %d sequence%s (%.0f MiB)%s", S,
+        return fail(why, FAIL_MEMORY, "no memory for %d sequence%s (%.0f MiB)%s", S,
                     S > 1 ? "s" : "", mib, S > 1 ? "; ask for fewer" : "");
     }
     carve(s, s->memory);

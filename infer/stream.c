@@ -10,10 +10,11 @@ struct stream {
     bool        terminal, stopped, mid_line;
     const char *const *stop;
     int         n_stop;
-    char        part[4];        // of a character
+    char        part[4];        // (n_part) the beginning of a character
     size_t      n_part;
     size_t      n_held;
-    char        held[];         // may begin a stop string; as long as the longest of them
+    char        held[];         // (n_held) may begin a stop string; there is memory for
+                                // the longest
 };
 
 struct stream *stream_open(FILE *out, bool terminal, const char *const *stop, int n)
@@ -46,9 +47,10 @@ bool stream_at_line_start(const struct stream *s)
 
 /* ---- characters ---- */
 
-/* The length of the character that n <= 4 bytes begin with (1 .. 4); 0: they may be its
- * beginning; -1: there is none. The continuation bytes 80 and a0 complete
- * any beginning. */
+/* The length of the character that n <= 4 bytes begin with (1 .. 4); 0: they are a whole
+ * character's beginning; -1: no character begins so. A beginning is one that can be
+ * completed: by bytes 80 (after ed and f4 the next must be low) or a0 (after e0 and f0
+ * it must be high). */
 static int char_length(const char *bytes, size_t n)
 {
     int len = utf8_length(bytes, n);
@@ -149,7 +151,7 @@ static void take_byte(struct stream *s, char byte)
     for (int i = 0; i < s->n_stop; i++) {
         size_t n = overlap(s, s->stop[i]);
 
-        if (s->stop[i][n] == 0) {
+        if (s->stop[i][n] == 0) {       // all of it
             release(s, n);
             s->n_held = 0;
             s->stopped = true;

@@ -28,8 +28,8 @@ void stream_echo(struct stream *s, const char *bytes, size_t len);
  * and all that follows until stream_end, is not written. */
 bool stream_push(struct stream *s, const char *bytes, size_t len);
 
-/* Write what is held, except an incomplete character's bytes on a terminal (U+FFFD),
- * and flush. The stream may be used again. */
+/* Write what is held and flush; on a terminal every byte of a character that is not
+ * complete becomes U+FFFD. The stream may be used again. */
 void stream_end(struct stream *s);
 
 bool stream_at_line_start(const struct stream *s);  // nothing yet, or a newline, was last

@@ -42,7 +42,7 @@ enum fail writer_open(struct writer *w, const struct model *m, const struct toke
 
     for (int k = 0; k < o->K && !err; k++)
         if (!w->text || !w->next || !text_out_open(w, k))
-            err = fail(why, FAIL_INPUT, "no memory for %d texts; ask for fewer", o->K);
+            err = fail(why, FAIL_MEMORY, "no memory for %d texts; ask for fewer", o->K);
     if (err)
         writer_close(w);
     return err;
@@ -89,7 +89,7 @@ enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct wh
     more = ids ? tokenizer_encode(w->tokenizer, bytes, len, ids + n, len + 1) : -1;
     if (more < 0 || more > (long)len + 1) {
         free(ids);
-        return fail(why, FAIL_INPUT, "no memory for a prompt of %zu bytes", len);
+        return fail(why, FAIL_MEMORY, "no memory for a prompt of %zu bytes", len);
     }
     for (long i = n; i < n + more; i++)
         for (int k = 0; k < w->o.K; k++)
@@ -183,7 +183,7 @@ void writer_run(struct writer *w)
     for (int k = 0; k < w->o.K; k++)
         w->text[k].done = false;
     for (int i = 0; (w->o.n < 0 || i < w->o.n) && !interrupted && !w->error; i++) {
-        if (i)
+        if (i)                              // the first is chosen after the prompt
             session_extend(&w->session, w->next);
         if (pick_all(w) == 0)
             break;

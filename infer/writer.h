@@ -42,16 +42,17 @@ struct writer {
     const struct tokenizer *tokenizer;      // not owned
     struct session          session;
     struct text_out        *text;           // (K)
-    int32_t                *next;           // (K) chosen and not yet fed; -1: none
-    int                     printed;        // of several texts
+    int32_t                *next;           // (K) chosen and not yet fed; -1: none.
+                                            // Before a prompt next[0] stands for all
+    int                     printed;        // of K > 1 texts, how many are out
     int                     error;          // errno of the write that failed, or 0
     long                    prompt_tokens, tokens;
     double                  prompt_seconds, seconds;
     struct tenth            first, last;    // last is zero unless all n were written
 };
 
-/* FAIL_INPUT when memory is short; then nothing needs closing. model, tokenizer and
- * stop must outlive the writer. */
+/* model, tokenizer and stop must outlive the writer. FAIL_MEMORY. On failure nothing
+ * needs closing. */
 enum fail writer_open(struct writer *w, const struct model *m, const struct tokenizer *t,
                       const struct writer_options *o, struct why *why);
 void writer_close(struct writer *w);                // a zeroed one is fine
@@ -60,7 +61,7 @@ void writer_close(struct writer *w);                // a zeroed one is fine
 void writer_echo(struct writer *w, const char *bytes, size_t len);
 
 /* Feed a prompt. Documents begin after an EOS in training, so the first input is EOS;
- * later ones follow the last token written. FAIL_INPUT: no memory for it. */
+ * later ones follow the last token written. FAIL_MEMORY. */
 enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why);
 
 /* Write until the end of every text, n tokens, an interrupt or a failed write

@@ -3,7 +3,6 @@
 #include "model/kernels/arena.h"
 
 #include <math.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +41,9 @@ static void declare_block(struct model *m, int i)
 static void declare_all(struct model *m)
 {
     const struct config *c = &m->cfg;
-    struct param embed = {"embed", c->vocab, c->width, INIT_NORMAL, 1 / sqrt(c->width),
-                          .decay = true};
+    struct param         embed = {
+                "embed",      c->vocab, c->width, INIT_NORMAL, c->embed_init / sqrt(c->width),
+                .decay = true};
     struct param norm = {"norm", c->width, 0, INIT_ONE};
     struct param head = {"head", c->vocab, c->width, INIT_INPUT, .decay = true};
 
@@ -109,6 +109,12 @@ static void init_mixer(struct model *m, int layer, uint64_t seed)
     mixer_init(b.cfg, w, seed, (uint64_t)(layer + 1) << 32);
 }
 
+static void scale(real *w, size_t n, double by)
+{
+    for (size_t i = 0; i < n; i++)
+        w[i] *= (real)by;
+}
+
 void model_init(struct model *m, uint64_t seed)
 {
     for (int i = 0; i < m->n_param; i++) {
@@ -118,6 +124,9 @@ void model_init(struct model *m, uint64_t seed)
     }
     for (int i = 0; i < m->cfg.layers; i++)
         init_mixer(m, i, seed);
+    for (int i = 0; i < m->n_param; i++)
+        if (m->param[i].is.init == INIT_OUTPUT)
+            scale(m->w + m->param[i].at, param_size(&m->param[i].is), m->cfg.out_init);
 }
 
 /* The parameter of m that is named as p and has its shape, or NULL. */

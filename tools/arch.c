@@ -227,6 +227,9 @@ static enum fail describe_mixer(const char *entry, struct why *why)
     puts(arch_note(m));
     printf("As a dynamical system h_t = L h_{t-1} + B u_t, o_t = C h_t:\n  %s\n\n",
            m->system);
+    if (strcmp(f.cfg.mixers, entry))
+        printf("The preset %s, of which the figures are, is %s.\n\n", entry,
+               f.cfg.mixers);
     print_head();
     print_row(&f);
     print_legend(&f.cfg);

@@ -6,13 +6,14 @@
 
 /* The parameters' array is cut into blocks at fixed places, whatever the number of
  * threads; GROUP partial sums are held at a time. */
-enum { BLOCK = 1 << 14, GROUP = 1024, LANES = 8 };
+enum { BLOCK = 1 << 14, GROUP = 1024 };
 
 /* What is the same for all elements of a step. */
 struct factors {
-    real b1, b2, scale;         // scale: of the gradient, from clipping
-    real m, v;                  // 1 / (1 - b1ⁿ), 1 / (1 - b2ⁿ)
-    real lr, eps, keep;         // keep: 1 - lr decay
+    real b1, b2, eps, lr;
+    real scale;                 // of the gradient, from clipping
+    real unbias_m, unbias_v;    // 1 / (1 - b1ⁿ), 1 / (1 - b2ⁿ)
+    real keep;                  // of a decayed weight: 1 - lr decay
 };
 
 /* The last parameter that starts at or before element `at`. */
@@ -31,13 +32,13 @@ static int param_at(const struct model *model, size_t at)
     return lo;
 }
 
-/* Is there a parameter i that starts before `end`? */
-static bool has(const struct model *model, int i, size_t end)
+/* Is there a parameter i, and does it start before `end`? */
+static bool starts_before(const struct model *model, int i, size_t end)
 {
     return i < model->n_param && model->param[i].at < end;
 }
 
-/* The part of parameter i inside [*from, *to); false when it is empty or a buffer's. */
+/* Narrow [*from, *to) to the elements of p in it; false when none of them is trained. */
 static bool trained_part(const struct model_param *p, size_t *from, size_t *to)
 {
     size_t end = p->at + param_size(&p->is);
@@ -51,19 +52,20 @@ static bool trained_part(const struct model_param *p, size_t *from, size_t *to)
     return *from < *to;
 }
 
-/* Sum of squares in LANES interleaved sums, added up in order. */
+/* Sum of squares in SUMS interleaved sums, added up in order. */
 static double squares(const real *g, size_t n)
 {
-    double lane[LANES] = {0}, sum = 0;
+    enum { SUMS = 8 };
+    double part[SUMS] = {0}, sum = 0;
     size_t i = 0;
 
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            lane[j] += (double)g[i + j] * (double)g[i + j];
+    for (; i + SUMS <= n; i += SUMS)
+        for (int j = 0; j < SUMS; j++)
+            part[j] += (double)g[i + j] * (double)g[i + j];
     for (; i < n; i++)
-        lane[i % LANES] += (double)g[i] * (double)g[i];
-    for (int j = 0; j < LANES; j++)
-        sum += lane[j];
+        part[i % SUMS] += (double)g[i] * (double)g[i];
+    for (int j = 0; j < SUMS; j++)
+        sum += part[j];
     return sum;
 }
 
@@ -72,7 +74,7 @@ static double block_squares(const struct model *model, const real *g, size_t blo
     size_t start = block * BLOCK, end = start + BLOCK;
     double sum = 0;
 
-    for (int i = param_at(model, start); has(model, i, end); i++) {
+    for (int i = param_at(model, start); starts_before(model, i, end); i++) {
         size_t from = start, to = end;
 
         if (trained_part(&model->param[i], &from, &to))
@@ -109,7 +111,8 @@ static void update(const struct factors *f, real keep, size_t n, real *restrict 
         g[i] = 0;
         m[i] = c.b1 * m[i] + (1 - c.b1) * x;
         v[i] = c.b2 * v[i] + (1 - c.b2) * x * x;
-        w[i] = w[i] * keep - c.lr * (m[i] * c.m) / (vsqrt(v[i] * c.v) + c.eps);
+        w[i] = w[i] * keep -
+               c.lr * (m[i] * c.unbias_m) / (vsqrt(v[i] * c.unbias_v) + c.eps);
     }
 }
 
@@ -118,7 +121,7 @@ static void block_update(const struct factors *f, struct model *model, size_t bl
 {
     size_t start = block * BLOCK, end = start + BLOCK;
 
-    for (int i = param_at(model, start); has(model, i, end); i++) {
+    for (int i = param_at(model, start); starts_before(model, i, end); i++) {
         size_t from = start, to = end;
 
         if (trained_part(&model->param[i], &from, &to))
@@ -135,8 +138,8 @@ void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, re
         .b1 = (real)o->beta1, .b2 = (real)o->beta2, .eps = (real)o->eps,
         .lr = (real)lr, .keep = (real)(1 - lr * o->decay),
         .scale = (real)(o->clip > 0 && norm > o->clip ? o->clip / norm : 1),
-        .m = (real)(1 / (1 - pow(o->beta1, (double)n))),
-        .v = (real)(1 / (1 - pow(o->beta2, (double)n))),
+        .unbias_m = (real)(1 / (1 - pow(o->beta1, (double)n))),
+        .unbias_v = (real)(1 / (1 - pow(o->beta2, (double)n))),
     };
 
     #pragma omp parallel for

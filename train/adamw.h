@@ -19,8 +19,8 @@ struct adamw {
  * the result. */
 double adamw_norm(const struct model *model, const real *g);
 
-/* Update n = 1, 2, ... of every trained parameter. norm from adamw_norm. Zeroes g on the
- * way. */
+/* Update number n = 1, 2, ... of every trained parameter. norm is adamw_norm's. g, m and
+ * v have the layout of model->w. g is left zero, for the next step to add to. */
 void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, real *v,
                 double norm, double lr, long n);
 

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-static const double cosine_end = 0.1, wsd_decay = 0.2;
+static const double wsd_decay = 0.2;
 
 static long warmup_steps(const struct config *c)
 {
@@ -12,9 +12,10 @@ static long warmup_steps(const struct config *c)
     return n < (double)c->steps ? (long)n : c->steps;
 }
 
-static double cosine(double done)
+/* From 1 to end along half a cosine. */
+static double cosine(double end, double done)
 {
-    return cosine_end + (1 - cosine_end) * 0.5 * (1 + cos(3.141592653589793 * done));
+    return end + (1 - end) * 0.5 * (1 + cos(3.141592653589793 * done));
 }
 
 double schedule_lr(const struct config *c, long step)
@@ -24,7 +25,8 @@ double schedule_lr(const struct config *c, long step)
     if (step < warm)
         return c->lr * (double)(step + 1) / (double)warm;
     if (!strcmp(c->schedule, "cosine"))
-        return c->lr * cosine((double)(step + 1 - warm) / (double)(c->steps - warm));
+        return c->lr *
+               cosine(c->lr_end, (double)(step + 1 - warm) / (double)(c->steps - warm));
     if (step < c->steps - decay)
         return c->lr;
     return c->lr * (double)(c->steps - step) / (double)(decay + 1);

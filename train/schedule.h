@@ -7,7 +7,7 @@
 
 /* Rises linearly over the warm-up, then
  *
- *     cosine   falls along half a cosine to a tenth at the last step
+ *     cosine   falls along half a cosine to lr_end of the peak at the last step
  *     wsd      stays, and falls linearly towards zero over the last fifth of the steps
  */
 double schedule_lr(const struct config *c, long step);

@@ -16,7 +16,8 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
 
     *t = (struct trainer){.cfg = *cfg, .model = *model};
     *model = (struct model){0};
-    t->adamw = (struct adamw){cfg->beta1, cfg->beta2, 1e-8, cfg->weight_decay, cfg->clip};
+    t->adamw = (struct adamw){.beta1 = cfg->beta1, .beta2 = cfg->beta2, .eps = 1e-8,
+                              .decay = cfg->weight_decay, .clip = cfg->clip};
     t->tally.best_loss = t->tally.val_loss = NAN;
     t->taken = calloc(t->model.n_param, sizeof *t->taken);
     t->m = pages_alloc(bytes);
@@ -71,7 +72,8 @@ double trainer_step_flops(const struct trainer *t, int window)
            model_flops(&t->model, t->cfg.context, window);
 }
 
-/* Mean loss over the step's micro-batches; gradients are left in the pass. */
+/* Mean loss over the step's micro-batches, and its gradient, added up in pass.dw, which
+ * is zero before. */
 static enum fail gradients(struct trainer *t, int window, double *loss, struct why *why)
 {
     const int32_t *tokens, *targets;
@@ -100,10 +102,11 @@ static void count(struct tally *y, const struct config *c, const struct step *s)
     y->val_loss = NAN;
 }
 
+/* Gradients are zero again when it ends, whether the weights were updated or not. */
 enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
 {
-    double start = wall_seconds();
-    long   update = t->tally.step - t->tally.skipped + 1;
+    double    start = wall_seconds();
+    long      update = t->tally.step - t->tally.skipped + 1;    // AdamW's n
     enum fail err;
 
     s->window = schedule_window(&t->cfg, t->tally.step);

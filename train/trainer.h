@@ -30,20 +30,23 @@ struct trainer {
     struct loader *loader;
     struct adamw   adamw;
     struct tally   tally;
-    const struct model *start;  // (optional) not owned: weights to begin with, where its
-    bool          *taken;       // parameters agree; (n_param) which did
+    const struct model *start;  // (optional) not owned: trainer_reset begins with its
+                                // weights where name and shape agree
+    bool          *taken;       // (n_param) where they did
 };
 
 /* What one step did. */
 struct step {
-    double loss, norm, lr, flops, seconds;
-    int    window;                  // drawn for it, 0: none
-    bool   skipped;                 // loss or norm was not finite
+    double loss;                    // nats a token, mean over the step
+    double norm;                    // of the gradient, before clipping
+    double lr, flops, seconds;
+    int    window;                  // attention window drawn for it, 0: none
+    bool   skipped;                 // loss or norm was not finite: no update
 };
 
 /* Take over an opened model (also on failure) and get the memory and the loader for cfg,
- * whose steps may still change. The shard must outlive the trainer. FAIL_INPUT. On
- * failure nothing needs closing. */
+ * whose steps may still change. The shard must outlive the trainer. FAIL_INPUT: too
+ * little text for a window. FAIL_MEMORY. On failure nothing needs closing. */
 enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
                        const struct shard *shard, struct why *why);
 void trainer_close(struct trainer *t);      // a zeroed one is fine

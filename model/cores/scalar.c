@@ -91,7 +91,7 @@ void scalar_forward(const struct scalar *c, real *o, real *kept)
         }
 }
 
-/* l is held as e^{-m} l; without decay, m is the largest log_i so far. */
+/* l is held as e^{-m} l, m_t = max(log_f_t + m_{t-1}, log_i_t). */
 static void head_ratios(const struct scalar *c, const real *l, const real *log_q,
                         int b, int h, struct range *r)
 {
@@ -100,13 +100,14 @@ static void head_ratios(const struct scalar *c, const real *l, const real *log_q
     for (int t = 0; t < c->T; t++) {
         size_t row = (size_t)b * c->T + t;
         double now = log((double)l[t] + (double)c->den_eps);
+        double f = c->log_f ? (double)c->log_f[row * c->ld_f + h] : 0;
 
         if (c->log_i) {
-            m = fmax(m, (double)c->log_i[row * c->ld_i + h]);
+            m = fmax(f + m, (double)c->log_i[row * c->ld_i + h]);
             now += m + (double)log_q[row * c->H + h];
         }
         if (t)
-            range_add(r, exp(before - now));
+            range_add(r, exp(f + before - now));
         before = now;
     }
 }

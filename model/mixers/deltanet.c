@@ -1,6 +1,6 @@
 /* Gated DeltaNet: a decaying memory whose entries are replaced (arXiv:2412.06464).
  *
- *     q, k, v = silu(conv(W x))                each (H, e), e = C / H, by its own W, conv
+ *     q, k, v = silu(conv(W x))                q, k (H, e), v (H, expand_v e), e = C / H
  *     q, k <- rotated, then each head scaled to length 1
  *     beta = sigmoid(Wb x)  (H), times 2 with neg_eig
  *     g = -e^alog softplus(Wa x + dtb)  (H)
@@ -10,6 +10,9 @@
  *
  * With beta up to 2, I - beta k kᵀ has an eigenvalue down to -1: a state can change its
  * sign. Decode state: the last inputs of the convolution, then S.
+ *
+ * Published with expand_v = 2 and few heads of 256 channels; reduced here to expand_v = 1
+ * and the model's heads.
  */
 #include "model/cores/delta.h"
 #include "model/kernels/product.h"
@@ -22,37 +25,55 @@
 #include <math.h>
 
 enum { WQ, WK, WV, WG, WB, WA, CQ, CK, CV, DTB, ALOG, NORM, WO, N_PARAMS };
-enum { NEG_EIG };
+enum { NEG_EIG, EXPAND_V };
 
 static const struct opt opts[] = {
-    [NEG_EIG] = {"neg_eig", "beta up to 2: a state may change its sign",
-                 OPT_FLAG, NULL, 0, 0, 1},
+    [NEG_EIG] = {"neg_eig", "beta up to 2: a state may change its sign", OPT_FLAG, NULL,
+                 0, 0, 1},
+    [EXPAND_V] = {"expand_v", "width of a head's v, in widths of its k", OPT_INT, NULL, 1,
+                  1, 16},
     {0},
 };
 
 /* A row is [q, k, v, g, b, a]; the convolution sees [q, k, v]. */
 static int  width(const struct mixer_cfg *c) { return c->C / c->H; }
-static int  row(const struct mixer_cfg *c) { return 4 * c->C + 2 * c->H; }
-static int  qkv(const struct mixer_cfg *c) { return 3 * c->C; }
-static int  b_at(const struct mixer_cfg *c) { return 4 * c->C; }
-static int  a_at(const struct mixer_cfg *c) { return 4 * c->C + c->H; }
+static int  values(const struct mixer_cfg *c)
+{
+    return c->C * (int)c->opt[EXPAND_V];
+}
+static int qkv(const struct mixer_cfg *c)
+{
+    return 2 * c->C + values(c);
+}
+static int b_at(const struct mixer_cfg *c)
+{
+    return qkv(c) + values(c);
+}
+static int a_at(const struct mixer_cfg *c)
+{
+    return b_at(c) + c->H;
+}
+static int row(const struct mixer_cfg *c)
+{
+    return a_at(c) + c->H;
+}
 static real top(const struct mixer_cfg *c) { return c->opt[NEG_EIG] > 0 ? 2 : 1; }
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WG] = (struct param){"wg", c->C, c->C, INIT_INPUT, .decay = true};
+    p[WV] = (struct param){"wv", values(c), c->C, INIT_INPUT, .decay = true};
+    p[WG] = (struct param){"wg", values(c), c->C, INIT_INPUT, .decay = true};
     p[WB] = (struct param){"wb", c->H, c->C, INIT_INPUT, .decay = true};
     p[WA] = (struct param){"wa", c->H, c->C, INIT_INPUT, .decay = true};
     p[CQ] = (struct param){"cq", c->C, CONV_TAPS, INIT_UNIFORM, 0.5};
     p[CK] = (struct param){"ck", c->C, CONV_TAPS, INIT_UNIFORM, 0.5};
-    p[CV] = (struct param){"cv", c->C, CONV_TAPS, INIT_UNIFORM, 0.5};
+    p[CV] = (struct param){"cv", values(c), CONV_TAPS, INIT_UNIFORM, 0.5};
     p[DTB] = (struct param){"dtb", c->H, 0, INIT_OWN};
     p[ALOG] = (struct param){"alog", c->H, 0, INIT_OWN};
-    p[NORM] = (struct param){"norm", width(c), 0, INIT_ONE};
-    p[WO] = (struct param){"wo", c->C, c->C, INIT_OUTPUT, .decay = true};
+    p[NORM] = (struct param){"norm", values(c) / c->H, 0, INIT_ONE};
+    p[WO] = (struct param){"wo", c->C, values(c), INIT_OUTPUT, .decay = true};
     return N_PARAMS;
 }
 
@@ -67,7 +88,7 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 
 struct acts {
     real *row, *drow;           // (B, T, row)
-    real *qkv, *dqkv;           // (B, T, 3, H, e) as the core takes them
+    real *qkv, *dqkv;           // (B, T, qkv) as the core takes them
     real *shrink;               // (B, T, 2, H) what q and k were multiplied by to have
                                 // length 1
     real *beta, *log_a;         // (B, T, H)
@@ -86,7 +107,7 @@ static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
     const size_t n = room_rows(m), C = c->C;
-    const int    e = width(c);
+    const int    e = width(c), dv = values(c) / c->H;
 
     a->row = room_keep(m, n * row(c));
     a->drow = room_back(m, n * row(c));
@@ -101,13 +122,23 @@ static void carve(struct room *m, const struct mixer_cfg *c)
     a->sums = room_back(m, (size_t)m->B * c->H * 2);
     a->conv = (struct conv){.B = m->B, .T = m->T, .C = qkv(c), .ld_x = row(c),
                             .ld_y = qkv(c), .w = room_param(m, CQ), .silu = true};
-    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
-                            .wo = WO};
+    a->out = (struct leave){
+        {c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM, .wo = WO};
     leave_carve(&a->out, m);
     a->core = (struct delta){
-        .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
-        .q = a->qkv, .k = room_at(a->qkv, C), .v = room_at(a->qkv, 2 * C), .ld = qkv(c),
-        .ld_o = C, .log_a = a->log_a, .beta = a->beta,
+        .B = m->B,
+        .T = m->T,
+        .H = c->H,
+        .dk = e,
+        .dv = dv,
+        .scale = 1 / (real)sqrt(e),
+        .q = a->qkv,
+        .k = room_at(a->qkv, C),
+        .v = room_at(a->qkv, 2 * C),
+        .ld = qkv(c),
+        .ld_o = values(c),
+        .log_a = a->log_a,
+        .beta = a->beta,
     };
     a->dcore = (struct delta_grad){a->dqkv, room_at(a->dqkv, C), room_at(a->dqkv, 2 * C),
                                    a->dlog_a, a->dbeta};
@@ -257,8 +288,8 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (c->C * (10.0 * c->C + 4.0 * c->H) + conv_flops(qkv(c)) +
-                        c->H * delta_flops(T, width(c), width(c)));
+    return (double)T * (2.0 * c->C * (row(c) + values(c)) + conv_flops(qkv(c)) +
+                        c->H * delta_flops(T, width(c), values(c) / c->H));
 }
 
 /* The eigenvalues of e^g (I - beta k k'). */

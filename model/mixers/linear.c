@@ -2,6 +2,7 @@
  *
  *     q, k, v = Wq x, Wk x, Wv x       q, k (H, dk), v (H, dv); the encoding rotates q, k
  *     s_tu = phi(q_t) . phi(k_u),      u <= t
+ *     s_tu <- s_tu a_{u+1} ... a_t     with a decay a (model/forget.h)
  *     o_t = sum_u s_tu v_u / (sum_u s_tu + eps)            normalise = 1
  *     o_t = rms(sum_u s_tu v_u / sqrt(dk)) norm            normalise = 0
  *     y = Wo o
@@ -21,35 +22,39 @@
  * The core puts e^{top_u - top_0} back as the weight of token u and keeps it in range
  * by a running maximum, which starts with the first token and sees no later one.
  * Features are computed anew for backward.
+ *
+ * As published: feature = elu1, normalise = 1, decay = none, under absolute positions,
+ * which weft has none of. The preset linear takes what trains best.
  */
 #include "model/cores/scalar.h"
 #include "model/kernels/product.h"
 #include "model/layers/feature.h"
 #include "model/layers/norm.h"
 #include "model/mixer.h"
+#include "model/mixer_forget.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { WQ, WK, WV, WO, FIRST };                 // then those of the map, then norm
+enum { WQ, WK, WV, WO, FIRST }; // then those of the map, norm, decay
 enum { HQ = FIRST, HQB, HK, HKB };
 enum { PROJ = FIRST };
-enum { FEATURE, NORMALISE, DK, DV, M, MAX_LEN };
+enum { FEATURE, NORMALISE, DK, DV, M, MAX_LEN, DECAY };
 enum { TAYLOR_DK = 16 };
 
 static const struct opt opts[] = {
-    [FEATURE]   = {"feature", "the feature map",
-                   OPT_CHOICE, FEATURE_MAPS, FEATURE_ELU1, 0, 0},
-    [NORMALISE] = {"normalise", "weights sum to one; 0: RMSNorm of o",
-                   OPT_FLAG, NULL, 1, 0, 1},
-    [DK]        = {"dk", "key width; 0: width / heads (taylor: 16 at most)",
-                   OPT_INT, NULL, 0, 0, 4096},
-    [DV]        = {"dv", "value width; 0: width / heads", OPT_INT, NULL, 0, 0, 4096},
-    [M]         = {"m", "random features of favor; 0: dk ln dk",
-                   OPT_INT, NULL, 0, 0, 1 << 16},
-    [MAX_LEN]   = {"max_len", "horizon of cosformer; 0: the context",
-                   OPT_SPAN, NULL, 0, 0, 1 << 30},
+    [FEATURE] = {"feature", "the feature map", OPT_CHOICE, FEATURE_MAPS, FEATURE_ELU1, 0,
+                 0},
+    [NORMALISE] = {"normalise", "weights sum to one; 0: RMSNorm of o", OPT_FLAG, NULL, 1,
+                   0, 1},
+    [DK] = {"dk", "key width; 0: width / heads (taylor: 16 at most)", OPT_INT, NULL, 0, 0,
+            4096},
+    [DV] = {"dv", "value width; 0: width / heads", OPT_INT, NULL, 0, 0, 4096},
+    [M] = {"m", "random features of favor; 0: dk ln dk", OPT_INT, NULL, 0, 0, 1 << 16},
+    [MAX_LEN] = {"max_len", "horizon of cosformer; 0: the context", OPT_SPAN, NULL, 0, 0,
+                 1 << 30},
+    [DECAY] = FORGET_OPT,
     {0},
 };
 
@@ -104,9 +109,19 @@ static int norm_at(const struct mixer_cfg *c)
                                          : FIRST;
 }
 
+static enum forget_kind kind_of(const struct mixer_cfg *c)
+{
+    return (enum forget_kind)c->opt[DECAY];
+}
+
+static int forget_at(const struct mixer_cfg *c)
+{
+    return norm_at(c) + !normalised(c);
+}
+
 static int params(const struct mixer_cfg *c, struct param *p)
 {
-    int k = (int)k_at(c), v = (int)outs(c), n = norm_at(c);
+    int k = (int)k_at(c), v = (int)outs(c), n = forget_at(c);
 
     p[WQ] = (struct param){"wq", k, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", k, c->C, INIT_INPUT, .decay = true};
@@ -121,8 +136,8 @@ static int params(const struct mixer_cfg *c, struct param *p)
     if (map_of(c) == FEATURE_FAVOR)
         p[PROJ] = (struct param){"proj", m_of(c), dk_of(c), INIT_OWN, .buffer = true};
     if (!normalised(c))
-        p[n++] = (struct param){"norm", dv_of(c), 0, INIT_ONE};
-    return n;
+        p[norm_at(c)] = (struct param){"norm", dv_of(c), 0, INIT_ONE};
+    return n + forget_params(kind_of(c), c, p + n);
 }
 
 static void angles(const struct mixer_cfg *c, int *heads, int *dk)
@@ -140,6 +155,7 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
             w[HQ][i] = w[HK][i] = i / dk % dk == i % dk;
     if (map_of(c) == FEATURE_FAVOR)
         feature_draw(w[PROJ], m_of(c), dk, r);
+    forget_init(kind_of(c), c, w + forget_at(c));
 }
 
 /* ---- memory ------------------------------------------------------------------------ */
@@ -154,6 +170,7 @@ struct acts {
     struct rows rows;
     struct feature fq, fk;
     struct norm norm;
+    struct forget  forget;
     struct scalar core;
     real *saved, *scratch;      // of the core
     size_t S, first;            // where its state is, and top_0 (H) of favor
@@ -217,6 +234,8 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .q = a->q, .k = a->k, .v = room_at(a->qkv, v_at(c)), .log_i = a->top,
         .ld_q = ld, .ld_k = ld, .ld_v = row(c), .ld_i = c->H, .ld_o = outs(c),
     };
+    a->forget = (struct forget){.kind = kind_of(c), .w = forget_at(c)};
+    forget_carve(&a->forget, m, &a->core);
     a->saved = room_save(m, scalar_kept(&a->core));
     a->scratch = room_back(m, scalar_scratch(&a->core));
     a->S = room_state(m, scalar_state(&a->core));
@@ -279,6 +298,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     rows_forward(ctx, &a->rows, a->qkv, x);
+    forget_forward(ctx, &a->forget, x);
     map_features(ctx, a, NULL);
     scalar_forward(&a->core, a->o, a->saved);
     finish(ctx, a, y);
@@ -305,9 +325,15 @@ static void attend_back(const struct ctx *ctx, const struct acts *a)
     const struct mixer_cfg *c = ctx->cfg;
     const size_t e = outs(c);
     const int    norm = norm_at(c);
-    struct scalar_grad to = {
-        .dq = a->dq, .dk = a->dk, .dv = a->dqkv + v_at(c),
-        .ld_dq = a->core.ld_q, .ld_dk = a->core.ld_k, .ld_dv = row(c),
+    struct scalar_grad      to = {
+             .dq = a->dq,
+             .dk = a->dk,
+             .dv = a->dqkv + v_at(c),
+             .ld_dq = a->core.ld_q,
+             .ld_dk = a->core.ld_k,
+             .ld_dv = row(c),
+             .dlog_f = a->forget.dlog_f,
+             .ld_df = c->H,
     };
 
     if (!normalised(c))
@@ -329,6 +355,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
                      (int)outs(c), c->C);
     attend_back(ctx, a);
     rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
+    forget_backward(ctx, &a->forget, dx, x);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
@@ -336,6 +363,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     rows_forward(ctx, &a->rows, a->qkv, x);
+    forget_forward(ctx, &a->forget, x);
     map_features(ctx, a, state);
     scalar_extend(&a->core, state, a->S, a->o);
     finish(ctx, a, y);
@@ -350,7 +378,7 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
     (void)window;
     return T * (2.0 * c->C * (double)(row(c) + outs(c)) + map +
-                H * scalar_flops(T, m_of(c), dv_of(c)));
+                forget_flops(kind_of(c), c) + H * scalar_flops(T, m_of(c), dv_of(c)));
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -358,30 +386,30 @@ static int decay(struct ctx *ctx, struct range *r)
     const struct mixer_cfg *c = ctx->cfg;
     struct acts *a = ctx->acts;
 
-    if (!normalised(c)) {
-        for (int h = 0; h < c->H; h++)
-            range_add(&r[h], 1);
-        return c->H;
+    if (normalised(c)) {
+        map_features(ctx, a, NULL);
+        scalar_ratios(&a->core, a->saved, a->top_q, r);
+    } else {
+        forget_range(ctx, &a->forget, r);
     }
-    map_features(ctx, a, NULL);
-    scalar_ratios(&a->core, a->saved, a->top_q, r);
     return c->H;
 }
 
 const struct mixer mixer_linear = {
-    .name     = "linear",
-    .about    = "linear attention with a feature map",
-    .system   = "L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), n_t = f(q_t) . sum of f(k)",
+    .name = "linear",
+    .about = "linear attention with a feature map",
+    .system = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+              "n_t = f(q_t) . sum of f(k)",
     .position = "none",
-    .opts     = opts,
-    .check    = check,
-    .params   = params,
-    .angles   = angles,
-    .carve    = carve,
-    .init     = init,
-    .forward  = forward,
+    .opts = opts,
+    .check = check,
+    .params = params,
+    .angles = angles,
+    .carve = carve,
+    .init = init,
+    .forward = forward,
     .backward = backward,
-    .extend   = extend,
-    .decay    = decay,
-    .flops    = flops,
+    .extend = extend,
+    .decay = decay,
+    .flops = flops,
 };

@@ -4,8 +4,15 @@
  *     u = fw z + fb                    (m), for z = q and z = k of every head
  *     psi_l(u) = sum_j f2[l, j] relu(f1[g, j] u + f1b[g, j]) + f2b[l], and relu of it
  *     phi(z) = m^(-1/2) [psi_l(u_i)]   (m, channels)
- *     o_t = sum_{s <= t} (phi(q_t) . phi(k_s)) v_s / (sum_s phi(q_t) . phi(k_s) + 1e-6)
+ *     w_ts = phi(q_t) . phi(k_s), times a_{s+1} ... a_t with a decay a (model/forget.h)
+ *     o_t = sum_{s <= t} w_ts v_s / (sum_s w_ts + 1e-6)
  *     y = Wo o
+ *
+ * As published: decay = none, psi = random, under absolute positions, which weft has
+ * none of. psi then starts as a random network, of which some channels are 0 for every u
+ * and stay so. psi = exp starts it as e^u, e^-u, e^{u/2}, e^{-u/2}, ... by chords from
+ * -3 to 3, and fw as the identity: no feature is 0. The preset luna takes what
+ * trains best.
  *
  * g = 0 with shared = 1, else g = l. psi of a number is piecewise linear with a knot per
  * hidden unit, so it is read from a table of its pieces, exactly; backward sums the
@@ -16,29 +23,44 @@
 #include "model/kernels/product.h"
 #include "model/layers/piecewise.h"
 #include "model/mixer.h"
+#include "model/mixer_forget.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { WQ, WK, WV, WO, FW, FB, F1, F1B, F2, F2B, N_PARAMS };
-enum { M, CHANNELS, HIDDEN, SHARED };
+enum { WQ, WK, WV, WO, FW, FB, F1, F1B, F2, F2B, FORGET };
+enum { M, CHANNELS, HIDDEN, SHARED, PSI, DECAY };
 enum { BLOCKS = 16 };           // of tokens, in which the gradient of psi is summed
 enum { TILE = 32 };             // tokens whose features a thread takes at once
 
 static const struct opt opts[] = {
-    [M]        = {"m", "numbers that psi is taken of, per head",
-                  OPT_INT, NULL, 16, 1, 4096},
+    [M] = {"m", "numbers that psi is taken of, per head; 0: width / heads", OPT_INT, NULL,
+           16, 0, 4096},
     [CHANNELS] = {"channels", "functions psi", OPT_INT, NULL, 4, 1, 256},
-    [HIDDEN]   = {"hidden", "hidden units of psi", OPT_INT, NULL, 64, 1, 1024},
-    [SHARED]   = {"shared", "one hidden layer for all psi", OPT_FLAG, NULL, 1, 0, 1},
+    [HIDDEN] = {"hidden", "hidden units of psi", OPT_INT, NULL, 64, 1, 1024},
+    [SHARED] = {"shared", "one hidden layer for all psi", OPT_FLAG, NULL, 1, 0, 1},
+    [PSI] = {"psi", "what psi starts as", OPT_CHOICE, "random|exp", 0, 0, 0},
+    [DECAY] = FORGET_OPT,
     {0},
 };
 
 static int width(const struct mixer_cfg *c) { return c->C / c->H; }
-static int m_of(const struct mixer_cfg *c) { return (int)c->opt[M]; }
+static int m_of(const struct mixer_cfg *c)
+{
+    return opt_or(c, M, width(c));
+}
 static int channels(const struct mixer_cfg *c) { return (int)c->opt[CHANNELS]; }
 static int hidden(const struct mixer_cfg *c) { return (int)c->opt[HIDDEN]; }
+static bool starts_exp(const struct mixer_cfg *c)
+{
+    return c->opt[PSI] > 0;
+}
+
+static enum forget_kind kind_of(const struct mixer_cfg *c)
+{
+    return (enum forget_kind)c->opt[DECAY];
+}
 
 static int groups(const struct mixer_cfg *c)
 {
@@ -64,7 +86,48 @@ static int params(const struct mixer_cfg *c, struct param *p)
     p[F1B] = (struct param){"f1b", groups(c), n, INIT_NORMAL, 1};
     p[F2] = (struct param){"f2", channels(c), n, INIT_NORMAL, 1 / sqrt(n), .decay = true};
     p[F2B] = (struct param){"f2b", channels(c), 0, INIT_CONST, 0.1};
-    return N_PARAMS;
+    for (int i = FW; starts_exp(c) && i <= F2B; i++)
+        p[i].init = i == FB ? INIT_ZERO : INIT_OWN;
+    return FORGET + forget_params(kind_of(c), c, p + FORGET);
+}
+
+/* psi as exponentials. Unit j is relu(u - knot) below half and relu(-u - knot) from there
+ * on; a channel uses the half on which it rises. */
+static void init_exp(const struct mixer_cfg *c, real *const *w)
+{
+    const int    n = hidden(c), half = (n + 1) / 2;
+    const double first = -3, step = 6.0 / half;
+
+    for (int i = 0; i < groups(c) * n; i++) {
+        w[F1][i] = i % n < half ? 1 : -1;
+        w[F1B][i] = (real) - (first + step * (i % n % half));
+    }
+    for (int l = 0; l < channels(c); l++) {
+        double s = exp2(-(l / 2)), before = 0;
+
+        memset(w[F2] + (size_t)l * n, 0, n * sizeof *w[F2]);
+        w[F2B][l] = (real)exp(s * first);
+        for (int j = 0; j < half && j + l % 2 * half < n; j++) {
+            double at = first + step * j;
+            double slope = (exp(s * (at + step)) - exp(s * at)) / step;
+
+            w[F2][(size_t)l * n + j + l % 2 * half] = (real)(slope - before);
+            before = slope;
+        }
+    }
+}
+
+static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
+{
+    const int e = width(c);
+
+    (void)r;
+    forget_init(kind_of(c), c, w + FORGET);
+    if (!starts_exp(c))
+        return;
+    for (int i = 0; i < m_of(c) * e; i++)
+        w[FW][i] = i / e % e == i % e;
+    init_exp(c, w);
 }
 
 struct acts {
@@ -76,6 +139,7 @@ struct acts {
     real *dfw;                  // (2 H, m, e + 1) each head's share of fw's and fb's
     double *sums;               // (BLOCKS) of pieces
     struct rows rows;
+    struct forget      forget;
     struct scalar core;
     struct scalar_grad dcore;
     real *saved, *scratch;      // of the core
@@ -116,9 +180,17 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .q = a->phi, .k = room_at(a->phi, n / 2), .v = room_at(a->qkv, 2 * C),
         .ld_q = n, .ld_k = n, .ld_v = ld, .ld_o = C,
     };
+    a->forget = (struct forget){.kind = kind_of(c), .w = FORGET};
+    forget_carve(&a->forget, m, &a->core);
     a->dcore = (struct scalar_grad){
-        .dq = a->dphi, .dk = room_at(a->dphi, n / 2), .dv = room_at(a->dqkv, 2 * C),
-        .ld_dq = n, .ld_dk = n, .ld_dv = ld,
+        .dq = a->dphi,
+        .dk = room_at(a->dphi, n / 2),
+        .dv = room_at(a->dqkv, 2 * C),
+        .ld_dq = n,
+        .ld_dk = n,
+        .ld_dv = ld,
+        .dlog_f = a->forget.dlog_f,
+        .ld_df = c->H,
     };
     a->saved = room_save(m, scalar_kept(&a->core));
     a->scratch = room_back(m, scalar_scratch(&a->core));
@@ -235,6 +307,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     rows_forward(ctx, &a->rows, a->qkv, x);
+    forget_forward(ctx, &a->forget, x);
     map_features(ctx, a);
     scalar_forward(&a->core, a->o, a->saved);
     product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
@@ -250,6 +323,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     scalar_backward(&a->core, &a->dcore, a->o, a->d_o, a->saved, a->scratch);
     map_back(ctx, a);
     rows_backward(ctx, &a->rows, dx, a->dqkv, a->qkv, x);
+    forget_backward(ctx, &a->forget, dx, x);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
@@ -258,6 +332,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     rows_forward(ctx, &a->rows, a->qkv, x);
+    forget_forward(ctx, &a->forget, x);
     map_features(ctx, a);
     scalar_extend(&a->core, state, a->S, a->o);
     product_forward(y, a->o, ctx->w[WO], ctx_rows(ctx), C, C);
@@ -269,8 +344,9 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     double C = c->C, m = m_of(c), e = width(c), L = channels(c);
 
     (void)window;
-    return T * (8 * C * C + c->H * (4 * m * e + 4 * m * L +
-                                    scalar_flops(T, m_of(c) * channels(c), width(c))));
+    return T * (8 * C * C + forget_flops(kind_of(c), c) +
+                c->H * (4 * m * e + 4 * m * L +
+                        scalar_flops(T, m_of(c) * channels(c), width(c))));
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -282,18 +358,19 @@ static int decay(struct ctx *ctx, struct range *r)
 }
 
 const struct mixer mixer_luna = {
-    .name     = "luna",
-    .about    = "linear attention with a learned feature map",
-    .system   = "L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
-                "n_t = f(q_t) . sum of f(k), f learned",
+    .name = "luna",
+    .about = "linear attention with a learned feature map",
+    .system = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+              "n_t = f(q_t) . sum of f(k), f learned",
     .position = "none",
-    .opts     = opts,
-    .params   = params,
-    .angles   = rows_angles,
-    .carve    = carve,
-    .forward  = forward,
+    .opts = opts,
+    .params = params,
+    .angles = rows_angles,
+    .carve = carve,
+    .init = init,
+    .forward = forward,
     .backward = backward,
-    .extend   = extend,
-    .decay    = decay,
-    .flops    = flops,
+    .extend = extend,
+    .decay = decay,
+    .flops = flops,
 };

@@ -1,11 +1,12 @@
 /* Retention: linear attention with one fixed decay per head (RetNet, arXiv:2307.08621).
  *
- *     q, k, v, g = Wq x, Wk x, Wv x, Wg x      each (H, e), e = C / H; q and k rotated
+ *     q, k, v, g = Wq x, Wk x, Wv x, Wg x      q, k (H, e), e = C / H, rotated
  *     S_t = a S_{t-1} + k_t v_tᵀ               a = 1 - 2^-(5+h) for head h
  *     o_t = S_tᵀ q_t / sqrt(e)
  *     y = Wo( rms(o) norm silu(g) )            rms over each head, norm shared by heads
  *
- * The decay of head h forgets over 2^(5+h) tokens.
+ * The decay of head h forgets over 2^(5+h) tokens. v and g are expand_v e wide: 2 as
+ * published, reduced here to 1.
  */
 #include "model/cores/scalar.h"
 #include "model/mixer.h"
@@ -14,22 +15,43 @@
 #include <math.h>
 
 enum { WQ, WK, WV, WG, NORM, WO, N_PARAMS };
+enum { EXPAND_V };
+
+static const struct opt opts[] = {
+    [EXPAND_V] = {"expand_v", "width of a head's v, in widths of its k", OPT_INT, NULL, 1,
+                  1, 16},
+    {0},
+};
 
 static int width(const struct mixer_cfg *c) { return c->C / c->H; }
+static int values(const struct mixer_cfg *c)
+{
+    return c->C * (int)c->opt[EXPAND_V];
+}
+
+/* A row is [q, k, v, g]. */
+static int g_at(const struct mixer_cfg *c)
+{
+    return 2 * c->C + values(c);
+}
+static int row(const struct mixer_cfg *c)
+{
+    return g_at(c) + values(c);
+}
 
 static int params(const struct mixer_cfg *c, struct param *p)
 {
     p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
     p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WG] = (struct param){"wg", c->C, c->C, INIT_INPUT, .decay = true};
-    p[NORM] = (struct param){"norm", width(c), 0, INIT_ONE};
-    p[WO] = (struct param){"wo", c->C, c->C, INIT_OUTPUT, .decay = true};
+    p[WV] = (struct param){"wv", values(c), c->C, INIT_INPUT, .decay = true};
+    p[WG] = (struct param){"wg", values(c), c->C, INIT_INPUT, .decay = true};
+    p[NORM] = (struct param){"norm", values(c) / c->H, 0, INIT_ONE};
+    p[WO] = (struct param){"wo", c->C, values(c), INIT_OUTPUT, .decay = true};
     return N_PARAMS;
 }
 
 struct acts {
-    real *row, *drow;           // (B, T, 4, H, e): q, k, v, g
+    real              *row, *drow;           // (B, T, row)
     real *decay;                // (H) logarithms
     struct rows rows;
     struct leave out;
@@ -42,20 +64,31 @@ struct acts {
 static void carve(struct room *m, const struct mixer_cfg *c)
 {
     struct acts *a = room_names(m, sizeof *a);
-    const size_t C = c->C, ld = 4 * C;
-    const int    e = width(c);
+    const size_t C = c->C, ld = row(c);
+    const int    e = width(c), dv = values(c) / c->H;
 
     a->row = room_keep(m, room_rows(m) * ld);
     a->drow = room_back(m, room_rows(m) * ld);
     a->decay = room_keep(m, c->H);
     a->rows = (struct rows){.w = WQ, .Hk = c->H, .k = C, .ld = ld};
-    a->out = (struct leave){{c->H, e, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
-                            .wo = WO};
+    a->out = (struct leave){
+        {c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM, .wo = WO};
     leave_carve(&a->out, m);
     a->core = (struct scalar){
-        .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = e, .scale = 1 / (real)sqrt(e),
-        .q = a->row, .k = room_at(a->row, C), .v = room_at(a->row, 2 * C),
-        .ld_q = ld, .ld_k = ld, .ld_v = ld, .ld_o = C, .log_f = a->decay,
+        .B = m->B,
+        .T = m->T,
+        .H = c->H,
+        .dk = e,
+        .dv = dv,
+        .scale = 1 / (real)sqrt(e),
+        .q = a->row,
+        .k = room_at(a->row, C),
+        .v = room_at(a->row, 2 * C),
+        .ld_q = ld,
+        .ld_k = ld,
+        .ld_v = ld,
+        .ld_o = values(c),
+        .log_f = a->decay,
     };
     a->dcore = (struct scalar_grad){
         .dq = a->drow, .dk = room_at(a->drow, C), .dv = room_at(a->drow, 2 * C),
@@ -76,9 +109,9 @@ static void project(const struct ctx *ctx, const real *x, const struct acts *a)
 
 static void finish(const struct ctx *ctx, const struct acts *a, real *y)
 {
-    const size_t C = ctx->cfg->C;
+    const struct mixer_cfg *c = ctx->cfg;
 
-    leave_forward(ctx, &a->out, y, a->row + 3 * C, 4 * C);
+    leave_forward(ctx, &a->out, y, a->row + g_at(c), row(c));
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -92,10 +125,10 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    struct acts *a = ctx->acts;
-    const size_t C = ctx->cfg->C;
+    const struct mixer_cfg *c = ctx->cfg;
+    struct acts            *a = ctx->acts;
 
-    leave_backward(ctx, &a->out, a->drow + 3 * C, dy, a->row + 3 * C, 4 * C);
+    leave_backward(ctx, &a->out, a->drow + g_at(c), dy, a->row + g_at(c), row(c));
     scalar_backward(&a->core, &a->dcore, NULL, a->out.d_o, a->saved, a->scratch);
     rows_backward(ctx, &a->rows, dx, a->drow, a->row, x);
 }
@@ -112,7 +145,8 @@ static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     (void)window;
-    return (double)T * (10.0 * c->C * c->C + c->H * scalar_flops(T, width(c), width(c)));
+    return (double)T * (2.0 * c->C * (row(c) + values(c)) +
+                        c->H * scalar_flops(T, width(c), values(c) / c->H));
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -125,16 +159,17 @@ static int decay(struct ctx *ctx, struct range *r)
 }
 
 const struct mixer mixer_retention = {
-    .name     = "retention",
-    .about    = "linear attention with a fixed decay per head (RetNet)",
-    .system   = "L = (1 - 2^-(5+h)) I, B = I x k_t, C = I x q_t / sqrt(dk)",
+    .name = "retention",
+    .about = "linear attention with a fixed decay per head (RetNet)",
+    .system = "L = (1 - 2^-(5+h)) I, B = I x k_t, C = I x q_t / sqrt(dk)",
     .position = "rope",
-    .params   = params,
-    .angles   = rows_angles,
-    .carve    = carve,
-    .forward  = forward,
+    .opts = opts,
+    .params = params,
+    .angles = rows_angles,
+    .carve = carve,
+    .forward = forward,
     .backward = backward,
-    .extend   = extend,
-    .decay    = decay,
-    .flops    = flops,
+    .extend = extend,
+    .decay = decay,
+    .flops = flops,
 };

@@ -7,6 +7,9 @@
  *     S_t = a_t S_{t-1} + B_t (D_t x_t)ᵀ   S (N, P), H P = expand times the width
  *     o_t = S_tᵀ C_t + dskip x_t
  *     y = Wo( rms(o silu(z)) norm )        rms over all channels
+ *
+ * Published with state = 128 and heads of P = 64; reduced here to state = 64 and the
+ * model's heads.
  */
 #include "model/cores/scalar.h"
 #include "model/kernels/product.h"

@@ -1,4 +1,5 @@
 /* How parameters begin, and which of them decay: SPEC's tables. */
+#include "model/model.h"
 #include "tests/support/rig.h"
 #include "tests/support/variants.h"
 
@@ -215,6 +216,55 @@ START_TEST(only_matrices_decay)
 }
 END_TEST
 
+/* The root of the mean square of a model's parameter. */
+static double spread(const struct model *m, const char *name)
+{
+    for (int i = 0; i < m->n_param; i++)
+        if (!strcmp(m->param[i].name, name)) {
+            const real *w = m->w + m->param[i].at;
+            size_t      n = param_size(&m->param[i].is);
+            double      sum = 0;
+
+            for (size_t j = 0; j < n; j++)
+                sum += (double)w[j] * (double)w[j];
+            return sqrt(sum / (double)n);
+        }
+    ck_abort_msg("no parameter is called %s", name);
+    return NAN;
+}
+
+static const struct {
+    double embed_init, out_init;
+} starts[] = {{1, 1}, {0.25, 0}, {4, 0.5}};
+
+/* Width 64: 1/8 for the embedding; S sqrt(1/4) for outputs, S = sqrt(2 / (5 inputs)). */
+START_TEST(embedding_and_output_projections_start_by_their_factors)
+{
+    static const char *const        wo[] = {"blocks.0.mixer.wo", "blocks.1.mixer.wo"},
+                             *const wd[] = {"blocks.0.mlp.wd", "blocks.1.mlp.wd"};
+    double        embed = starts[_i].embed_init, out = starts[_i].out_init;
+    struct config c;
+    struct model  m;
+    struct why    why;
+
+    config_defaults(&c);
+    c.layers = 2, c.width = 64, c.vocab = 512;
+    c.embed_init = embed, c.out_init = out;
+    snprintf(c.mixers, sizeof c.mixers, "softmax/mingru");
+    ck_assert_msg(!config_resolve(&c, &why) && !model_open(&m, &c, &why), "%s", why.line);
+    model_init(&m, 3);
+    ck_assert_double_eq_tol(spread(&m, "embed"), embed / 8, 0.02 * embed / 8);
+    for (int i = 0; i < 2; i++) {
+        double S = sqrt(2 / (5.0 * 64)), D = sqrt(2 / (5.0 * c.mlp));
+
+        ck_assert_double_eq_tol(spread(&m, wo[i]), out * S / 2, 0.04 * S / 2);
+        ck_assert_double_eq_tol(spread(&m, wd[i]), out * D / 2, 0.04 * D / 2);
+    }
+    ck_assert_double_eq_tol(spread(&m, "blocks.0.mixer.wq"), sqrt(2 / 320.0), 3e-3);
+    model_close(&m);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("init");
@@ -223,6 +273,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, parameters_begin_as_their_tables_say, 0, N_ENTRIES);
     tcase_add_loop_test(tc, parameters_begin_as_declared, 0, variant_count());
     tcase_add_loop_test(tc, only_matrices_decay, 0, variant_count());
+    tcase_add_loop_test(tc, embedding_and_output_projections_start_by_their_factors, 0,
+                        sizeof starts / sizeof *starts);
     suite_add_tcase(s, tc);
     return s;
 }

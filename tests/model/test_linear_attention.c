@@ -8,6 +8,7 @@
 #include "model/layers/piecewise.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,6 +59,8 @@ static const char *const entries[] = {
     "linear(feature=hedgehog)",
     "linear(feature=favor)",
     "linear(heads=1,feature=cosformer)",
+    "linear(heads=4,decay=fixed)",
+    "linear(decay=learned)",
     "luna",
     "inline(local=0)",
     "inline(local=0,feature=elu1)",
@@ -340,6 +343,119 @@ START_TEST(luna_can_be_linear_attention)
 }
 END_TEST
 
+/* ---- decays and starts ------------------------------------------------------------- */
+
+static const struct {
+    int    heads;
+    double left[4];
+} fixed[] = {
+    {1, {1}},
+    {2, {0.875, 1}},
+    {4, {0.5, 0.875, 0.96875, 1}},
+};
+
+/* The parameters of an entry as they begin; the caller frees *w[0]. */
+static int begin(const char *entry, struct param *p, real **w)
+{
+    struct mixer_cfg c = layer_cfg(entry, C, 2, 64);
+    int              n = mixer_params(&c, p);
+    size_t           sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum += param_size(&p[i]);
+    w[0] = rig_reals(sum);
+    for (int i = 1; i < n; i++)
+        w[i] = w[i - 1] + param_size(&p[i - 1]);
+    mixer_init(&c, w, 3, 0);
+    return n;
+}
+
+static real *begun(const char *name, const struct param *p, real *const *w, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(p[i].name, name))
+            return w[i];
+    ck_abort_msg("no parameter is called %s", name);
+    return NULL;
+}
+
+START_TEST(fixed_decays_run_from_half_a_token_to_all_of_the_past)
+{
+    struct layer     l;
+    char             entry[80];
+    struct mixer_cfg c;
+    struct range     r[4] = {{INFINITY, 0}, {INFINITY, 0}, {INFINITY, 0}, {INFINITY, 0}};
+
+    snprintf(entry, sizeof entry, "linear(heads=%d,feature=id,normalise=0,decay=fixed)",
+             fixed[_i].heads);
+    c = layer_cfg(entry, C, 2, 40);
+    layer_open(&l, entry, &c, 1, 40, 5);
+    layer_forward(&l);
+    ck_assert_int_eq(mixer_decay(&l.ctx, r), fixed[_i].heads);
+    for (int h = 0; h < fixed[_i].heads; h++) {
+        ck_assert_double_eq_tol(r[h].lo, fixed[_i].left[h], 1e-6);
+        ck_assert_double_eq_tol(r[h].hi, fixed[_i].left[h], 1e-6);
+    }
+    layer_close(&l);
+}
+END_TEST
+
+/* What never fades begins at 1 - 2^-10, where a gate still has a slope. */
+START_TEST(learned_decays_begin_as_the_fixed_ones)
+{
+    static const char *const mixer[] = {"linear", "luna"};
+    struct param             p[MIXER_PARAMS];
+    real                    *w[MIXER_PARAMS], *wf, *bf;
+    char                     entry[80];
+    int                      n, H = fixed[_i / 2].heads;
+
+    snprintf(entry, sizeof entry, "%s(heads=%d,decay=learned)", mixer[_i % 2], H);
+    n = begin(entry, p, w);
+    wf = begun("wf", p, w, n), bf = begun("bf", p, w, n);
+    for (int i = 0; i < H * C; i++)
+        ck_assert(wf[i] == 0);
+    for (int h = 0; h < H; h++)
+        ck_assert_double_eq_tol(1 / (1 + exp(-(double)bf[h])),
+                                fmin(fixed[_i / 2].left[h], 1 - 1 / 1024.0), 1e-6);
+    free(w[0]);
+}
+END_TEST
+
+/* Channel l of psi as it begins. */
+static double psi_at(const struct param *p, real *const *w, int n, int l, double u)
+{
+    const real *f1 = begun("f1", p, w, n), *f1b = begun("f1b", p, w, n),
+               *f2 = begun("f2", p, w, n);
+    double sum = begun("f2b", p, w, n)[l];
+
+    for (int j = 0; j < 64; j++)
+        sum += (double)f2[l * 64 + j] * fmax((double)f1[j] * u + (double)f1b[j], 0);
+    return sum;
+}
+
+START_TEST(psi_can_begin_as_exponentials_and_none_of_its_features_is_dead)
+{
+    static const double rate[] = {1, -1, 0.5, -0.5};
+    struct param        p[MIXER_PARAMS];
+    real               *w[MIXER_PARAMS], *fw;
+    int                 n = begin("luna(heads=1,psi=exp)", p, w);
+
+    fw = begun("fw", p, w, n);
+    for (int i = 0; i < C * C; i++)
+        ck_assert(fw[i] == (i / C == i % C));
+    for (int l = 0; l < 4; l++)
+        for (double u = -10; u <= 10; u += 0.03125) {
+            double got = psi_at(p, w, n, l, u), want = exp(rate[l] * u);
+
+            ck_assert_msg(got > 0.04, "psi_%d(%g) is %g", l, u, got);
+            if (fabs(u) < 3)
+                ck_assert_msg(fabs(got / want - 1) < 0.006, "psi_%d(%g) is %g, not %g", l,
+                              u, got, want);
+        }
+    free(w[0]);
+}
+END_TEST
+
 /* ---- feature maps ------------------------------------------------------------------ */
 
 static double inner(const real *a, const real *b, int n)
@@ -610,6 +726,11 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, queries_move_outputs_in_proportion, 0, 2);
     tcase_add_test(tc, inline_ignores_a_shift_of_keys_and_passes_on_one_of_values);
     tcase_add_test(tc, luna_can_be_linear_attention);
+    tcase_add_loop_test(tc, fixed_decays_run_from_half_a_token_to_all_of_the_past, 0,
+                        sizeof fixed / sizeof *fixed);
+    tcase_add_loop_test(tc, learned_decays_begin_as_the_fixed_ones, 0,
+                        2 * sizeof fixed / sizeof *fixed);
+    tcase_add_test(tc, psi_can_begin_as_exponentials_and_none_of_its_features_is_dead);
     tcase_add_test(tc, taylor_features_make_the_second_order_kernel);
     tcase_add_test(tc, random_features_approach_the_exponential_kernel);
     tcase_add_test(tc, rows_of_a_projection_are_orthogonal_in_blocks_of_the_head_width);

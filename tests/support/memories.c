@@ -141,12 +141,27 @@ static int feature_count(const struct layer *l, int dk)
     return has(l, "hedgehog") ? 2 * dk : dk;
 }
 
+/* f of head i (of T H): what is left of the past after one more token. */
+static double left_of(const struct layer *l, const double *x, int i)
+{
+    int    H = l->cfg.H, h = i % H, C = l->cfg.C;
+    double z = has(l, "decay=learned") ? (double)weights_of(l, "bf")[h] : 0;
+
+    if (has(l, "decay=fixed"))
+        return h == H - 1 ? 1 : H == 2 ? 0.875 : 1 - pow(0.5, 1 + 4 * h / (H - 2.0));
+    if (!has(l, "decay=learned"))
+        return 1;
+    for (int j = 0; j < C; j++)
+        z += (double)weights_of(l, "wf")[h * C + j] * x[(size_t)(i / H) * C + j];
+    return sigmoid(z);
+}
+
 /* log eta of head i (of T H): of what the layer divides by. */
 static double log_eta(const struct layer *l, const struct memory *s,
                       const double *x, int i)
 {
     int    H = s->H, h = i % H, C = l->cfg.C;
-    double sum = is(l, "normattn") ? (double)weights_of(l, "bn")[h] : 1e-6;
+    double sum = is(l, "normattn") ? (double)weights_of(l, "bn")[h] : 1e-6, left = 1;
 
     if (has(l, "normalise=0"))
         return 0;
@@ -155,13 +170,13 @@ static double log_eta(const struct layer *l, const struct memory *s,
             sum += (double)weights_of(l, "wn")[h * C + j] * x[(size_t)(i / H) * C + j];
         return has(l, "eta=exp") ? sum : softplus(sum);
     }
-    for (int k = h; k <= i; k += H)
+    for (int k = i; k >= 0; left *= left_of(l, x, k), k -= H)
         for (int j = 0; j < s->N; j++)
-            sum += s->C[(size_t)i * s->N + j] * s->B[(size_t)k * s->N + j];
+            sum += left * s->C[(size_t)i * s->N + j] * s->B[(size_t)k * s->N + j];
     return log(sum);
 }
 
-/* linear, luna, normattn: L = eta_{t-1} / eta_t, B = phi(k) / eta_t, C = phi(q). */
+/* linear, luna, normattn: L = f eta_{t-1} / eta_t, B = phi(k) / eta_t, C = phi(q). */
 static void attention(struct memory *s, const struct layer *l, const double *x)
 {
     double *q = project(l, "wq", x), *k = project(l, "wk", x), *v = project(l, "wv", x);
@@ -180,7 +195,7 @@ static void attention(struct memory *s, const struct layer *l, const double *x)
     for (int i = 0; i < n; i++)
         eta[i] = log_eta(l, s, x, i);
     for (int i = 0; i < n; i++) {
-        double ratio = i < H ? 1 : exp(eta[i - H] - eta[i]);
+        double ratio = i < H ? 1 : left_of(l, x, i) * exp(eta[i - H] - eta[i]);
 
         set_diagonal(s, i, &ratio, 0);
         copy(s->B + (size_t)i * s->N, s->B + (size_t)i * s->N, s->N, exp(-eta[i]));

@@ -52,6 +52,20 @@ START_TEST(the_page_of_a_mixer_fits_a_hundred_columns)
 }
 END_TEST
 
+/* The encoding that --arch with a mixer's name takes: its preset's, or the mixer's own. */
+static const char *encoding_of(const char *name)
+{
+    struct config    c;
+    struct mixer_cfg m;
+    struct why       why;
+
+    ck_assert_msg(!presets_apply(&c, &(struct sources){.arch = name}, &why) &&
+                      !config_resolve(&c, &why),
+                  "%s", why.line);
+    config_layer(&c, 0, &m);
+    return m.position->name;
+}
+
 START_TEST(the_table_has_a_row_for_every_mixer_in_a_hundred_columns)
 {
     const struct ran *r = spawn_verb(info_main, "info --arch", "");
@@ -60,7 +74,8 @@ START_TEST(the_table_has_a_row_for_every_mixer_in_a_hundred_columns)
     for (int i = 0; mixers[i]; i++) {
         char row[64];
 
-        snprintf(row, sizeof row, "\n%-10s %-8s ", mixers[i]->name, mixers[i]->position);
+        snprintf(row, sizeof row, "\n%-10s %-8s ", mixers[i]->name,
+                 encoding_of(mixers[i]->name));
         ck_assert_msg(strstr(r->out, row) != NULL, "no row of %s", mixers[i]->name);
         ck_assert_msg(strstr(r->out, mixers[i]->system) != NULL, "no system of %s",
                       mixers[i]->name);
@@ -85,6 +100,18 @@ START_TEST(the_figures_are_those_of_the_formulas)
     r = spawn_verb(info_main, "info --arch mlstm", "");
     ck_assert_ptr_nonnull(strstr(r->out, "norm=ln "));
     ck_assert_ptr_nonnull(strstr(r->out, "(ln|rms)"));
+}
+END_TEST
+
+START_TEST(a_preset_named_as_its_mixer_says_what_it_sets)
+{
+    const struct ran *r = spawn_verb(info_main, "info --arch linear", "");
+
+    ck_assert_msg(strstr(r->out, "is linear(decay=fixed)+rope.\n") != NULL, "%s", r->out);
+    r = spawn_verb(info_main, "info --arch linear(decay=none)", "");
+    ck_assert_ptr_null(strstr(r->out, "preset linear,"));
+    r = spawn_verb(info_main, "info --arch softmax", "");
+    ck_assert_ptr_null(strstr(r->out, "preset"));
 }
 END_TEST
 
@@ -219,6 +246,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_table_has_a_row_for_every_mixer_in_a_hundred_columns);
     tcase_add_loop_test(tc, the_page_of_a_mixer_fits_a_hundred_columns, 0, n_mixers);
     tcase_add_test(tc, the_figures_are_those_of_the_formulas);
+    tcase_add_test(tc, a_preset_named_as_its_mixer_says_what_it_sets);
     tcase_add_test(tc, an_architecture_of_several_mixers_has_a_row_for_each);
     tcase_add_test(tc, every_preset_is_listed_and_described);
     tcase_add_test(tc, an_unknown_mixer_is_refused_with_the_nearest);

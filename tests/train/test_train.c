@@ -107,20 +107,25 @@ END_TEST
 
 static const struct {
     const char *schedule;
-    double      warmup;
+    double      warmup, end;
     long        step;
     double      share;          // of the peak
 } rates[] = {
-    {"cosine", 10, 0, 0.1},    {"cosine", 10, 4, 0.5},   {"cosine", 10, 9, 1},
-    {"cosine", 0.1, 9, 1},     {"cosine", 10, 54, 0.55}, {"cosine", 10, 99, 0.1},
-    {"cosine", 0, 99, 0.1},    {"cosine", 1000, 99, 1},  {"wsd", 10, 4, 0.5},
-    {"wsd", 10, 10, 1},        {"wsd", 10, 79, 1},       {"wsd", 10, 80, 20 / 21.},
-    {"wsd", 10, 90, 10 / 21.}, {"wsd", 10, 99, 1 / 21.},
+    {"cosine", 10, 0.1, 0, 0.1},    {"cosine", 10, 0.1, 4, 0.5},
+    {"cosine", 10, 0.1, 9, 1},      {"cosine", 0.1, 0.1, 9, 1},
+    {"cosine", 10, 0.1, 54, 0.55},  {"cosine", 10, 0.1, 99, 0.1},
+    {"cosine", 0, 0.1, 99, 0.1},    {"cosine", 1000, 0.1, 99, 1},
+    {"cosine", 10, 0, 54, 0.5},     {"cosine", 10, 0, 99, 0},
+    {"cosine", 10, 1, 70, 1},       {"wsd", 10, 0.1, 4, 0.5},
+    {"wsd", 10, 0.1, 10, 1},        {"wsd", 10, 0.1, 79, 1},
+    {"wsd", 10, 0.1, 80, 20 / 21.}, {"wsd", 10, 0, 90, 10 / 21.},
+    {"wsd", 10, 0, 99, 1 / 21.},
 };
 
 START_TEST(learning_rates_are_those_of_the_table)
 {
-    struct config c = {.lr = 2, .steps = 100, .warmup = rates[_i].warmup};
+    struct config c = {
+        .lr = 2, .steps = 100, .warmup = rates[_i].warmup, .lr_end = rates[_i].end};
 
     snprintf(c.schedule, sizeof c.schedule, "%s", rates[_i].schedule);
     ck_assert_double_eq_tol(schedule_lr(&c, rates[_i].step), 2 * rates[_i].share, 1e-12);

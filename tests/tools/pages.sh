@@ -1,0 +1,38 @@
+#!/bin/sh
+# The pages tell the truth about the program: every link leads to a file, every source file that is
+# named is there, and every setting, verb, mixer and exit code stands where a reader looks for it.
+set -eu
+weft=${WEFT:-build/release/bin/weft}
+pages="README.md CONTRIBUTING.md CHANGELOG.md docs/*.md"
+bad=0
+wrong() { echo "pages.sh: $*"; bad=1; }
+
+for page in $pages; do
+    for link in $(grep -oE '\]\([^)#]+\)' $page | sed 's/^](//; s/)$//' | grep -v '^http' || true); do
+        [ -e "$(dirname $page)/$link" ] || wrong "$page: $link: no such file"
+    done
+    for file in $(grep -oE '\b(data|tokenizer|model|infer|train|tools|tests|docs)/[a-z0-9_/-]+\.(c|h|cc|sh|md|svg)\b' $page |
+                  grep -v -e /foo -e template | sort -u || true); do
+        [ -e "$file" ] || wrong "$page: $file: no such file"
+    done
+done
+
+keys=$("$weft" train --help | sed -n '/^Settings/,$p' | tail -n +2)
+for key in $keys; do
+    grep -q "^| \`$key\` |" docs/formats.md || wrong "docs/formats.md: the setting $key is missing"
+done
+[ "$(echo $keys | wc -w)" -ge 30 ] || wrong "weft train --help names $(echo $keys | wc -w) settings"
+
+for mixer in $("$weft" info --arch | awk '/^[a-z0-9]+ +(rope|srope|none) / { print $1 }'); do
+    grep -q "^| .*\`$mixer\`" README.md || wrong "README.md: the mixer $mixer is missing"
+done
+
+for verb in $("$weft" | sed -n '/^Verbs/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+    grep -q "weft $verb" README.md || wrong "README.md: weft $verb is missing"
+done
+
+for code in $(sed -n 's/^ *FAIL_[A-Z]* = \([1-9][0-9]*\).*/\1/p' data/base/fail.h); do
+    grep -q "^| $code |" docs/formats.md || wrong "docs/formats.md: exit code $code is missing"
+    grep -qx "\.B $code" tools/weft.1 || wrong "tools/weft.1: exit code $code is missing"
+done
+exit $bad
