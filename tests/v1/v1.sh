@@ -1,7 +1,7 @@
 #!/bin/sh
 # What version 0.1.0 wrote is read for good: a dataset and a checkpoint with a layer of each of its
 # sixteen mixers, trained on that dataset. Both verify; the model writes the same text and predicts
-# the validation split as well as it did; training goes on from it on the same data.
+# the validation split as well as it did; the run goes on, config.cfg being its own.
 #
 # Made at commit b238261 from text.txt's sentences, 40 times (5,280 bytes):
 #     weft data build sentences.txt --tokenizer bytes --out dataset
@@ -37,6 +37,16 @@ awk -v a="$(nats "$v1/score.json")" -v b="$(nats "$tmp/score")" \
     'BEGIN { d = a - b; exit !(a > 0 && d < 1e-4 && d > -1e-4) }' ||
     die "$(nats "$tmp/score") nats a token; version 0.1.0 had $(nats "$v1/score.json")"
 
-"$weft" train "$v1/dataset" --from "$v1/checkpoint" --out "$tmp/run" --steps 1 \
-    > "$tmp/out" 2>&1 || die "train --from: $(cat "$tmp/out")"
+# The run goes on, also on a dataset that a later version made of the same text.
+cp -r "$v1/dataset" "$tmp/data"
+sed 's/"version": 1,/&\n  "build": "weft 0.2.0",/' "$v1/dataset/dataset.json" > "$tmp/data/dataset.json"
+for data in "$v1/dataset" "$tmp/data"; do
+    run=$tmp/run-${data##*/}
+    mkdir "$run"
+    cp -r "$v1/checkpoint" "$run/ckpt-00001000"
+    ln -s ckpt-00001000 "$run/latest"
+    { cat "$v1/config.cfg"; echo "input = $(cd "$data" && pwd)"; } > "$run/config.cfg"
+    "$weft" train --resume "$run" --steps 1001 > "$tmp/out" 2>&1 || die "resume: $(cat "$tmp/out")"
+    [ -d "$run/ckpt-00001001" ] || die "resume: no step was made: $(cat "$tmp/out")"
+done
 echo "v1.sh: ok"
