@@ -39,7 +39,8 @@ awk -v a="$(nats "$v1/score.json")" -v b="$(nats "$tmp/score")" \
 
 # The run goes on, also on a dataset that a later version made of the same text.
 cp -r "$v1/dataset" "$tmp/data"
-sed 's/"version": 1,/&\n  "build": "weft 0.2.0",/' "$v1/dataset/dataset.json" > "$tmp/data/dataset.json"
+sed 's/"version": 1,/&\n  "build": "weft 0.2.0",/' "$v1/dataset/dataset.json" \
+    > "$tmp/data/dataset.json"
 for data in "$v1/dataset" "$tmp/data"; do
     run=$tmp/run-${data##*/}
     mkdir "$run"
