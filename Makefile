@@ -161,7 +161,8 @@ ALL    := layers $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard t
           $(EXTRA)
 DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_linear_attention \
           test_vector test_delta test_scan test_softmax test_rela test_srope test_numeric \
-          test_products test_oracles test_icl template-test_mixers template-test_gradients
+          test_products test_oracles test_icl test_muon template-test_mixers \
+          template-test_gradients
 TINY   := test_gradients test_mixers test_golden test_scalar test_vector test_delta test_scan \
           test_softmax test_products
 BESIDE := OMP_NUM_THREADS=1 OMP_PROC_BIND=false OMP_WAIT_POLICY=passive CK_TIMEOUT_MULTIPLIER=4

@@ -6,7 +6,7 @@
 
 #include "model/model.h"
 
-enum { SESSION_CHUNK = 512 };       // tokens of a prompt taken at once
+enum { SESSION_CHUNK = TINY(512, 4) };      // tokens of a prompt taken at once
 
 struct session {
     const struct model *model;      // not owned

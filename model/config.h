@@ -25,6 +25,7 @@ struct config {
     double   lr, lr_end;                              // lr_end: cosine's last share of lr
     char   schedule[16];                            // cosine, wsd
     double warmup;                                  // steps, or below 1 a share of them
+    char   optimiser[8];                            // adamw, muon
     double weight_decay, clip, beta1, beta2;
     double   embed_init, out_init; // factors on the standard starts
     uint64_t seed;

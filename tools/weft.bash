@@ -22,7 +22,7 @@ _weft() {
     [ "$verb" = data ] && [ $COMP_CWORD -gt 2 ] && verb="data ${COMP_WORDS[2]}"
     case $prev in
     --arch) words=$(_weft_mixers "$weft") ;;
-    --from|--resume) ;;
+    --from|--resume|--replay) ;;
     --size) words='nano mini small base' ;;
     --match) words='params flops none' ;;
     --tokenizer) words='unigram bpe bytes' ;;

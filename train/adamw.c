@@ -1,12 +1,13 @@
 #include "train/adamw.h"
 
 #include "model/kernels/vmath.h"
+#include "train/muon.h"
 
 #include <math.h>
 
 /* The parameters' array is cut into blocks at fixed places, whatever the number of
  * threads; GROUP partial sums are held at a time. */
-enum { BLOCK = 1 << 14, GROUP = 1024 };
+enum { BLOCK = TINY(1 << 14, 32), GROUP = TINY(1024, 3) };
 
 /* What is the same for all elements of a step. */
 struct factors {
@@ -14,6 +15,7 @@ struct factors {
     real scale;                 // of the gradient, from clipping
     real unbias_m, unbias_v;    // 1 / (1 - b1ⁿ), 1 / (1 - b2ⁿ)
     real keep;                  // of a decayed weight: 1 - lr decay
+    bool muon;                  // the matrices it takes are left alone
 };
 
 /* The last parameter that starts at or before element `at`. */
@@ -52,8 +54,8 @@ static bool trained_part(const struct model_param *p, size_t *from, size_t *to)
     return *from < *to;
 }
 
-/* Sum of squares in SUMS interleaved sums, added up in order. */
-static double squares(const real *g, size_t n)
+/* In SUMS interleaved sums, added up in order. */
+double sum_squares(const real *x, size_t n)
 {
     enum { SUMS = 8 };
     double part[SUMS] = {0}, sum = 0;
@@ -61,9 +63,9 @@ static double squares(const real *g, size_t n)
 
     for (; i + SUMS <= n; i += SUMS)
         for (int j = 0; j < SUMS; j++)
-            part[j] += (double)g[i + j] * (double)g[i + j];
+            part[j] += (double)x[i + j] * (double)x[i + j];
     for (; i < n; i++)
-        part[i % SUMS] += (double)g[i] * (double)g[i];
+        part[i % SUMS] += (double)x[i] * (double)x[i];
     for (int j = 0; j < SUMS; j++)
         sum += part[j];
     return sum;
@@ -78,7 +80,7 @@ static double block_squares(const struct model *model, const real *g, size_t blo
         size_t from = start, to = end;
 
         if (trained_part(&model->param[i], &from, &to))
-            sum += squares(g + from, to - from);
+            sum += sum_squares(g + from, to - from);
     }
     return sum;
 }
@@ -124,6 +126,8 @@ static void block_update(const struct factors *f, struct model *model, size_t bl
     for (int i = param_at(model, start); starts_before(model, i, end); i++) {
         size_t from = start, to = end;
 
+        if (f->muon && muon_takes(&model->param[i]))
+            continue;
         if (trained_part(&model->param[i], &from, &to))
             update(f, model->param[i].is.decay ? f->keep : 1, to - from, model->w + from,
                    g + from, m + from, v + from);
@@ -136,7 +140,7 @@ void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, re
     size_t         blocks = (model->n + BLOCK - 1) / BLOCK;
     struct factors f = {
         .b1 = (real)o->beta1, .b2 = (real)o->beta2, .eps = (real)o->eps,
-        .lr = (real)lr, .keep = (real)(1 - lr * o->decay),
+        .lr = (real)lr, .keep = (real)(1 - lr * o->decay), .muon = o->muon,
         .scale = (real)(o->clip > 0 && norm > o->clip ? o->clip / norm : 1),
         .unbias_m = (real)(1 / (1 - pow(o->beta1, (double)n))),
         .unbias_v = (real)(1 / (1 - pow(o->beta2, (double)n))),

@@ -12,15 +12,20 @@
 
 struct adamw {
     double beta1, beta2, eps, decay, clip;
+    bool   muon;                // leave the matrices that muon.h takes alone
 };
+
+/* Sum of squares in double, in an order that n alone decides. */
+double sum_squares(const real *x, size_t n);
 
 /* Global norm of the gradients of every trained parameter. Fixed blocks, fixed sum, in
  * double: the same for any number of threads. NaN or infinity in any gradient shows in
  * the result. */
 double adamw_norm(const struct model *model, const real *g);
 
-/* Update number n = 1, 2, ... of every trained parameter. norm is adamw_norm's. g, m and
- * v have the layout of model->w. g is left zero, for the next step to add to. */
+/* Update number n = 1, 2, ... of every trained parameter (but see muon). norm is
+ * adamw_norm's. g, m and v have the layout of model->w. g is left zero, for the next step
+ * to add to. */
 void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, real *v,
                 double norm, double lr, long n);
 

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char step_key[] = "{\"step\": ";
+static const char step_key[] = "{\"step\": ", decision_key[] = "{\"decision\": ";
 
 static enum fail fail_log(const struct log *l, struct why *why)
 {
@@ -24,13 +24,21 @@ static enum fail fail_log(const struct log *l, struct why *why)
 
 /* ---- opening ---- */
 
-/* Is it a whole line, and not of a later step? */
+static bool begins(const char *line, const char *key)
+{
+    return !strncmp(line, key, strlen(key));
+}
+
+/* Is it a whole line, and not of a later step, nor a decision for one? */
 static bool belongs(const char *line, ssize_t len, long step)
 {
-    size_t n = strlen(step_key);
+    const char *at = strstr(line, "\"step\": ");
 
-    return line[len - 1] == '\n' &&
-           (strncmp(line, step_key, n) || atol(line + n) <= step);
+    if (line[len - 1] != '\n')
+        return false;
+    if (begins(line, step_key))
+        return atol(line + strlen(step_key)) <= step;
+    return !begins(line, decision_key) || !at || atol(at + strlen("\"step\": ")) < step;
 }
 
 /* The bytes before the first line that does not belong. */
@@ -166,6 +174,15 @@ enum fail log_step(struct log *l, const struct log_line *line, struct why *why)
                  y->step, (unsigned long long)y->tokens, y->flops, loss, val, bpb, s->lr,
                  norm, s->window, line->tok_s, line->mfu, s->seconds * 1e3, y->skipped,
                  memory_held());
+    return put(l, text, (size_t)n, why);
+}
+
+enum fail log_decision(struct log *l, const struct decision *d, struct why *why)
+{
+    char text[128];
+    int  n = snprintf(text, sizeof text, "%s\"%s\", \"step\": %ld, \"value\": %ld}\n",
+                      decision_key, decided_names[d->what], d->step, d->value);
+
     return put(l, text, (size_t)n, why);
 }
 

@@ -2,6 +2,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/file.h"
+#include "model/kernels/product.h"
 #include "train/preview.h"
 #include "train/save.h"
 
@@ -9,9 +10,18 @@
 #include <math.h>
 #include <stdio.h>
 
+static struct phase phase(const struct loop *l)
+{
+    const struct trainer *t = l->trainer;
+
+    return schedule_phase(&t->cfg, &t->decisions, t->tally.step);
+}
+
 static bool last(const struct loop *l)
 {
-    return l->trainer->tally.step >= l->trainer->cfg.steps;
+    long end = phase(l).end;
+
+    return end && l->trainer->tally.step >= end;
 }
 
 static bool due(const struct loop *l, long every)
@@ -19,14 +29,18 @@ static bool due(const struct loop *l, long every)
     return last(l) || l->trainer->tally.step % every == 0;
 }
 
+/* The yardstick is measured again beside it: the machine may have been slow before. */
 static enum fail validate(struct loop *l, struct why *why)
 {
     struct tally *y = &l->trainer->tally;
+    double        start = clock_now(l->clock);
     enum fail err = validation_run(l->validation, l->trainer, &l->val_loss, &l->val_bpb,
                                    why);
 
     if (err)
         return err;
+    l->peak = fmax(l->peak, 1e9 * product_peak_gflops(PEAK_TRIES));
+    clock_validated(l->clock, clock_now(l->clock) - start);
     y->val_loss = l->val_loss;
     if (isfinite(y->val_loss) && !(y->best_loss <= y->val_loss)) {
         y->best_loss = y->val_loss;
@@ -36,25 +50,44 @@ static enum fail validate(struct loop *l, struct why *why)
     return 0;
 }
 
+/* What the clock decided up to this step, after the step's own line. */
+static enum fail write_decisions(struct loop *l, struct why *why)
+{
+    const struct trainer *t = l->trainer;
+    enum fail             err = 0;
+
+    while (!err && l->told < t->decisions.n &&
+           t->decisions.list[l->told].step <= t->tally.step)
+        err = log_decision(l->log, &t->decisions.list[l->told++], why);
+    return err;
+}
+
+/* A step that is faster than the yardstick is the yardstick. */
 static enum fail write_line(struct loop *l, const struct step *s, bool validated,
                             struct why *why)
 {
+    double          rate = s->flops / s->seconds;
     struct log_line line = {
         .tally = &l->trainer->tally,
         .step = s,
         .val_loss = validated ? l->val_loss : NAN,
         .val_bpb = validated ? l->val_bpb : NAN,
         .tok_s = (double)trainer_step_tokens(&l->trainer->cfg) / s->seconds,
-        .mfu = l->peak > 0 ? s->flops / s->seconds / l->peak : 0,
     };
+    enum fail err;
 
+    l->peak = fmax(l->peak, rate);
+    line.mfu = rate / l->peak;
+    l->progress->peak = l->peak;
     progress_step(l->progress, &line);
-    return log_step(l->log, &line, why);
+    err = log_step(l->log, &line, why);
+    return err ? err : write_decisions(l, why);
 }
 
 static enum fail sample(struct loop *l, struct why *why)
 {
     const struct trainer *t = l->trainer;
+    double start = clock_now(l->clock);
     char   text[SAMPLE_BYTES];
     size_t len;
     enum fail             err;
@@ -62,6 +95,7 @@ static enum fail sample(struct loop *l, struct why *why)
     err = sample_text(&t->model, l->data->tokenizer, t->cfg.seed, text, &len, why);
     if (!err)
         progress_sample(l->progress, t->tally.step, text, len);
+    clock_sampled(l->clock, clock_now(l->clock) - start);
     return err;
 }
 
@@ -69,6 +103,7 @@ static enum fail sample(struct loop *l, struct why *why)
 static enum fail save(struct loop *l, struct why *why)
 {
     const struct trainer *t = l->trainer;
+    double                start = clock_now(l->clock);
     enum fail             err = 0;
 
     if (l->saved == t->tally.step || t->tally.in_a_row > 0)
@@ -78,6 +113,7 @@ static enum fail save(struct loop *l, struct why *why)
         err = save_write(l->run->dir, t, l->data->tokenizer, l->fingerprint, why);
     if (!err)
         l->saved = t->tally.step;
+    clock_saved(l->clock, clock_now(l->clock) - start);
     return err;
 }
 
@@ -115,39 +151,66 @@ static enum fail check_divergence(struct loop *l, const struct step *s, struct w
                 y->in_a_row, y->in_a_row == 1 ? "" : "s", good, l->trainer->cfg.lr);
 }
 
-static enum fail step(struct loop *l, struct why *why)
+/* One step; the clock decides before anything asks whether it was the last. */
+static enum fail take_step(struct loop *l, struct step *s, struct why *why)
 {
-    const struct config *c = &l->trainer->cfg;
-    struct step s;
-    bool        validated;
-    enum fail            err = trainer_step(l->trainer, &s, why);
+    double start = clock_now(l->clock);
+    enum fail err = trainer_step(l->trainer, s, why);
 
     if (err)
         return err;
-    validated = due(l, c->eval_every);
+    clock_step(l->clock, s->flops, clock_now(l->clock) - start);
+    return clock_decide(l->clock, l->trainer, why);
+}
+
+static enum fail step(struct loop *l, struct why *why)
+{
+    struct step s;
+    bool        validated;
+    enum fail   err = take_step(l, &s, why);
+
+    if (err)
+        return err;
+    validated = due(l, phase(l).eval_every);
     if (validated)
         err = validate(l, why);
     if (!err)
         err = write_line(l, &s, validated, why);
     if (!err)
         err = check_divergence(l, &s, why);
-    if (!err && l->trainer->tally.step % c->sample_every == 0)
+    if (!err && l->trainer->tally.step % phase(l).sample_every == 0)
         err = sample(l, why);
     return err;
+}
+
+/* Those made before this step are in the log. A new budget begins with a warm-up. */
+static enum fail begin(struct loop *l, struct why *why)
+{
+    struct trainer *t = l->trainer;
+    enum fail       err = 0;
+
+    for (l->told = 0; l->told < t->decisions.n; l->told++)
+        if (t->decisions.list[l->told].step >= t->tally.step)
+            break;
+    if (l->clock->amount > 0 && (t->decisions.n == 0 || last(l))) {
+        err = clock_begin(l->clock, t, why);
+        if (!err)
+            err = clock_decide(l->clock, t, why);
+    }
+    return err ? err : write_decisions(l, why);
 }
 
 enum fail loop_run(struct loop *l, struct why *why)
 {
     struct tally *y = &l->trainer->tally;
-    double        before = y->seconds, start = wall_seconds();
-    enum fail     err = 0;
+    enum fail     err = begin(l, why);
 
     l->val_loss = l->val_bpb = NAN;
     l->good = -1;
     while (!err && !last(l) && !interrupted) {
         err = step(l, why);
-        y->seconds = before + wall_seconds() - start;
-        if (!err && due(l, l->trainer->cfg.checkpoint_every))
+        y->seconds = clock_used(l->clock);
+        if (!err && due(l, phase(l).checkpoint_every))
             err = save(l, why);
     }
     if (!err && !last(l) && y->step > 0)

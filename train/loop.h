@@ -2,9 +2,12 @@
 #ifndef WEFT_LOOP_H
 #define WEFT_LOOP_H
 
+#include "train/clock.h"
 #include "train/progress.h"
 #include "train/run.h"
 #include "train/validate.h"
+
+enum { PEAK_TRIES = 2 };         // of the yardstick, beside a validation
 
 struct loop {
     const struct run     *run;
@@ -14,16 +17,18 @@ struct loop {
     struct validation    *validation;
     struct log           *log;
     struct progress      *progress;
-    double                peak;             // FLOP/s of this machine
+    struct clock         *clock;            // started
+    double                peak;             // highest FLOP/s seen of this machine
+    int                   told;             // decisions that are in the log
     long                  saved;            // step of the newest checkpoint, -1: none
     long                  good;             // that a finite step went on from, -1: none
     double                val_loss, val_bpb;        // out: last validation
 };
 
-/* Train to the run's last step, which is validated and saved. Returns 0; FAIL_INTERRUPTED
- * after a signal, with the step finished and saved; FAIL_DIVERGED, when too many steps
- * in a row or the last were skipped; FAIL_WRITE; FAIL_INPUT. Nothing is saved while steps
- * are skipped. */
+/* Train to the run's last step, which is validated and saved; where there is a budget of
+ * time, its clock decides which one that is. Returns 0; FAIL_INTERRUPTED after a signal,
+ * with the step finished and saved; FAIL_DIVERGED, when too many steps in a row or the
+ * last were skipped; FAIL_WRITE; FAIL_INPUT. Nothing is saved while steps are skipped. */
 enum fail loop_run(struct loop *l, struct why *why);
 
 #endif

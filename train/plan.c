@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 static const double most_evals = 20, eval_share = 0.05, save_seconds = 60, samples = 5;
@@ -15,7 +16,10 @@ double plan_memory(const struct model *m, const struct config *c)
 {
     double weights = (double)m->n * sizeof(real);
 
-    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, true) + LOADER_CACHE;
+    double muon = strcmp(c->optimiser, "muon") ? 0 : (double)muon_bytes(m);
+
+    return 3 * weights + (double)pass_bytes(m, c->batch, c->context, true) + muon +
+           LOADER_CACHE;
 }
 
 /* Bytes this process may use: the machine's, or less where a control group says so. */
@@ -56,7 +60,7 @@ enum fail plan_check_memory(const struct model *m, const struct config *c,
 /* ---- time ---- */
 
 /* A pass of training is three passes forward; decoding reads the weights once a token. */
-static void estimate_rest(const struct trainer *t, uint64_t val_tokens, struct cost *cost)
+void plan_rest(const struct trainer *t, uint64_t val_tokens, struct cost *cost)
 {
     double weights = (double)t->model.n * sizeof(float);
 
@@ -66,8 +70,7 @@ static void estimate_rest(const struct trainer *t, uint64_t val_tokens, struct c
     cost->sample = 60 * (3e-4 + weights / 4e9);
 }
 
-/* Mean over the windows that steps will draw. */
-static double mean_flops(const struct trainer *t)
+double plan_step_flops(const struct trainer *t)
 {
     double narrow = t->cfg.window_p * (1 - t->cfg.window_anneal);
 
@@ -94,12 +97,12 @@ enum fail plan_measure(struct trainer *t, uint64_t val_tokens, double limit,
             seconds = flops = 0;        // the first also touches the memory
         seconds += s.seconds, flops += s.flops;
     }
-    mean = mean_flops(t);
+    mean = plan_step_flops(t);
     t->cfg.accumulate = passes;
     t->cfg.steps = steps;
     trainer_reset(t);
     cost->step = passes * mean * (seconds / flops);
-    estimate_rest(t, val_tokens, cost);
+    plan_rest(t, val_tokens, cost);
     return err;
 }
 
@@ -178,7 +181,7 @@ long plan_steps(const struct trainer *t, enum budget kind, double amount,
     case BUDGET_TOKENS:
         return at_least_1(amount / (double)trainer_step_tokens(c));
     case BUDGET_FLOPS:
-        return at_least_1(floor(amount / mean_flops(t)));
+        return at_least_1(floor(amount / plan_step_flops(t)));
     default:
         return c->steps;
     }

@@ -18,6 +18,9 @@ struct cost {
     double step, eval, save, sample;
 };
 
+/* The cost of the rest, from that of a step. */
+void plan_rest(const struct trainer *t, uint64_t val_tokens, struct cost *cost);
+
 /* Time a few steps of a fresh trainer, within about `limit` seconds where that is
  * possible, and put it back to its initial state. val_tokens: of one validation. */
 enum fail plan_measure(struct trainer *t, uint64_t val_tokens, double limit,
@@ -31,7 +34,10 @@ void plan_intervals(struct config *c, const struct cost *cost, uint64_t val_toke
 /* Seconds of the whole run, intervals filled. */
 double plan_seconds(const struct config *c, const struct cost *cost);
 
-/* The steps that a budget buys, at least 1. */
+/* FLOPs of a step: the mean over the windows that steps will draw. */
+double plan_step_flops(const struct trainer *t);
+
+/* The steps that a budget buys, at least 1; of time: as it looks now. */
 long plan_steps(const struct trainer *t, enum budget kind, double amount,
                 const struct cost *cost, uint64_t val_tokens);
 

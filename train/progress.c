@@ -63,20 +63,29 @@ static void draw(struct progress *p, const char *text)
 
 /* ---- the line ---- */
 
-/* Parts in the order shown; the lowest rank goes first when they do not fit. */
-struct part {
+/* Fields in the order shown; the lowest rank goes first when they do not fit. */
+struct field {
     int  rank;
     char text[48];
 };
 
-enum { STEP, LOSS, VAL, ZSTD, FLOOR, SPEED, PEAK, LEFT, PARTS };
+enum { STEP, LOSS, VAL, ZSTD, FLOOR, SPEED, PEAK, LEFT, FIELDS };
 
 static double left_seconds(const struct progress *p, double now)
 {
     long done = p->step - p->first;
 
+    if (p->span > 0)
+        return fmax(p->deadline - now, 0);
     return done > 0 ? (now - p->start) / (double)done * (double)(p->steps - p->step)
                     : NAN;
+}
+
+static double done_share(const struct progress *p, double now)
+{
+    if (p->span > 0)
+        return fmin(fmax(1 - left_seconds(p, now) / p->span, 0), 1);
+    return (double)p->step / (double)p->steps;
 }
 
 static double peak_share(const struct progress *p)
@@ -84,10 +93,11 @@ static double peak_share(const struct progress *p)
     return p->peak > 0 && p->seconds > 0 ? p->flops / p->seconds / p->peak : NAN;
 }
 
-#define PART(i, ...) snprintf(part[i].text, sizeof part[i].text, __VA_ARGS__)
+#define FIELD(i, ...) snprintf(field[i].text, sizeof field[i].text, __VA_ARGS__)
 
 /* The speed, and the time that is left; tight: a digit less, without the word. */
-static void fill_pace(const struct progress *p, double now, bool tight, struct part *part)
+static void fill_pace(const struct progress *p, double now, bool tight,
+                      struct field *field)
 {
     double left = left_seconds(p, now), speed = p->tokens / p->seconds;
     char   word[32];
@@ -96,56 +106,56 @@ static void fill_pace(const struct progress *p, double now, bool tight, struct p
         format_count(word, sizeof word, speed);
         if (tight && strlen(word) == 5)     // 1.23k, 12.3k: a digit less
             memmove(word + (word[2] == '.' ? 2 : 3), word + 4, 2);
-        PART(SPEED, "%s tok/s", word);
+        FIELD(SPEED, "%s tok/s", word);
     }
     if (isfinite(left)) {
         format_time(word, sizeof word, left);
-        PART(LEFT, "%s%s", word, tight ? "" : " left");
+        FIELD(LEFT, "%s%s", word, tight ? "" : " left");
     }
 }
 
-static void fill_parts(const struct progress *p, double now, bool tight,
-                       struct part *part)
+static void fill_fields(const struct progress *p, double now, bool tight,
+                       struct field *field)
 {
-    static const int rank[PARTS] = {
+    static const int rank[FIELDS] = {
         [PEAK] = 1, [SPEED] = 2, [FLOOR] = 3, [ZSTD] = 4, [LEFT] = 6, [VAL] = 7,
         [LOSS] = 8, [STEP] = 9,
     };
     double share = peak_share(p);
 
-    for (int i = 0; i < PARTS; i++)
-        part[i] = (struct part){.rank = rank[i]};
-    PART(STEP, "%ld/%ld", p->step, p->steps);
+    for (int i = 0; i < FIELDS; i++)
+        field[i] = (struct field){.rank = rank[i]};
+    FIELD(STEP, p->steps ? "%ld/%ld" : "%ld", p->step, p->steps);
     if (isfinite(p->loss))
-        PART(LOSS, "loss %.*f", tight ? 2 : 3, p->loss);
+        FIELD(LOSS, "loss %.*f", tight ? 2 : 3, p->loss);
     if (isfinite(p->bpb)) {
-        PART(VAL, "val %.2f", p->bpb);
+        FIELD(VAL, "val %.2f", p->bpb);
         if (p->zstd > 0)
-            PART(ZSTD, "zstd %.2f", p->zstd);
+            FIELD(ZSTD, "zstd %.2f", p->zstd);
         if (p->floor > 0)
-            PART(FLOOR, "floor %.2f", p->floor);
+            FIELD(FLOOR, "floor %.2f", p->floor);
     }
     if (isfinite(share))
-        PART(PEAK, "%.0f%%%s", 100 * share, tight ? "" : " peak");
-    fill_pace(p, now, tight, part);
+        FIELD(PEAK, "%.0f%%%s", 100 * share, tight ? "" : " peak");
+    fill_pace(p, now, tight, field);
 }
 
-static int parts_width(const struct part *part)
+static int fields_width(const struct field *field)
 {
     int width = 0;
 
-    for (int i = 0; i < PARTS; i++)
-        width += part[i].text[0] ? (int)strlen(part[i].text) + 1 : 0;
+    for (int i = 0; i < FIELDS; i++)
+        width += field[i].text[0] ? (int)strlen(field[i].text) + 1 : 0;
     return width;
 }
 
 /* Empty parts, lowest rank first, until width is enough. */
-static void fit_parts(struct part *part, int width)
+static void fit_fields(struct field *field, int width)
 {
-    for (int rank = 1; rank < 9 && parts_width(part) > width; rank++)
-        for (int i = 0; i < PARTS; i++)
-            if (part[i].rank == rank)
-                part[i].text[0] = 0;
+    for (int rank = 1; rank < 9 && fields_width(field) > width; rank++)
+        for (int i = 0; i < FIELDS; i++)
+            if (field[i].rank == rank)
+                field[i].text[0] = 0;
 }
 
 static size_t put_bar(char *buf, int width, double done)
@@ -162,24 +172,23 @@ static size_t put_bar(char *buf, int width, double done)
 void progress_format(const struct progress *p, double now, int width, char *buf,
                      size_t cap)
 {
-    struct part part[PARTS];
+    struct field field[FIELDS];
     size_t      n = 0;
     int         bar;
 
     if (width > (int)cap)
         width = (int)cap;
-    fill_parts(p, now, false, part);
-    if (parts_width(part) > width - 1 - BAR_FAIR)
-        fill_parts(p, now, true, part);
-    fit_parts(part, width - 1 - BAR_MIN);
-    bar = width - 1 - parts_width(part);
+    fill_fields(p, now, false, field);
+    if (fields_width(field) > width - 1 - BAR_FAIR)
+        fill_fields(p, now, true, field);
+    fit_fields(field, width - 1 - BAR_MIN);
+    bar = width - 1 - fields_width(field);
     if (bar >= BAR_MIN)
-        n = put_bar(buf, bar < BAR_MAX ? bar : BAR_MAX,
-                    (double)p->step / (double)p->steps);
+        n = put_bar(buf, bar < BAR_MAX ? bar : BAR_MAX, done_share(p, now));
     buf[n] = 0;
-    for (int i = 0; i < PARTS; i++)
-        if (part[i].text[0] && n < cap)
-            n += (size_t)snprintf(buf + n, cap - n, "%s%s", n ? " " : "", part[i].text);
+    for (int i = 0; i < FIELDS; i++)
+        if (field[i].text[0] && n < cap)
+            n += (size_t)snprintf(buf + n, cap - n, "%s%s", n ? " " : "", field[i].text);
     if (width > 0 && strlen(buf) >= (size_t)width)
         buf[width - 1] = 0;
 }
@@ -198,22 +207,22 @@ void progress_open(struct progress *p, long steps, long first, const struct data
         .live = term_live(), .steps = steps, .first = first, .step = first, .peak = peak,
         .loss = NAN, .bpb = NAN, .seconds = NAN, .zstd = d->zstd_bpb,
         .floor = d->floor_bpb, .start = wall_seconds(), .shown = wall_seconds(),
-        .watch = p->watch, .user = p->user,
+        .watch = p->watch, .user = p->user, .deadline = p->deadline, .span = p->span,
     };
 }
 
 static void plain_step(const struct progress *p, double now)
 {
-    struct part part[PARTS];
+    struct field field[FIELDS];
     char        line[LINE];
     int         n = 0;
 
-    fill_parts(p, now, false, part);
-    part[VAL].text[0] = part[ZSTD].text[0] = part[FLOOR].text[0] = 0;
-    for (int i = 0; i < PARTS; i++)
-        if (part[i].text[0])
+    fill_fields(p, now, false, field);
+    field[VAL].text[0] = field[ZSTD].text[0] = field[FLOOR].text[0] = 0;
+    for (int i = 0; i < FIELDS; i++)
+        if (field[i].text[0])
             n += snprintf(line + n, sizeof line - (size_t)n, "%s%s", n ? "  " : "step ",
-                          part[i].text);
+                          field[i].text);
     line[n++] = '\n';
     put(line, (size_t)n);
 }
@@ -250,7 +259,7 @@ void progress_step(struct progress *p, const struct log_line *line)
 
 void progress_validation(struct progress *p, long step, double loss, double bpb)
 {
-    char beside[80] = "";
+    char beside[80] = "", of[32] = "";
     int  n = 0;
 
     p->bpb = bpb;
@@ -260,10 +269,12 @@ void progress_validation(struct progress *p, long step, double loss, double bpb)
         n = snprintf(beside, sizeof beside, "; zstd -19 %.3f", p->zstd);
     if (p->floor > 0)
         snprintf(beside + n, sizeof beside - (size_t)n, "; floor %.3f", p->floor);
+    if (p->steps)
+        snprintf(of, sizeof of, "/%ld", p->steps);
     progress_say(p,
-                 "step %ld/%ld  validation %.3f bits/byte (%.4f nats/token, "
+                 "step %ld%s  validation %.3f bits/byte (%.4f nats/token, "
                  "perplexity %.2f%s)",
-                 step, p->steps, bpb, loss, exp(loss), beside);
+                 step, of, bpb, loss, exp(loss), beside);
 }
 
 /* Bytes of text, of len, that a line of width columns takes: up to a newline, or to the

@@ -3,8 +3,8 @@
  *
  *     [==>    ] 412/2000 loss 1.873 val 2.41 (zstd -19 2.62) 12.3k tok/s 2m10s left
  *
- * and everything else appears above it. On a pipe there are plain lines every few
- * seconds. */
+ * (where the time decides: 412 alone, and the bar is the share of the time) and
+ * everything else appears above it. On a pipe there are plain lines every few seconds. */
 #ifndef WEFT_PROGRESS_H
 #define WEFT_PROGRESS_H
 
@@ -14,7 +14,8 @@
 struct progress {
     bool   live;                // stderr is a terminal
     bool   drawn;               // a line that will be rewritten stands there
-    long   steps;               // of the run
+    long   steps;               // of the run; 0: as many as the time allows,
+    double deadline, span;      // when that is over, and how long it is in all
     long   first;               // step at which this process began, and when
     double start;
     long   step;
@@ -31,8 +32,8 @@ struct progress {
     void  *user;
 };
 
-/* Of a run of `steps` steps that begins after `first`. p is zeroed, but for watch and
- * user. */
+/* Of a run of `steps` steps that begins after `first`. p is zeroed, but for watch, user,
+ * deadline and span. */
 void progress_open(struct progress *p, long steps, long first, const struct dataset *d,
                    double peak);
 

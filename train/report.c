@@ -160,22 +160,39 @@ void tell_model(struct setup *s)
         tell_choice(s);
 }
 
-void tell_plan(struct setup *s)
+/* Steps that are left, and seconds; of a clock's run the steps are a guess. */
+static long plan_left(const struct setup *s, double *seconds)
 {
     const struct config *c = &s->run.cfg;
-    long   left = c->steps - s->trainer.tally.step;
-    double tokens = (double)trainer_step_tokens(c), all = tokens * (double)c->steps;
-    double share = (double)left / (double)c->steps;
-    double passes = all * share / (double)s->data.train.tokens;
+    long                 step = s->trainer.tally.step;
+
+    *seconds = clock_left(&s->clock);
+    if (s->clock.amount > 0)
+        return plan_steps(&s->trainer, BUDGET_FOR, fmax(*seconds, 0), &s->cost,
+                          s->validation.n);
+    *seconds = s->cost.step * (double)(setup_steps(s) - step);
+    if (!*s->run.replay)
+        *seconds = (double)(c->steps - step) / (double)c->steps *
+                   plan_seconds(c, &s->cost);
+    return setup_steps(s) - step;
+}
+
+void tell_plan(struct setup *s)
+{
+    double seconds, tokens = (double)trainer_step_tokens(&s->run.cfg);
+    long   left = plan_left(s, &seconds);
+    double passes = tokens * (double)left / (double)s->data.train.tokens;
+    bool   clock = s->clock.amount > 0;
     char   time[32], each[32];
 
-    format_time(time, sizeof time, share * plan_seconds(c, &s->cost));
+    format_time(time, sizeof time, seconds);
     format_count(each, sizeof each, tokens);
     if (s->trainer.tally.step > 0)
         progress_say(&s->progress, "continuing %s at step %ld", s->run.dir,
                      s->trainer.tally.step);
-    progress_say(&s->progress, "%ld step%s of %s tokens (%.3g times the text), about %s",
-                 left, left == 1 ? "" : "s", each, passes, time);
+    progress_say(&s->progress, "%s%ld step%s of %s tokens (%.3g times the text), %s%s",
+                 clock ? "about " : "", left, left == 1 ? "" : "s", each, passes,
+                 clock ? "" : "about ", time);
     if (passes > often)
         progress_say(&s->progress, "so often read, a text is learned by heart: more text "
                      "or less time is better");
@@ -185,12 +202,18 @@ void tell_plan(struct setup *s)
 
 static void tell_next(const struct setup *s)
 {
-    char word[1200];
+    char word[1200], more[48];
 
     path_quote(word, sizeof word, s->run.dir);
-    fprintf(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n"
-            "train it more:  %s train --resume %s --steps %ld\n", cli_program(), word,
-            cli_program(), word, 2 * s->run.cfg.steps);
+    if (s->run.budget == BUDGET_FOR)
+        snprintf(more, sizeof more, "--for %.0fs", ceil(s->run.amount));
+    else
+        snprintf(more, sizeof more, "--steps %ld", 2 * s->run.cfg.steps);
+    fprintf(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n",
+            cli_program(), word);
+    if (!*s->run.replay)
+        fprintf(stderr, "train it more:  %s train --resume %s %s\n", cli_program(), word,
+                more);
 }
 
 void tell_finished(const struct setup *s)
@@ -279,7 +302,9 @@ void tell_interrupted(const struct setup *s)
     char word[1200];
 
     path_quote(word, sizeof word, s->run.dir);
-    if (s->saved > 0)
+    if (s->saved > 0 && s->run.cfg.steps)
         fprintf(stderr, "saved at step %ld of %ld\n", s->saved, s->run.cfg.steps);
+    else if (s->saved > 0)
+        fprintf(stderr, "saved at step %ld\n", s->saved);
     fprintf(stderr, "continue with:  %s train --resume %s\n", cli_program(), word);
 }

@@ -95,7 +95,13 @@ enum fail run_write_config(const struct run *r, struct why *why)
     if (*r->from)
         fprintf(f, "from = %s\n", r->from);
     if (r->budget != BUDGET_STEPS)
-        fprintf(f, "budget = %s %.17g\n", budget_names[r->budget], r->amount);
+        fprintf(f, "budget = %s %.17g", budget_names[r->budget], r->amount);
+    if (r->budget == BUDGET_FOR && r->before > 0)
+        fprintf(f, " after %.17g", r->before);
+    if (r->budget != BUDGET_STEPS)
+        fputc('\n', f);
+    if (*r->replay)
+        fprintf(f, "replay = %s\n", r->replay);
     err = fclose(f) ? fail(why, FAIL_MEMORY, "%s/config.cfg: out of memory", r->dir)
                     : file_write(path_join(path, sizeof path, r->dir, "config.cfg"), text,
                                  len, why);
@@ -116,6 +122,8 @@ static char *value_of(char *line, const char *name)
 
 static enum fail read_budget(struct run *r, const char *value, struct why *why)
 {
+    const char *after = strstr(value, " after ");
+
     for (int i = BUDGET_FOR; i <= BUDGET_FLOPS; i++) {
         size_t n = strlen(budget_names[i]);
 
@@ -123,7 +131,8 @@ static enum fail read_budget(struct run *r, const char *value, struct why *why)
             continue;
         r->budget = (enum budget)i;
         r->amount = atof(value + n);
-        if (r->amount > 0)
+        r->before = after ? atof(after + strlen(" after ")) : 0;
+        if (r->amount > 0 && r->before >= 0)
             return 0;
     }
     return fail(why, FAIL_INPUT,
@@ -137,14 +146,17 @@ static enum fail read_own(struct run *r, char *line, bool *own, struct why *why)
 {
     char *input = value_of(line, "input"), *field = value_of(line, "field");
     char *budget = value_of(line, "budget"), *from = value_of(line, "from");
+    char *replay = value_of(line, "replay");
 
-    *own = input || field || budget || from;
+    *own = input || field || budget || from || replay;
     if (input)
         return keep_input(r, input, why);
     if (field)
         snprintf(r->field, sizeof r->field, "%s", field);
     if (from)
         snprintf(r->from, sizeof r->from, "%s", from);
+    if (replay)
+        snprintf(r->replay, sizeof r->replay, "%s", replay);
     return budget ? read_budget(r, budget, why) : 0;
 }
 
@@ -189,13 +201,23 @@ static enum fail read_config(struct run *r, struct why *why)
     return err;
 }
 
+enum fail run_read(struct run *r, const char *dir, struct why *why)
+{
+    enum fail err;
+
+    *r = (struct run){.lock = -1};
+    snprintf(r->dir, sizeof r->dir, "%s", dir);
+    err = read_config(r, why);
+    if (err)
+        run_close(r);
+    return err;
+}
+
 enum fail run_settings(const char *dir, struct config *c, struct why *why)
 {
-    struct run r = {.lock = -1};
-    enum fail  err;
+    struct run r;
+    enum fail  err = run_read(&r, dir, why);
 
-    snprintf(r.dir, sizeof r.dir, "%s", dir);
-    err = read_config(&r, why);
     *c = r.cfg;
     run_close(&r);
     return err;

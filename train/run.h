@@ -2,7 +2,9 @@
  *
  *     config.cfg      the settings, and as further lines `input = PATH` for each input,
  *                     `field = NAME`, `from = CHECKPOINT` when it began with weights of
- *                     another, and `budget = for 180` while steps are unknown
+ *                     another, `replay = RUN` when it repeats that one, `budget = tokens
+ *                     1e6` while steps are unknown, `budget = for 180` for good (`for 60
+ *                     after 180`: it got another minute)
  *     data/           the tokenized input, when the input was text
  *     log.jsonl
  *     ckpt-<step>/    see train/save.h
@@ -25,6 +27,8 @@ struct run {
     char          from[1024];       // the checkpoint it began with; "": none
     enum budget   budget;           // BUDGET_STEPS: cfg.steps holds
     double        amount;           // seconds, tokens or FLOPs of the other kinds
+    double        before;           // seconds of training when this budget began
+    char          replay[1024];     // the run it repeats; "": none
     int           lock;             // descriptor
 };
 
@@ -42,6 +46,10 @@ enum fail run_create(struct run *r, struct why *why);
 /* Lock dir, remove what a killed process left half-written, and read config.cfg.
  * FAIL_INPUT: not a run. FAIL_WRITE: in use. */
 enum fail run_open(struct run *r, const char *dir, struct why *why);
+
+/* Read config.cfg of the run at dir, which may be in use: nothing is locked. FAIL_INPUT.
+ * On failure nothing needs closing. */
+enum fail run_read(struct run *r, const char *dir, struct why *why);
 
 /* The settings of the run at dir, which may be in use. FAIL_INPUT. */
 enum fail run_settings(const char *dir, struct config *c, struct why *why);

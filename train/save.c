@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-enum { TALLY_MAX = 1 << 16, DATASET_MAX = 1 << 16 };
+enum { TALLY_MAX = 1 << 24, DATASET_MAX = 1 << 16 };
 
 enum fail save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
 {
@@ -65,6 +65,17 @@ static json_t *number_or_null(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
+static json_t *decisions_json(const struct decisions *d)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < d->n; i++)
+        json_array_append_new(list, json_pack("[I, s, I]", (json_int_t)d->list[i].step,
+                                              decided_names[d->list[i].what],
+                                              (json_int_t)d->list[i].value));
+    return list;
+}
+
 static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t data,
                              struct why *why)
 {
@@ -84,6 +95,8 @@ static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t 
                   "best_val_loss", number_or_null(y->best_loss),
                   "best_step", (json_int_t)y->best_step, "seconds", y->seconds,
                   "seed", seed, "data", hash);
+    if (j && t->decisions.n)
+        json_object_set_new(j, "decisions", decisions_json(&t->decisions));
     text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
     path_join(path, sizeof path, dir, "trainer.json");
     err = text ? file_write(path, text, strlen(text), why)
@@ -101,18 +114,47 @@ static double real_of(const json_t *j, bool *ok)
     return json_is_number(j) ? json_number_value(j) : NAN;
 }
 
-/* What trainer.json holds; seed and data point into j. */
-static bool unpack_tally(json_t *j, struct tally *y, const char **seed, const char **data)
+static bool unpack_decision(json_t *j, struct decisions *d)
+{
+    struct decision made = {0};
+    struct why      unread;
+    json_int_t      step, value;
+    const char     *what;
+    int             i = 0;
+
+    if (json_unpack_ex(j, NULL, JSON_STRICT, "[I, s, I]", &step, &what, &value))
+        return false;
+    while (i < DECISIONS && strcmp(what, decided_names[i]))
+        i++;
+    made = (struct decision){(long)step, (enum decided)i, (long)value};
+    return i < DECISIONS && value >= 0 && step >= (d->n ? d->list[d->n - 1].step : 0) &&
+           !decisions_add(d, made, &unread);
+}
+
+/* list is NULL when there are none, as in runs that are counted in steps. */
+static bool unpack_decisions(const json_t *list, struct decisions *d)
+{
+    bool ok = !list || json_is_array(list);
+
+    d->n = 0;
+    for (size_t i = 0; ok && i < json_array_size(list); i++)
+        ok = unpack_decision(json_array_get(list, i), d);
+    return ok;
+}
+
+/* What trainer.json holds; seed and data point into j. d may be NULL. */
+static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
+                         const char **seed, const char **data)
 {
     json_int_t step, tokens, skipped, in_a_row, best_step;
-    json_t    *val, *best;
+    json_t    *val, *best, *list = NULL;
     int        version;
     bool       ok = !json_unpack_ex(j, NULL, JSON_STRICT,
-        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s}",
+        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o}",
         "version", &version, "step", &step, "tokens", &tokens, "flops", &y->flops,
         "skipped", &skipped, "skipped_in_a_row", &in_a_row, "val_loss", &val,
         "best_val_loss", &best, "best_step", &best_step, "seconds", &y->seconds,
-        "seed", seed, "data", data);
+        "seed", seed, "data", data, "decisions", &list);
 
     if (!ok || version != CHECKPOINT_VERSION || step < 0 || skipped < 0 || skipped > step)
         return false;
@@ -123,12 +165,12 @@ static bool unpack_tally(json_t *j, struct tally *y, const char **seed, const ch
     y->best_step = (long)best_step;
     y->val_loss = real_of(val, &ok);
     y->best_loss = real_of(best, &ok);
-    return ok;
+    return ok && (!d || unpack_decisions(list, d));
 }
 
-/* Read dir's trainer.json; seed (24 bytes) and data (17) may be NULL. */
-static enum fail read_tally(const char *dir, struct tally *y, char *seed, char *data,
-                            struct why *why)
+/* Read dir's trainer.json; d, seed (24 bytes) and data (17) may be NULL. */
+static enum fail read_tally(const char *dir, struct tally *y, struct decisions *d,
+                            char *seed, char *data, struct why *why)
 {
     char        path[PATH_MAX], *text;
     const char *its_seed = "", *its_data = "";
@@ -141,7 +183,7 @@ static enum fail read_tally(const char *dir, struct tally *y, char *seed, char *
     if (err)
         return err;
     j = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
-    if (!unpack_tally(j, y, &its_seed, &its_data))
+    if (!unpack_tally(j, y, d, &its_seed, &its_data))
         err = fail(why, FAIL_INPUT, "%s: damaged, or of another version of weft", path);
     if (seed)
         snprintf(seed, 24, "%s", its_seed);
@@ -192,7 +234,7 @@ static void prune(const char *run, int keep)
             struct why   ignored;
 
             checkpoint_path(path, sizeof path, run, step[i]);
-            loss[i] = read_tally(path, &y, NULL, NULL, &ignored) ? NAN : y.val_loss;
+            loss[i] = read_tally(path, &y, NULL, NULL, NULL, &ignored) ? NAN : y.val_loss;
         }
         save_choose(loss, n, keep, stay);
         for (long i = 0; i < n; i++)
@@ -402,11 +444,17 @@ enum fail save_load_model(const char *dir, const struct config *cfg,
     return err;
 }
 
+enum fail save_load_tally(const char *dir, struct tally *y, struct decisions *d,
+                          struct why *why)
+{
+    return read_tally(dir, y, d, NULL, NULL, why);
+}
+
 enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,
                           struct why *why)
 {
     char seed[24], its_seed[24], hash[17], its_hash[17];
-    enum fail err = read_tally(dir, &t->tally, its_seed, its_hash, why);
+    enum fail err = read_tally(dir, &t->tally, &t->decisions, its_seed, its_hash, why);
 
     if (err)
         return err;

@@ -1,8 +1,10 @@
 /* The checkpoints of a run: RUN/ckpt-<step>, each holding what inference needs (see
  * model/files/checkpoint.h) and
  *
- *     trainer.safetensors     m.<parameter>, v.<parameter>: AdamW's moments
- *     trainer.json            the tally, the seed, the hash of the data's dataset.json
+ *     trainer.safetensors     m.<parameter>, v.<parameter>: AdamW's moments; m of Muon's
+ *                             matrices is its momentum, v of them zero
+ *     trainer.json            the tally, the seed, the hash of the data's dataset.json,
+ *                             and what a clock decided: [[step, "end", 1377], ...]
  *     manifest.json           written last
  *
  * A checkpoint appears whole. Then `latest` is turned to it, and then older ones go: the
@@ -33,9 +35,13 @@ enum fail save_newest(const char *run, char *dir, size_t cap, struct why *note,
 enum fail save_load_model(const char *dir, const struct config *cfg,
                           const struct tokenizer *k, struct model *m, struct why *why);
 
-/* Load the moments and the tally into t, which was opened with that model. FAIL_INPUT:
- * damaged, or the data or the seed are not those it was trained with. */
+/* Load the moments, the tally and the decisions into t, which was opened with that model.
+ * FAIL_INPUT: damaged, or the data or the seed are not those it was trained with. */
 enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,
+                          struct why *why);
+
+/* Only the tally and the decisions (freed by the caller) of a checkpoint. FAIL_INPUT. */
+enum fail save_load_tally(const char *dir, struct tally *y, struct decisions *d,
                           struct why *why);
 
 /* Which of n checkpoints, newest first, stay: the `keep` first and the lowest finite

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double measure_seconds = 2;
+static const double measure_seconds = 2, measure_share = 0.02;
 
 /* ---- data ---- */
 
@@ -139,7 +139,7 @@ static enum fail open_trainer(struct setup *s, struct why *why)
     const struct config *c = &s->run.cfg;
     struct model m;
     struct why   note;
-    char         dir[PATH_MAX];
+    char         dir[PATH_MAX], word[1200];
     enum fail            err = save_newest(s->run.dir, dir, sizeof dir, &note, why);
 
     if (err)
@@ -165,6 +165,30 @@ static enum fail open_trainer(struct setup *s, struct why *why)
     }
     err = save_load_state(dir, &s->trainer, s->fingerprint, why);
     s->saved = s->trainer.tally.step;
+    if (!err && s->run.budget == BUDGET_STEPS && s->trainer.decisions.n > 0)
+        err = fail(why, FAIL_USAGE,
+                   "%s is trained by time, not by steps; give it more with: weft train "
+                   "--resume %s --for 3m",
+                   s->run.dir, path_quote(word, sizeof word, s->run.dir));
+    return err;
+}
+
+/* The decisions of the run that this one repeats, and what its steps took. */
+static enum fail take_decisions(struct setup *s, struct why *why)
+{
+    struct trainer *t = &s->trainer;
+    struct tally    y;
+    char            dir[PATH_MAX];
+    enum fail       err;
+
+    if (!*s->run.replay)
+        return 0;
+    path_join(dir, sizeof dir, s->run.replay, "latest");
+    err = save_load_tally(dir, &y, &t->decisions, why);
+    if (!err && (s->run.budget == BUDGET_FOR) != (t->decisions.n > 0))
+        err = fail(why, FAIL_INPUT, "%s: its decisions are not those of its budget", dir);
+    if (!err)
+        s->cost.step = y.seconds / (double)y.step;
     return err;
 }
 
@@ -172,27 +196,48 @@ static enum fail open_trainer(struct setup *s, struct why *why)
 
 bool setup_finished(const struct setup *s)
 {
-    return s->run.budget == BUDGET_STEPS && s->trainer.tally.step >= s->run.cfg.steps;
+    const struct trainer *t = &s->trainer;
+    long                  step = t->tally.step;
+    long                  end = schedule_phase(&s->run.cfg, &t->decisions, step).end;
+
+    return s->run.budget <= BUDGET_FOR && s->more == 0 && end && step >= end;
+}
+
+/* A budget of time goes on, or begins; what other runs take is counted without their
+ * preparation. */
+static void start_clock(struct setup *s)
+{
+    struct run *r = &s->run;
+
+    if (s->more > 0) {
+        r->amount = s->more;
+        r->before = s->trainer.tally.seconds;
+    }
+    if (r->budget == BUDGET_FOR && !*r->replay) {
+        s->clock.amount = r->amount;
+        s->clock.before = r->before;
+    }
+    clock_start(&s->clock, s->trainer.tally.seconds);
 }
 
 static enum fail measure(struct setup *s, struct why *why)
 {
     const struct tally *y = &s->trainer.tally;
     struct run *r = &s->run;
-    double      start = wall_seconds(), limit = measure_seconds;
+    double      limit = measure_seconds;
     enum fail           err;
 
-    if (y->step > 0) {
-        s->cost = (struct cost){.step = y->seconds / (double)y->step};
+    if (y->step > 0)
+        s->cost.step = y->seconds / (double)y->step;
+    if (s->cost.step > 0) {
+        plan_rest(&s->trainer, s->validation.n, &s->cost);
         return 0;
     }
-    if (r->budget == BUDGET_FOR && limit > r->amount / 10)
-        limit = r->amount / 10;
-    err = plan_measure(&s->trainer, s->validation.n, limit, &s->cost, why);
-    if (err || r->budget == BUDGET_STEPS)
-        return err;
     if (r->budget == BUDGET_FOR)
-        r->amount -= wall_seconds() - start;
+        limit = fmin(limit, measure_share * r->amount);
+    err = plan_measure(&s->trainer, s->validation.n, limit, &s->cost, why);
+    if (err || r->budget <= BUDGET_FOR)
+        return err;
     r->cfg.steps =
         plan_steps(&s->trainer, r->budget, r->amount, &s->cost, s->validation.n);
     r->budget = BUDGET_STEPS;
@@ -205,14 +250,16 @@ static enum fail settle_plan(struct setup *s, struct why *why)
 
     if (err || interrupted)
         return err ? err : FAIL_INTERRUPTED;
-    plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
+    if (s->run.budget == BUDGET_STEPS)
+        plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;
     return run_write_config(&s->run, why);
 }
 
 /* ---- all of it ---- */
 
-/* FLOP/s of this machine's products, measured once: a comparison sets up many runs. */
+/* FLOP/s of this machine's products at first, measured once: a comparison sets up many
+ * runs. */
 static double machine_peak(void)
 {
     static double peak;
@@ -230,8 +277,11 @@ enum fail setup_open(struct setup *s, struct why *why)
         err = open_data(s, why);
     if (!err)
         err = open_trainer(s, why);
+    if (!err)
+        err = take_decisions(s, why);
     if (err || setup_finished(s))
         return err;
+    start_clock(s);
     s->peak = machine_peak();
     tell_data(s);
     tell_model(s);
@@ -242,6 +292,38 @@ enum fail setup_open(struct setup *s, struct why *why)
     return err;
 }
 
+long setup_steps(const struct setup *s)
+{
+    return s->trainer.decisions.n && s->clock.amount == 0
+               ? schedule_phase(&s->run.cfg, &s->trainer.decisions, LONG_MAX).end
+               : s->run.cfg.steps;
+}
+
+/* What a validation takes, from as much of its text as measure_share / 2 of the time: in
+ * a short run the only one is at the end, and must be inside the time. */
+static enum fail measure_validation(struct setup *s, struct why *why)
+{
+    const struct config *c = &s->run.cfg;
+    struct validation    part = s->validation;
+    uint64_t             n = part.n;
+    double               start, seconds = 0, nats, bits;
+    enum fail            err = 0;
+
+    part.n = 2 * (uint64_t)c->batch * (uint64_t)c->context;
+    for (bool enough = n == 0; !err && !enough; part.n *= 4) {
+        part.n = part.n < n ? part.n : n;
+        start = wall_seconds();
+        err = validation_run(&part, &s->trainer, &nats, &bits, why);
+        seconds = (wall_seconds() - start) * (double)n / (double)part.n;
+        enough = part.n == n ||
+                 wall_seconds() - start > measure_share / 2 * s->clock.amount;
+    }
+    start = wall_seconds();
+    s->peak = fmax(s->peak, 1e9 * product_peak_gflops(PEAK_TRIES));
+    s->cost.eval = seconds + wall_seconds() - start;
+    return err;
+}
+
 enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *why)
 {
     long        step = s->trainer.tally.step;
@@ -249,7 +331,7 @@ enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *w
     struct loop l = {
         .run = &s->run, .data = &s->data, .fingerprint = s->fingerprint,
         .trainer = &s->trainer, .validation = &s->validation, .log = &log,
-        .progress = &s->progress, .peak = s->peak, .saved = s->saved,
+        .progress = &s->progress, .clock = &s->clock, .saved = s->saved,
         .val_loss = NAN, .val_bpb = NAN,
     };
     bool        begun;
@@ -257,11 +339,21 @@ enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *w
 
     if (!err && !begun)
         err = log_head(&log, &s->trainer, s->peak / 1e9, why);
-    progress_open(&s->progress, s->run.cfg.steps, step, &s->data, s->peak);
+    if (!err && s->clock.amount > 0)
+        err = measure_validation(s, why);
+    s->clock.val_tokens = s->validation.n;
+    clock_expect(&s->clock, &s->trainer, &s->cost);
+    if (s->clock.amount == 0)
+        clock_start(&s->clock, s->trainer.tally.seconds);
+    s->progress.span = s->clock.amount;
+    s->progress.deadline = wall_seconds() + clock_left(&s->clock);
+    progress_open(&s->progress, setup_steps(s), step, &s->data, s->peak);
+    l.peak = s->peak;
     if (!err)
         err = loop_run(&l, why);
     log_close(&log);
     s->saved = l.saved;
+    s->peak = l.peak;
     *nats = l.val_loss;
     *bits = l.val_bpb;
     return err;

@@ -19,16 +19,22 @@ struct setup {
     double            peak;             // FLOP/s of this machine
     long              saved;            // step of the newest checkpoint, -1: none
     struct cost       cost;
+    struct clock      clock;
+    double            more;             // seconds to add to a run of a time budget; 0
 };
 
 /* The run is created or opened: tokenize its input unless that is done, load its newest
  * checkpoint or initialise, and settle the settings that were left open (vocab, steps,
- * intervals), which are written to config.cfg. Tells on stderr what will be trained.
+ * intervals; not those that a clock decides), which are written to config.cfg. A budget
+ * of time counts from when the data is there. Tells on stderr what will be trained.
  * Returns a fail code. */
 enum fail setup_open(struct setup *s, struct why *why);
 void setup_close(struct setup *s);
 
 bool setup_finished(const struct setup *s);     // nothing is left to train
+
+/* Steps of the run in all; 0 while a clock has to decide. */
+long setup_steps(const struct setup *s);
 
 /* Train to the last step, with log and progress, as loop_run. nats, bits: the last
  * validation, NAN: none. */

@@ -6,6 +6,7 @@
 #include "data/base/format.h"
 #include "train/presets.h"
 #include "train/report.h"
+#include "train/save.h"
 #include "train/size.h"
 #include "train/warmstart.h"
 
@@ -20,16 +21,15 @@
 static const char help[] =
     "weft train book.txt --for 3m\n"
     "weft train INPUT... [flags] [key=value...]\n"
-    "weft train --resume RUN [--steps N]\n"
+    "weft train --resume RUN [--steps N | --for TIME], weft train --replay RUN\n"
     "\n"
-    "Trains a language model on text files, directories or a dataset, and keeps it\n"
-    "in a run directory. Ctrl-C saves and prints the line that continues.\n";
+    "Trains on text files, directories or a dataset. Ctrl-C saves and says what next.\n";
 
 static const double default_seconds = 180;
 
 /* What the command line asks for. */
 static struct {
-    const char *out, *arch, *size, *file, *time, *resume, *field, *from;
+    const char *out, *arch, *size, *file, *time, *resume, *replay, *field, *from;
     double      tokens, flops;
 } ask;
 
@@ -69,6 +69,13 @@ static enum fail copy_path(char *dir, size_t cap, const char *path, struct why *
 
 /* ---- a new run ---- */
 
+/* --for, when it is given. */
+static void take_time(const struct cli *c, double *seconds)
+{
+    if (ask.time && !parse_time(ask.time, seconds))
+        cli_die(c, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m", ask.time);
+}
+
 static void take_budget(const struct cli *c, struct run *r)
 {
     bool steps = is_set(c, "steps");
@@ -76,10 +83,15 @@ static void take_budget(const struct cli *c, struct run *r)
     if (steps + !!ask.time + (ask.tokens > 0) + (ask.flops > 0) > 1)
         cli_die(c, FAIL_USAGE, "give one of --for, --steps, --tokens and --flops");
     r->amount = default_seconds;
-    r->budget = ask.tokens > 0 ? BUDGET_TOKENS : ask.flops > 0 ? BUDGET_FLOPS
-              : ask.time || r->cfg.steps == 0 ? BUDGET_FOR : BUDGET_STEPS;
-    if (ask.time && !parse_time(ask.time, &r->amount))
-        cli_die(c, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m", ask.time);
+    r->budget = ask.tokens > 0                  ? BUDGET_TOKENS
+                : ask.flops > 0                 ? BUDGET_FLOPS
+                : ask.time || r->cfg.steps == 0 ? BUDGET_FOR
+                                                : BUDGET_STEPS;
+    take_time(c, &r->amount);
+    if (r->budget == BUDGET_FOR && is_set(c, "schedule"))
+        cli_die(c, FAIL_USAGE,
+                "schedule goes with --steps, --tokens or --flops; with a time budget "
+                "the clock decides when the learning rate falls");
     if (ask.tokens > 0)
         r->amount = ask.tokens;
     if (ask.flops > 0)
@@ -204,11 +216,11 @@ static void check_resume(const struct cli *c)
                 c->args[0]);
     if (ask.out || ask.arch || ask.size || ask.file || ask.field || ask.from)
         cli_die(c, FAIL_USAGE,
-                "--resume takes its settings from the run; only --steps and "
+                "--resume takes its settings from the run; only --steps, --for and "
                 "settings such as keep=5 go with it");
-    if (ask.time || ask.tokens > 0 || ask.flops > 0)
+    if (ask.tokens > 0 || ask.flops > 0)
         cli_die(c, FAIL_USAGE,
-                "extend a run by its number of steps: --resume %s --steps N",
+                "extend a run by its number of steps, or its time: --resume %s --steps N",
                 path_quote(word, sizeof word, ask.resume));
     for (int i = 0; i < c->n_set; i++)
         if (!may_change(c->set[2 * i]))
@@ -216,6 +228,26 @@ static void check_resume(const struct cli *c)
                     "%s cannot change when a run is resumed; steps, eval_every, "
                     "checkpoint_every, sample_every, keep and threads can",
                     c->set[2 * i]);
+}
+
+/* More time, or more steps: what the run at dir is counted in. What is wrong with it
+ * itself, run_open says. */
+static void check_more(const struct cli *c, const char *dir)
+{
+    struct run r;
+    struct why unread;
+    char       word[PATH_MAX];
+
+    if (!(ask.time || is_set(c, "steps")) || run_read(&r, dir, &unread))
+        return;
+    path_quote(word, sizeof word, dir);
+    if (*r.replay)
+        cli_die(c, FAIL_USAGE, "%s repeats another run; extend that one: --resume %s",
+                word, r.replay);
+    if (ask.time && (r.budget != BUDGET_FOR || is_set(c, "steps")))
+        cli_die(c, FAIL_USAGE,
+                "extend a run by its number of steps: --resume %s --steps N", word);
+    run_close(&r);
 }
 
 /* The run that path means: itself, or the one whose newest checkpoint it is. */
@@ -239,15 +271,19 @@ static enum fail find_run(const char *path, char *dir, size_t cap, struct why *w
 }
 
 /* *steps: how many the run had. */
-static enum fail reopen(const struct cli *c, struct run *r, long *steps, struct why *why)
+static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
+                        struct why *why)
 {
-    char dir[sizeof r->dir];
-    enum fail err;
+    struct run *r = &s->run;
+    char        dir[sizeof r->dir];
+    enum fail   err;
 
     check_resume(c);
     err = find_run(ask.resume, dir, sizeof dir, why);
-    if (!err)
+    if (!err) {
+        check_more(c, dir);
         err = run_open(r, dir, why);
+    }
     if (err)
         return err;
     if (run_lacks_stdin(r))
@@ -255,6 +291,7 @@ static enum fail reopen(const struct cli *c, struct run *r, long *steps, struct 
                     "%s: its text came from stdin and did not arrive whole; remove it "
                     "and repeat the command that began it",
                     dir);
+    take_time(c, &s->more);
     *steps = r->cfg.steps;
     if (config_resolve(&r->cfg, why))
         return FAIL_INPUT;
@@ -285,6 +322,125 @@ static enum fail check_stretch(const struct cli *c, struct setup *s, long before
     return 0;
 }
 
+/* ---- a run again ---- */
+
+static void check_replay(const struct cli *c)
+{
+    if (c->n_args || ask.arch || ask.size || ask.file || ask.field || ask.from ||
+        ask.time || ask.tokens > 0 || ask.flops > 0 || ask.resume)
+        cli_die(c, FAIL_USAGE,
+                "--replay takes everything from the run; only --out and threads go "
+                "with it");
+    for (int i = 0; i < c->n_set; i++)
+        if (strcmp(c->set[2 * i], "threads"))
+            cli_die(c, FAIL_USAGE, "%s cannot change when a run is repeated",
+                    c->set[2 * i]);
+}
+
+/* Is the run at dir finished? */
+static enum fail check_finished(const char *dir, const struct config *cfg,
+                                struct why *why)
+{
+    struct decisions d = {0};
+    struct tally     y;
+    char             latest[PATH_MAX], word[1200];
+    long             end;
+    enum fail        err;
+
+    path_join(latest, sizeof latest, dir, "latest");
+    path_quote(word, sizeof word, dir);
+    if (!path_exists(latest))
+        return fail(why, FAIL_INPUT,
+                    "%s has no checkpoint yet; finish it with: weft train --resume %s",
+                    dir, word);
+    err = save_load_tally(latest, &y, &d, why);
+    end = err ? 0 : schedule_phase(cfg, &d, y.step).end;
+    decisions_free(&d);
+    if (!err && (end == 0 || y.step < end))
+        err = fail(why, FAIL_INPUT,
+                   "%s is not finished; finish it with: weft train --resume %s", dir,
+                   word);
+    return err;
+}
+
+/* The settings, the tokens and the name of the run `was` into r. */
+static enum fail take_run(struct run *r, const struct run *was, struct why *why)
+{
+    char full[PATH_MAX], data[PATH_MAX];
+
+    *r = *was;
+    r->input = NULL;
+    r->n_input = 0;
+    if (!realpath(was->dir, full) || strlen(full) >= sizeof r->replay)
+        return fail(why, FAIL_INPUT, "%s: its path is too long", was->dir);
+    memcpy(r->replay, full, strlen(full) + 1);
+    path_join(data, sizeof data, was->dir, "data");
+    return run_add_input(r, dataset_is(data) ? data : was->input[0], why);
+}
+
+/* --out, or RUN-replay. */
+static enum fail name_replay(struct run *r, const char *of, struct why *why)
+{
+    char dir[PATH_MAX];
+
+    snprintf(dir, sizeof dir, "%s-replay", of);
+    return copy_path(r->dir, sizeof r->dir, ask.out ? ask.out : dir, why);
+}
+
+static enum fail repeat(const struct cli *c, struct run *r, struct why *why)
+{
+    char       of[sizeof r->dir];
+    struct run was;
+    enum fail  err;
+
+    check_replay(c);
+    err = find_run(ask.replay, of, sizeof of, why);
+    if (!err)
+        err = run_read(&was, of, why);
+    if (err)
+        return err;
+    err = check_finished(of, &was.cfg, why);
+    if (!err)
+        err = take_run(r, &was, why);
+    if (!err)
+        err = name_replay(r, of, why);
+    run_close(&was);
+    for (int i = 0; !err && i < c->n_set; i++)
+        err = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
+    if (err)
+        return err;
+    take_threads(&r->cfg);
+    return run_create(r, why);
+}
+
+/* Weights and moments of a repeated run are those of the first. */
+static enum fail check_same(const struct setup *s, struct why *why)
+{
+    static const char *const files[] = {"model.safetensors", "trainer.safetensors"};
+    char                     dir[PATH_MAX], path[PATH_MAX];
+    uint64_t                 hash[2], size;
+    enum fail                err = 0;
+
+    for (int i = 0; !err && i < 2; i++) {
+        path_join(dir, sizeof dir, s->run.dir, "latest");
+        err = file_hash(path_join(path, sizeof path, dir, files[i]), &hash[0], &size,
+                        why);
+        path_join(dir, sizeof dir, s->run.replay, "latest");
+        if (!err)
+            err = file_hash(path_join(path, sizeof path, dir, files[i]), &hash[1], &size,
+                            why);
+        if (!err && hash[0] != hash[1])
+            err = fail(why, FAIL_INPUT,
+                       "%s is not %s again: %s differs; it was trained by another build "
+                       "of weft, on another machine, or with other settings at first",
+                       s->run.dir, s->run.replay, files[i]);
+    }
+    if (!err)
+        fprintf(stderr, "weights and moments are those of %s, bit for bit\n",
+                s->run.replay);
+    return err;
+}
+
 /* ---- the verb ---- */
 
 static enum fail train(struct setup *s, struct why *why)
@@ -294,6 +450,8 @@ static enum fail train(struct setup *s, struct why *why)
 
     if (!err)
         tell_result(s, nats, bits);
+    if (!err && *s->run.replay)
+        err = check_same(s, why);
     return err;
 }
 
@@ -318,6 +476,10 @@ static const struct flag flags[] = {
      .about = "begin with its weights; --arch replaces its mixers"},
     {.name = "resume", .value = "RUN", .text = &ask.resume,
      .about = "continue an interrupted run, bit for bit"},
+    {.name = "replay",
+     .value = "RUN",
+     .text = &ask.replay,
+     .about = "repeat a finished run, also one by time, bit for bit"},
     {.name = NULL},
 };
 
@@ -333,8 +495,10 @@ int train_main(int argc, char **argv)
 
     cli_parse(&c, argc, argv);
     take_steps(&c);
-    signal(SIGPIPE, SIG_IGN);           // a closed stderr must not stop training
-    err = ask.resume ? reopen(&c, &s.run, &steps, &why) : create(&c, &s, &why);
+    signal(SIGPIPE, SIG_IGN); // a closed stderr must not stop training
+    err = ask.replay   ? repeat(&c, &s.run, &why)
+          : ask.resume ? reopen(&c, &s, &steps, &why)
+                       : create(&c, &s, &why);
     if (err)
         cli_fail(&c, err, &why);
     catch_interrupts();

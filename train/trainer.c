@@ -2,11 +2,15 @@
 
 #include "data/base/clock.h"
 #include "model/kernels/arena.h"
-#include "train/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+static bool with_muon(const struct config *c)
+{
+    return !strcmp(c->optimiser, "muon");
+}
 
 enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
                        const struct shard *shard, struct why *why)
@@ -17,7 +21,8 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
     *t = (struct trainer){.cfg = *cfg, .model = *model};
     *model = (struct model){0};
     t->adamw = (struct adamw){.beta1 = cfg->beta1, .beta2 = cfg->beta2, .eps = 1e-8,
-                              .decay = cfg->weight_decay, .clip = cfg->clip};
+                              .decay = cfg->weight_decay, .clip = cfg->clip,
+                              .muon = with_muon(cfg)};
     t->tally.best_loss = t->tally.val_loss = NAN;
     t->taken = calloc(t->model.n_param, sizeof *t->taken);
     t->m = pages_alloc(bytes);
@@ -28,6 +33,8 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
                    "out of memory for the moments of %zu parameters; "
                    "reduce width, layers or vocab",
                    t->model.n);
+    if (!err && with_muon(cfg))
+        err = muon_open(&t->muon, &t->model, cfg->weight_decay, cfg->clip, why);
     if (!err)
         err = loader_open(&t->loader, shard, cfg->seed, cfg->batch, cfg->context, why);
     if (err)
@@ -41,9 +48,11 @@ void trainer_close(struct trainer *t)
 
     loader_close(t->loader);
     pass_close(&t->pass);
+    muon_close(&t->muon);
     pages_free(t->m, bytes);
     pages_free(t->v, bytes);
     free(t->taken);
+    decisions_free(&t->decisions);
     model_close(&t->model);
     *t = (struct trainer){0};
 }
@@ -59,6 +68,7 @@ void trainer_reset(struct trainer *t)
     memset(t->v, 0, bytes);
     memset(t->pass.dw, 0, bytes);
     t->tally = (struct tally){.best_loss = NAN, .val_loss = NAN};
+    t->decisions.n = 0;
 }
 
 uint64_t trainer_step_tokens(const struct config *c)
@@ -69,7 +79,8 @@ uint64_t trainer_step_tokens(const struct config *c)
 double trainer_step_flops(const struct trainer *t, int window)
 {
     return 3.0 * t->cfg.batch * t->cfg.accumulate *
-           model_flops(&t->model, t->cfg.context, window);
+               model_flops(&t->model, t->cfg.context, window) +
+           (with_muon(&t->cfg) ? muon_flops(&t->model) : 0);
 }
 
 /* Mean loss over the step's micro-batches, and its gradient, added up in pass.dw, which
@@ -109,18 +120,21 @@ enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
     long      update = t->tally.step - t->tally.skipped + 1;    // AdamW's n
     enum fail err;
 
-    s->window = schedule_window(&t->cfg, t->tally.step);
-    s->lr = schedule_lr(&t->cfg, t->tally.step);
+    s->window = schedule_window(&t->cfg, &t->decisions, t->tally.step);
+    s->lr = schedule_lr(&t->cfg, &t->decisions, t->tally.step);
     s->flops = trainer_step_flops(t, s->window);
     err = gradients(t, s->window, &s->loss, why);
     if (err)
         return err;
     s->norm = adamw_norm(&t->model, t->pass.dw);
     s->skipped = !isfinite(s->loss) || !isfinite(s->norm);
-    if (s->skipped)
+    if (s->skipped) {
         memset(t->pass.dw, 0, t->model.n * sizeof(real));
-    else
+    } else {
+        if (t->muon.scratch)
+            muon_step(&t->muon, &t->model, t->pass.dw, t->m, s->norm, s->lr);
         adamw_step(&t->adamw, &t->model, t->pass.dw, t->m, t->v, s->norm, s->lr, update);
+    }
     count(&t->tally, &t->cfg, s);
     s->seconds = wall_seconds() - start;
     return 0;

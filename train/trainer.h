@@ -7,6 +7,8 @@
 #include "data/loader.h"
 #include "model/model.h"
 #include "train/adamw.h"
+#include "train/muon.h"
+#include "train/schedule.h"
 
 enum { TRAINER_PATIENCE = 20 };     // skipped steps in a row that mean divergence
 
@@ -26,10 +28,12 @@ struct trainer {
     struct config  cfg;
     struct model   model;
     struct pass    pass;
-    real          *m, *v;       // moments, in the model's layout
+    real          *m, *v;       // moments, in the model's layout; Muon has no v
     struct loader *loader;
     struct adamw   adamw;
+    struct muon    muon;        // where settings ask for it, else zero
     struct tally   tally;
+    struct decisions decisions; // of the clock; none in a run that is counted in steps
     const struct model *start;  // (optional) not owned: trainer_reset begins with its
                                 // weights where name and shape agree
     bool          *taken;       // (n_param) where they did
@@ -51,13 +55,14 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
                        const struct shard *shard, struct why *why);
 void trainer_close(struct trainer *t);      // a zeroed one is fine
 
-/* Initial weights (start's where there are any), no moments, no gradients, step 0. */
+/* Initial weights (start's where there are any), no moments, no gradients, step 0, no
+ * decisions. */
 void trainer_reset(struct trainer *t);
 
 /* One optimiser step. Allocates nothing. FAIL_INPUT when the data cannot be read. */
 enum fail trainer_step(struct trainer *t, struct step *s, struct why *why);
 
-/* Useful FLOPs and tokens of a step. */
+/* Useful FLOPs (the products of Muon included) and tokens of a step. */
 double   trainer_step_flops(const struct trainer *t, int window);
 uint64_t trainer_step_tokens(const struct config *c);
 

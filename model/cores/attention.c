@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { QB = 64, KB = 256 };             // a block of scores: queries, keys
+enum { QB = TINY(64, 4), KB = TINY(256, 5) };    // a block of scores: queries, keys
 
 #define LOWEST (-FLT_MAX / 2)           // below any score; finite, so that
                                         // -INFINITY - LOWEST is not NaN
@@ -70,13 +70,13 @@ static inline int block_keys(int u0, int end)
  */
 
 /* Queries t0 .. t0 + n - 1 and keys u .. u + keys - 1. */
-struct part {
+struct score_block {
     int t0, n, u, keys;
 };
 
-/* The queries that see key u + j: columns [*lo, *hi); may be empty. */
-static inline void seers(const struct attention *a, const struct part *x, int j,
-                         int *lo, int *hi)
+/* The queries to which key u + j is visible: columns [*lo, *hi); may be empty. */
+static inline void visible_to(const struct attention *a, const struct score_block *x,
+                              int j, int *lo, int *hi)
 {
     int first = x->u + j - x->t0;
 
@@ -85,14 +85,14 @@ static inline void seers(const struct attention *a, const struct part *x, int j,
     *hi = *hi < *lo ? *lo : *hi;
 }
 
-static bool all_visible(const struct attention *a, const struct part *x)
+static bool all_visible(const struct attention *a, const struct score_block *x)
 {
     return x->u + x->keys - 1 <= x->t0 &&
            (a->window <= 0 || x->t0 + x->n - 1 - x->u < a->window);
 }
 
 /* s = scale k q, -INFINITY where a query does not see a key. */
-static void scores(const struct head *h, const struct part *x, real *s)
+static void scores(const struct head *h, const struct score_block *x, real *s)
 {
     const struct attention *a = h->a;
 
@@ -104,7 +104,7 @@ static void scores(const struct head *h, const struct part *x, real *s)
     for (int j = 0; j < x->keys; j++) {
         int lo, hi;
 
-        seers(a, x, j, &lo, &hi);
+        visible_to(a, x, j, &lo, &hi);
         for (int i = 0; i < lo; i++)
             s[j * QB + i] = -INFINITY;
         for (int i = hi; i < x->n; i++)
@@ -122,7 +122,17 @@ static inline void relu(real *s, int keys, int n)
     }
 }
 
-/* ---- forward ----------------------------------------------------------------------- */
+/* ---- forward --------------------------------------------------------------------------
+ *
+ * The softmax of a row that is never held whole. Over one block of keys after the other,
+ * with M the largest score so far:
+ *
+ *     M' = max(M, max_u s_u),  p_u = e^{s_u - M'}
+ *     sum <- e^{M - M'} sum + sum_u p_u,   o <- e^{M - M'} o + sum_u p_u v_u
+ *
+ * and in the end o / sum and lse = M + log sum. A sink is one score more, whose value
+ * is 0:  lse' = log(e^lse + e^sink),  o' = e^{lse - lse'} o.
+ */
 
 /* What is known of each query of a block so far: the largest score, and the sum
  * of e^(s - max). */
@@ -181,7 +191,7 @@ static void forward_block(const struct head *h, int t0, int n, real *o, real *ls
     for (int i = 0; i < QB; i++)
         r.max[i] = LOWEST, r.sum[i] = 0;
     for (int u = begin; u < end; u += KB) {
-        struct part x = {t0, n, u, block_keys(u, end)};
+        struct score_block x = {t0, n, u, block_keys(u, end)};
 
         scores(h, &x, s);
         if (a->kind == ATTENTION_RELU)
@@ -217,7 +227,19 @@ void attention_forward(const struct attention *a, real *o, real *lse)
             }
 }
 
-/* ---- backward ---------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------
+ *
+ * Block by block again, the scores made anew. With dp_tu = d_o_t . v_u:
+ *
+ *     softmax  p_tu = e^{s_tu - lse_t},  ds_tu = p_tu (dp_tu - delta_t),
+ *              delta_t = sum_u p_tu dp_tu = d_o_t . o_t
+ *     relu     p_tu = max(s_tu, 0),      ds_tu = dp_tu where p_tu > 0, otherwise 0
+ *     both     dv_u = sum_t p_tu d_o_t,  dq_t = scale sum_u ds_tu k_u,
+ *              dk_u = scale sum_t ds_tu q_t
+ *
+ * lse is that with the sink. The sink's value is 0, so its dp is 0, delta is the same
+ * sum, and dsink = -sum_t e^{sink - lse_t} delta_t.
+ */
 
 /* What backward reads and writes of one head, all from its first row. */
 struct head_grad {
@@ -225,13 +247,9 @@ struct head_grad {
     real       *dq, *dk, *dv;
 };
 
-/* From scores to p and from dp to ds, in place.
- *
- *     softmax  p = e^(s - lse), ds = p (dp - delta)
- *     relu     p = max(s, 0),   ds = dp where p > 0
- */
-static void block_back(const struct attention *a, const struct part *x, real *p, real *ds,
-                       const real *lse, const real *delta)
+/* From scores to p and from dp to ds, in place. */
+static void block_back(const struct attention *a, const struct score_block *x, real *p,
+                       real *ds, const real *lse, const real *delta)
 {
     for (int j = 0; j < x->keys; j++, p += QB, ds += QB)
         if (a->kind == ATTENTION_RELU) {
@@ -280,7 +298,7 @@ static real backward_block(const struct head *h, const struct head_grad *g,
     if (a->kind == ATTENTION_SOFTMAX)
         dsink = deltas(h, g, from, n, delta);
     for (int u = begin; u < end; u += KB) {
-        struct part x = {t0, n, u, block_keys(u, end)};
+        struct score_block x = {t0, n, u, block_keys(u, end)};
         size_t      at = u * ld;
 
         scores(h, &x, p);
@@ -344,11 +362,11 @@ static void count_block(const struct head *h, int t0, int n, long *zeros, long *
     int  end = t0 + n, lo, hi;
 
     for (int u = first_key(h->a, t0); u < end; u += KB) {
-        struct part x = {t0, n, u, block_keys(u, end)};
+        struct score_block x = {t0, n, u, block_keys(u, end)};
 
         scores(h, &x, s);
         for (int j = 0; j < x.keys; j++) {
-            seers(h->a, &x, j, &lo, &hi);
+            visible_to(h->a, &x, j, &lo, &hi);
             for (int i = lo; i < hi; i++)
                 some[i] += s[j * QB + i] > 0;
             *zeros += hi - lo;

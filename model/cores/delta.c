@@ -1,48 +1,25 @@
-/* A chunk of n tokens, entered by the state S. G is the sum of g within the chunk, and
- *
- *     e_x = e^{G_x},  r_y = e^{G_n - G_y},  E_xy = e^{G_x - G_y} for y <= x
- *     A = scale q kᵀ . E for y <= x,  C = k kᵀ . E for y < x           . of elements
- *
- * Unrolling the recurrence, with w_t = v_t - e^{g_t} S_{t-1}ᵀ k_t and b = diag(beta):
- *
- *     w = v - e k S - C u,   u = b w       that is (I + C b) w = v - e k S, downwards
- *     o = scale e q S + A u
- *     S' = e_n S + kᵀ (r u)
- *
- * Backward, with dS' = Γ. The adjoint of the solve is a solve upwards with the transpose:
- *
- *     du = Aᵀ do + r k Γ
- *     z = du - Cᵀ y,   y = b z             that is (I + Cᵀ b) z = du
- *     dv = y,   dbeta = z . w,   dA = do uᵀ,   dC = -y uᵀ
- *     dq = scale (e do Sᵀ + (dA . E) k)
- *     dk = -e y Sᵀ + ((dC . E) + (dC . E)ᵀ) k + (dA . E)ᵀ scale q + r u Γᵀ
- *     dS = e_n Γ + scale qᵀ (e do) - kᵀ (e y)
- *
- * No exponent is positive. Nothing is divided by beta, so beta = 0 has its gradient.
- * q over k, and do over -y, are stacked to 2 n rows: what is written with both above
- * is one product.
- *
- * g_t is in E_xy for y < t <= x, in e_x for t <= x, in r_y for y < t, and in e_n. So
- *
- *     dg_t = sum_{y < t <= x} (dA A + dC C)_xy + sum_{y < t} r_y (k . Γ u)_y
- *          + sum_{x >= t} e_x (scale q . S do - k . S y)_x + e_n <Γ, S>
- *
- * reaches over the chunk only. The sums are differences of running sums, kept in double.
+/* Three parts: the recurrence, as decoding runs it; the same over a chunk of tokens, as
+ * matrix products and a triangular solve; and the gradient. Each part begins with its
+ * derivation. The formulas of the core itself are in delta.h.
  */
 #include "model/cores/delta.h"
 
-#include "model/cores/delta_chunk.h"
+#include "model/kernels/arena.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 
 #include <string.h>
 
-enum { L = DELTA_CHUNK, LANES = 64 };
+enum {
+    CHUNK      = DELTA_CHUNK,
+    SOLVE_ROWS = TINY(16, 2),       // of a chunk that are solved one by one
+    MAX_SHARES = TINY(64, 3),
+};
 
-/* ---- layout ---------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------ */
 
 static size_t head_state(const struct delta *c) { return (size_t)c->dk * c->dv; }
-static int    chunks(const struct delta *c) { return (c->T + L - 1) / L; }
+static int    chunks(const struct delta *c) { return (c->T + CHUNK - 1) / CHUNK; }
 
 /* The states that enter chunks 1, 2, ... of each head. */
 static size_t head_kept(const struct delta *c) { return (chunks(c) - 1) * head_state(c); }
@@ -50,91 +27,98 @@ static size_t head_kept(const struct delta *c) { return (chunks(c) - 1) * head_s
 size_t delta_kept(const struct delta *c) { return (size_t)c->B * c->H * head_kept(c); }
 size_t delta_state(const struct delta *c) { return c->H * head_state(c); }
 
-/* The heads of all sequences are shared out: lane i takes heads i, i + lanes, ... */
-static int lanes(const struct delta *c)
+/* One chunk of one head: its n rows, and the memory it is worked out in. The letters are
+ * those of the derivations below. A pair on one line lies one below the other and makes
+ * 2 n rows. Those of A, C, dA, dC and E are CHUNK apart. */
+struct chunk {
+    int         n, dk, dv;
+    size_t      row, head;          // the first row, and the head, among all
+    const real *q, *k, *v;          // rows of the caller
+    double      b[CHUNK];
+    real        e[CHUNK], r[CHUNK], beta[CHUNK];
+    real       *qs, *ks;            // (n, dk) scale q; k
+    real       *A, *C;              // (n, n); of C only y < x is set
+    real       *y, *w;              // (n, dv) q S in the place of y in forward
+    real       *u;                  // (n, dv)
+    real       *dA, *dC;            // (n, n); these and the rest in backward only
+    real       *d_o, *z;            // (n, dv) du, then z, then -y in z
+    real       *E;                  // (n, n)
+    real       *G;                  // (dk, dv)
+};
+
+/* Memory for any chunk of c, from base or only counted; in reals. */
+static size_t chunk_carve(struct chunk *u, real *base, const struct delta *c, bool back)
 {
-    return c->B * c->H < LANES ? c->B * c->H : LANES;
+    struct arena m = arena_over(base);
+    size_t       n = c->T < CHUNK ? c->T : CHUNK;
+
+    u->qs = arena_reals(&m, 2 * n * c->dk);
+    u->A = arena_reals(&m, 2 * n * CHUNK);
+    u->y = arena_reals(&m, 2 * n * c->dv);
+    u->u = arena_reals(&m, n * c->dv);
+    u->dA = arena_reals(&m, back * 2 * n * CHUNK);
+    u->d_o = arena_reals(&m, back * 2 * n * c->dv);
+    u->E = arena_reals(&m, back * n * CHUNK);
+    u->G = arena_reals(&m, back * (size_t)c->dk * c->dv);
+    return m.used / sizeof(real);
+}
+
+/* The chunk of head h of sequence b that begins at token t. */
+static void chunk_open(struct chunk *u, const struct delta *c, int b, int h, int t)
+{
+    const int n = c->T - t < CHUNK ? c->T - t : CHUNK, dk = c->dk, dv = c->dv;
+    double    sum = 0;
+
+    u->n = n, u->dk = dk, u->dv = dv, u->head = h;
+    u->row = (size_t)b * c->T + t;
+    u->q = c->q + u->row * c->ld + u->head * dk;
+    u->k = c->k + u->row * c->ld + u->head * dk;
+    u->v = c->v + u->row * c->ld + u->head * dv;
+    u->ks = u->qs + (size_t)n * dk;
+    u->C = u->A + n * CHUNK, u->dC = u->dA + n * CHUNK;
+    u->w = u->y + (size_t)n * dv, u->z = u->d_o + (size_t)n * dv;
+    for (int x = 0; x < n; x++) {
+        size_t at = (u->row + x) * c->H + h;
+
+        u->b[x] = sum += c->log_a[at];
+        u->beta[x] = c->beta[at];
+        u->e[x] = vexp((real)sum);
+    }
+    for (int x = 0; x < n; x++)
+        u->r[x] = vexp((real)(sum - u->b[x]));
+}
+
+/* The heads of all sequences are dealt out to at most MAX_SHARES shares, each with memory
+ * of its own: share i takes heads i, i + shares, ... */
+static int shares(const struct delta *c)
+{
+    return c->B * c->H < MAX_SHARES ? c->B * c->H : MAX_SHARES;
 }
 
 size_t delta_scratch(const struct delta *c, bool back)
 {
-    struct delta_chunk u;
+    struct chunk u;
 
-    return lanes(c) * delta_chunk_carve(&u, NULL, c, back);
+    return shares(c) * chunk_carve(&u, NULL, c, back);
 }
 
-static void lane_open(struct delta_chunk *u, const struct delta *c, real *scratch,
-                      int lane, bool back)
+static void share_open(struct chunk *u, const struct delta *c, real *scratch, int share,
+                       bool back)
 {
-    delta_chunk_carve(u, scratch + lane * delta_chunk_carve(u, NULL, c, back), c, back);
+    chunk_carve(u, scratch + share * chunk_carve(u, NULL, c, back), c, back);
 }
 
-/* Row x of y (n, width) times by[x]. */
-static void scale_rows(real *y, const real *by, int n, size_t width)
-{
-    for (int x = 0; x < n; x++)
-        vscale(y + x * width, by[x], y + x * width, (int)width);
-}
+/* ---- 1. the recurrence ----------------------------------------------------------------
+ *
+ * With a = e^g, reading the old state twice and writing it once:
+ *
+ *     u  = beta (v - a Sᵀ k)
+ *     o  = scale (a Sᵀ q + (k . q) u)          = scale S'ᵀ q
+ *     S' = a S + k uᵀ
+ */
 
-/* ---- forward --------------------------------------------------------------------- */
-
-static void chunk_read(const struct delta_chunk *u, const struct delta *c, const real *S,
-                       real *o)
-{
-    const int n = u->n, dv = u->dv;
-
-    delta_chunk_score(u, c, NULL);
-    if (S)
-        gemm_nn(u->y, dv, u->qs, u->dk, S, dv, 2 * n, dv, u->dk, 1, 0);
-    delta_chunk_solve(u, c, S != NULL);
-    o += u->row * c->ld_o + u->head * dv;
-    for (int x = 0; S && x < n; x++)
-        vscale(o + x * c->ld_o, u->e[x], u->y + (size_t)x * dv, dv);
-    gemm_nn(o, c->ld_o, u->A, L, u->u, dv, n, dv, n, 1, S != NULL);
-}
-
-/* The state that leaves, after chunk_read; from (NULL: empty) may be to. */
-static void chunk_write(const struct delta_chunk *u, const real *from, real *to)
-{
-    scale_rows(u->u, u->r, u->n, u->dv);
-    if (from && from != to)
-        memcpy(to, from, (size_t)u->dk * u->dv * sizeof *to);
-    gemm_tn(to, u->dv, u->ks, u->dk, u->u, u->dv, u->dk, u->dv, u->n, 1,
-            from ? u->e[u->n - 1] : 0);
-}
-
-static void head_forward(struct delta_chunk *u, const struct delta *c, real *o,
-                         real *next, int b, int h)
-{
-    const real *S = NULL;
-
-    for (int t = 0; t < c->T; t += L) {
-        delta_chunk_open(u, c, b, h, t);
-        chunk_read(u, c, S, o);
-        if (t + L < c->T) {
-            chunk_write(u, S, next);
-            S = next;
-            next += head_state(c);
-        }
-    }
-}
-
-void delta_forward(const struct delta *c, real *o, real *kept, real *scratch)
-{
-    #pragma omp parallel for schedule(dynamic)
-    for (int lane = 0; lane < lanes(c); lane++) {
-        struct delta_chunk u;
-
-        lane_open(&u, c, scratch, lane, false);
-        for (int i = lane; i < c->B * c->H; i += lanes(c))
-            head_forward(&u, c, o, kept + i * head_kept(c), i / c->H, i % c->H);
-    }
-}
-
-/* ---- extend ---------------------------------------------------------------------- */
-
-/* One token; past holds Sᵀ k, then u. */
-static void step(const struct delta_chunk *u, const struct delta *c, real *S, real *past,
+/* One token; o (dv), past (dv) holds Sᵀ k, then u. */
+static void step(const struct chunk *u, const struct delta *c, real *S, real *past,
                  real *o)
 {
     const int  dk = u->dk, dv = u->dv;
@@ -165,11 +149,157 @@ static void step(const struct delta_chunk *u, const struct delta *c, real *S, re
     }
 }
 
-static void head_extend(struct delta_chunk *u, const struct delta *c, real *S, real *o,
+/* ---- 2. chunks ------------------------------------------------------------------------
+ *
+ * A chunk of n tokens, entered by the state S. b is the sum of g within the chunk, and
+ *
+ *     e_x = e^{b_x},  r_y = e^{b_n - b_y},  E_xy = e^{b_x - b_y} for y <= x
+ *     A = scale q kᵀ . E for y <= x,  C = k kᵀ . E for y < x           . of elements
+ *
+ * Unrolling the recurrence, with w_t = v_t - e^{g_t} S_{t-1}ᵀ k_t:
+ *
+ *     w = v - e k S - C u,   u = beta w    that is (I + C beta) w = v - e k S, downwards
+ *     o = scale e q S + A u
+ *     S' = e_n S + kᵀ (r u)
+ *
+ * No exponent is positive. q over k are stacked to 2 n rows: what is written with both
+ * above is one product.
+ */
+
+/* qs, ks, A and C; E where it is wanted (NULL: not). */
+static void chunk_score(const struct chunk *u, const struct delta *c, real *E)
+{
+    const int n = u->n, dk = u->dk;
+    real      here[CHUNK];
+
+    for (int x = 0; x < n; x++) {
+        vscale(u->qs + (size_t)x * dk, c->scale, u->q + x * c->ld, dk);
+        memcpy(u->ks + (size_t)x * dk, u->k + x * c->ld, dk * sizeof(real));
+    }
+    gemm_nt(u->A, CHUNK, u->qs, dk, u->ks, dk, 2 * n, n, dk, 1, 0);
+    for (int x = 0; x < n; x++) {
+        real  *A = u->A + x * CHUNK, *C = u->C + x * CHUNK, *e = E ? E + x * CHUNK : here;
+        double top = u->b[x];
+
+        #pragma omp simd
+        for (int y = 0; y <= x; y++) {
+            e[y] = vexp((real)(top - u->b[y]));
+            A[y] *= e[y];
+            C[y] *= e[y];
+        }
+        memset(A + x + 1, 0, (n - x - 1) * sizeof(real));
+    }
+}
+
+/* w -= sum_{y < n} c_y u_y.  u (n, dv), c_y at c[y ld]. Four rows at once spare w. */
+static inline void subtract(real *w, const real *c, size_t ld, const real *u, int n,
+                            int dv)
+{
+    for (; n >= 4; n -= 4, c += 4 * ld, u += 4 * dv) {
+        const real c0 = c[0], c1 = c[ld], c2 = c[2 * ld], c3 = c[3 * ld];
+        const real *u1 = u + dv, *u2 = u1 + dv, *u3 = u2 + dv;
+
+        #pragma omp simd
+        for (int j = 0; j < dv; j++)
+            w[j] -= c0 * u[j] + c1 * u1[j] + c2 * u2[j] + c3 * u3[j];
+    }
+    for (; n > 0; n--, c += ld, u += dv) {
+        #pragma omp simd
+        for (int j = 0; j < dv; j++)
+            w[j] -= *c * u[j];
+    }
+}
+
+/* Solve (I + C beta) w = what w holds, and u = beta w: SOLVE_ROWS at a time one by one;
+ * what these owe to the rows before them is a product. */
+static void solve_down(const struct chunk *s, real *w, real *u)
+{
+    const size_t dv = s->dv;
+
+    for (int at = 0, end; at < s->n; at = end) {
+        end = s->n - at < SOLVE_ROWS ? s->n : at + SOLVE_ROWS;
+        if (at > 0)
+            gemm_nn(w + at * dv, dv, s->C + at * CHUNK, CHUNK, u, dv, end - at, s->dv, at,
+                    -1, 1);
+        for (int x = at; x < end; x++) {
+            subtract(w + x * dv, s->C + x * CHUNK + at, 1, u + at * dv, x - at, s->dv);
+            vscale(u + x * dv, s->beta[x], w + x * dv, s->dv);
+        }
+    }
+}
+
+/* w and u, of which w holds k S; without a state it holds nothing. */
+static void chunk_solve(const struct chunk *u, const struct delta *c, bool state)
+{
+    for (int x = 0; x < u->n; x++) {
+        const real *v = u->v + x * c->ld;
+        real       *w = u->w + (size_t)x * u->dv;
+
+        #pragma omp simd
+        for (int j = 0; j < u->dv; j++)
+            w[j] = state ? v[j] - u->e[x] * w[j] : v[j];
+    }
+    solve_down(u, u->w, u->u);
+}
+
+static void chunk_read(const struct chunk *u, const struct delta *c, const real *S,
+                       real *o)
+{
+    const int n = u->n, dv = u->dv;
+
+    chunk_score(u, c, NULL);
+    if (S)
+        gemm_nn(u->y, dv, u->qs, u->dk, S, dv, 2 * n, dv, u->dk, 1, 0);
+    chunk_solve(u, c, S != NULL);
+    o += u->row * c->ld_o + u->head * dv;
+    for (int x = 0; S && x < n; x++)
+        vscale(o + x * c->ld_o, u->e[x], u->y + (size_t)x * dv, dv);
+    gemm_nn(o, c->ld_o, u->A, CHUNK, u->u, dv, n, dv, n, 1, S != NULL);
+}
+
+/* The state that leaves, after chunk_read; from (NULL: empty) may be to. */
+static void chunk_write(const struct chunk *u, const real *from, real *to)
+{
+    vscale_rows(u->u, u->u, u->dv, u->r, u->n, u->dv);
+    if (from && from != to)
+        memcpy(to, from, (size_t)u->dk * u->dv * sizeof *to);
+    gemm_tn(to, u->dv, u->ks, u->dk, u->u, u->dv, u->dk, u->dv, u->n, 1,
+            from ? u->e[u->n - 1] : 0);
+}
+
+static void head_forward(struct chunk *u, const struct delta *c, real *o,
+                         real *next, int b, int h)
+{
+    const real *S = NULL;
+
+    for (int t = 0; t < c->T; t += CHUNK) {
+        chunk_open(u, c, b, h, t);
+        chunk_read(u, c, S, o);
+        if (t + CHUNK < c->T) {
+            chunk_write(u, S, next);
+            S = next;
+            next += head_state(c);
+        }
+    }
+}
+
+void delta_forward(const struct delta *c, real *o, real *kept, real *scratch)
+{
+    #pragma omp parallel for schedule(dynamic)
+    for (int share = 0; share < shares(c); share++) {
+        struct chunk u;
+
+        share_open(&u, c, scratch, share, false);
+        for (int i = share; i < c->B * c->H; i += shares(c))
+            head_forward(&u, c, o, kept + i * head_kept(c), i / c->H, i % c->H);
+    }
+}
+
+static void head_extend(struct chunk *u, const struct delta *c, real *S, real *o,
                         int b, int h)
 {
-    for (int t = 0; t < c->T; t += L) {
-        delta_chunk_open(u, c, b, h, t);
+    for (int t = 0; t < c->T; t += CHUNK) {
+        chunk_open(u, c, b, h, t);
         if (u->n == 1) {
             step(u, c, S, u->u, o + u->row * c->ld_o + u->head * u->dv);
         } else {
@@ -183,11 +313,11 @@ void delta_extend(const struct delta *c, void *const *state, size_t at, real *o,
                   real *scratch)
 {
     #pragma omp parallel for schedule(static)
-    for (int lane = 0; lane < lanes(c); lane++) {
-        struct delta_chunk u;
+    for (int share = 0; share < shares(c); share++) {
+        struct chunk u;
 
-        lane_open(&u, c, scratch, lane, false);
-        for (int i = lane; i < c->B * c->H; i += lanes(c)) {
+        share_open(&u, c, scratch, share, false);
+        for (int i = share; i < c->B * c->H; i += shares(c)) {
             int b = i / c->H, h = i % c->H;
 
             head_extend(&u, c, (real *)state[b] + at + h * head_state(c), o, b, h);
@@ -195,20 +325,50 @@ void delta_extend(const struct delta *c, void *const *state, size_t at, real *o,
     }
 }
 
-/* ---- backward -------------------------------------------------------------------- */
+/* q and k against the keys of the chunk; the solve; against u; against the state; and the
+ * state's own update. */
+double delta_flops(int T, int dk, int dv)
+{
+    double n = T < CHUNK ? T : CHUNK;
+
+    return 4 * n * dk + (n - 1) * dv + 2 * n * dv + 6.0 * dk * dv;
+}
+
+/* ---- 3. backward ----------------------------------------------------------------------
+ *
+ * With G the gradient of S'. The adjoint of the solve is a solve upwards with the
+ * transpose:
+ *
+ *     du = Aᵀ do + r k G
+ *     z = du - Cᵀ y,   y = beta z          that is (I + Cᵀ beta) z = du
+ *     dv = y,   dbeta = z . w,   dA = do uᵀ,   dC = -y uᵀ
+ *     dq = scale (e do Sᵀ + (dA . E) k)
+ *     dk = -e y Sᵀ + ((dC . E) + (dC . E)ᵀ) k + (dA . E)ᵀ scale q + r u Gᵀ
+ *     G <- e_n G + scale qᵀ (e do) - kᵀ (e y)
+ *
+ * Nothing is divided by beta, so beta = 0 has its gradient. do over -y are stacked to 2 n
+ * rows.
+ *
+ * g_t is in E_xy for y < t <= x, in e_x for t <= x, in r_y for y < t, and in e_n. So
+ *
+ *     dg_t = sum_{y < t <= x} (dA A + dC C)_xy + sum_{y < t} r_y (k . G u)_y
+ *          + sum_{x >= t} e_x (scale q . S do - k . S y)_x + e_n <G, S>
+ *
+ * reaches over the chunk only. The sums are differences of running sums, kept in double.
+ */
 
 /* What backward needs of a chunk beside it, and the parts of dg. */
 struct back {
     const real *S;                  // entering, NULL: empty
-    bool        last;               // nothing leaves: Γ is not set yet
-    double      read[L];            // of e_x
-    double      written[L];         // of r_y
-    double      inside[L];          // row sums less column sums of dA A + dC C
-    double      through;            // e_n <Γ, S>
+    bool        last;               // nothing leaves: G is not set yet
+    double      read[CHUNK];        // of e_x
+    double      written[CHUNK];     // of r_y
+    double      inside[CHUNK];      // row sums less column sums of dA A + dC C
+    double      through;            // e_n <G, S>
 };
 
 /* du in z, and do packed. */
-static void back_u(const struct delta_chunk *u, const struct delta *c, struct back *b,
+static void back_u(const struct chunk *u, const struct delta *c, struct back *b,
                    const real *d_o)
 {
     const int n = u->n, dv = u->dv;
@@ -218,15 +378,34 @@ static void back_u(const struct delta_chunk *u, const struct delta *c, struct ba
         memcpy(u->d_o + (size_t)x * dv, d_o + x * c->ld_o, dv * sizeof(real));
     if (!b->last) {
         gemm_nn(u->z, dv, u->ks, u->dk, u->G, dv, n, dv, u->dk, 1, 0);
-        scale_rows(u->z, u->r, n, dv);
+        vscale_rows(u->z, u->z, dv, u->r, n, dv);
     }
     for (size_t x = 0; x < (size_t)n; x++)
         b->written[x] = b->last ? 0 : vdot(u->u + x * dv, u->z + x * dv, dv);
-    gemm_tn(u->z, dv, u->A, L, u->d_o, dv, n, dv, n, 1, !b->last);
+    gemm_tn(u->z, dv, u->A, CHUNK, u->d_o, dv, n, dv, n, 1, !b->last);
+}
+
+/* Solve (I + Cᵀ beta) z = what z holds, and y = beta z, from the last rows up. */
+static void chunk_solve_back(const struct chunk *s)
+{
+    const size_t dv = s->dv;
+    real        *z = s->z, *y = s->y;
+
+    for (int end = s->n, at; end > 0; end = at) {
+        at = (end - 1) / SOLVE_ROWS * SOLVE_ROWS;
+        if (end < s->n)
+            gemm_tn(z + at * dv, dv, s->C + end * CHUNK + at, CHUNK, y + end * dv, dv,
+                    end - at, s->dv, s->n - end, -1, 1);
+        for (int x = end - 1; x >= at; x--) {
+            subtract(z + x * dv, s->C + (x + 1) * CHUNK + x, CHUNK, y + (x + 1) * dv,
+                     end - 1 - x, s->dv);
+            vscale(y + x * dv, s->beta[x], z + x * dv, s->dv);
+        }
+    }
 }
 
 /* dv = y, dbeta = z . w, and -y in the place of z. */
-static void back_v(const struct delta_chunk *u, const struct delta *c,
+static void back_v(const struct chunk *u, const struct delta *c,
                    const struct delta_grad *g)
 {
     const size_t dv = u->dv;
@@ -242,15 +421,15 @@ static void back_v(const struct delta_chunk *u, const struct delta *c,
 }
 
 /* dA . E, and dC . E with its transpose added. */
-static void back_scores(const struct delta_chunk *u, struct back *b)
+static void back_scores(const struct chunk *u, struct back *b)
 {
     const int n = u->n, dv = u->dv;
-    double    column[L] = {0};
+    double    column[CHUNK] = {0};
 
-    gemm_nt(u->dA, L, u->d_o, dv, u->u, dv, 2 * n, n, dv, 1, 0);
+    gemm_nt(u->dA, CHUNK, u->d_o, dv, u->u, dv, 2 * n, n, dv, 1, 0);
     for (int x = 0; x < n; x++) {
-        const real *A = u->A + x * L, *C = u->C + x * L, *e = u->E + x * L;
-        real       *dA = u->dA + x * L, *dC = u->dC + x * L;
+        const real *A = u->A + x * CHUNK, *C = u->C + x * CHUNK, *e = u->E + x * CHUNK;
+        real       *dA = u->dA + x * CHUNK, *dC = u->dC + x * CHUNK;
         double      sum = 0;
 
         #pragma omp simd reduction(+ : sum)
@@ -266,20 +445,20 @@ static void back_scores(const struct delta_chunk *u, struct back *b)
         dC[x] = 0;
         memset(dA + x + 1, 0, (n - x - 1) * sizeof(real));
         for (int y = 0; y < x; y++)
-            u->dC[y * L + x] = dC[y];
+            u->dC[y * CHUNK + x] = dC[y];
     }
     for (int x = 0; x < n; x++)
         b->inside[x] -= column[x];
 }
 
 /* The part of dq and dk that comes from the entering state. */
-static void back_read(const struct delta_chunk *u, const struct delta *c, struct back *b,
+static void back_read(const struct chunk *u, const struct delta *c, struct back *b,
                       real *dq, real *dk)
 {
     const int n = u->n, dv = u->dv;
 
-    scale_rows(u->d_o, u->e, n, dv);
-    scale_rows(u->z, u->e, n, dv);
+    vscale_rows(u->d_o, u->d_o, dv, u->e, n, dv);
+    vscale_rows(u->z, u->z, dv, u->e, n, dv);
     gemm_nt(dq, c->ld, u->d_o, dv, b->S, dv, n, u->dk, dv, c->scale, 0);
     gemm_nt(dk, c->ld, u->z, dv, b->S, dv, n, u->dk, dv, 1, 0);
     for (int x = 0; x < n; x++)
@@ -287,8 +466,8 @@ static void back_read(const struct delta_chunk *u, const struct delta *c, struct
                      (double)vdot(u->k + x * c->ld, dk + x * c->ld, u->dk);
 }
 
-/* dq, dk, and Γ of the entering state. */
-static void back_qk(const struct delta_chunk *u, const struct delta *c, struct back *b,
+/* dq, dk, and G of the entering state. */
+static void back_qk(const struct chunk *u, const struct delta *c, struct back *b,
                     real *dq, real *dk)
 {
     const int  n = u->n, e = u->dk, dv = u->dv;
@@ -299,10 +478,10 @@ static void back_qk(const struct delta_chunk *u, const struct delta *c, struct b
     memset(b->read, 0, sizeof b->read);
     if (b->S)
         back_read(u, c, b, dq, dk);
-    gemm_nn(dq, c->ld, u->dA, L, u->ks, e, n, e, n, c->scale, some);
-    gemm_tn(dk, c->ld, u->dA, L, u->qs, e, n, e, 2 * n, 1, some);
+    gemm_nn(dq, c->ld, u->dA, CHUNK, u->ks, e, n, e, n, c->scale, some);
+    gemm_tn(dk, c->ld, u->dA, CHUNK, u->qs, e, n, e, 2 * n, 1, some);
     if (!b->last) {
-        scale_rows(u->u, u->r, n, dv);
+        vscale_rows(u->u, u->u, dv, u->r, n, dv);
         gemm_nt(dk, c->ld, u->u, dv, u->G, dv, n, e, dv, 1, 1);
     }
     b->through = b->S && !b->last ? keep * vdot(u->G, b->S, e * dv) : 0;
@@ -310,7 +489,7 @@ static void back_qk(const struct delta_chunk *u, const struct delta *c, struct b
         gemm_tn(u->G, dv, u->qs, e, u->d_o, dv, e, dv, 2 * n, 1, keep);
 }
 
-static void back_gate(const struct delta_chunk *u, const struct delta *c,
+static void back_gate(const struct chunk *u, const struct delta *c,
                       const struct back *b, real *dg)
 {
     double sum = b->through;
@@ -323,7 +502,7 @@ static void back_gate(const struct delta_chunk *u, const struct delta *c,
     }
 }
 
-static void head_back(struct delta_chunk *u, const struct delta *c,
+static void head_back(struct chunk *u, const struct delta *c,
                       const struct delta_grad *g, const real *d_o, const real *kept,
                       int i, int h)
 {
@@ -331,13 +510,13 @@ static void head_back(struct delta_chunk *u, const struct delta *c,
         struct back b = {.last = t == chunks(c) - 1};
 
         b.S = t > 0 ? kept + (t - 1) * head_state(c) : NULL;
-        delta_chunk_open(u, c, i, h, t * L);
-        delta_chunk_score(u, c, u->E);
+        chunk_open(u, c, i, h, t * CHUNK);
+        chunk_score(u, c, u->E);
         if (b.S)
             gemm_nn(u->w, u->dv, u->ks, u->dk, b.S, u->dv, u->n, u->dv, u->dk, 1, 0);
-        delta_chunk_solve(u, c, b.S != NULL);
+        chunk_solve(u, c, b.S != NULL);
         back_u(u, c, &b, d_o);
-        delta_chunk_solve_back(u);
+        chunk_solve_back(u);
         back_v(u, c, g);
         back_scores(u, &b);
         back_qk(u, c, &b, g->dq, g->dk);
@@ -349,20 +528,11 @@ void delta_backward(const struct delta *c, const struct delta_grad *g, const rea
                     const real *kept, real *scratch)
 {
     #pragma omp parallel for schedule(dynamic)
-    for (int lane = 0; lane < lanes(c); lane++) {
-        struct delta_chunk u;
+    for (int share = 0; share < shares(c); share++) {
+        struct chunk u;
 
-        lane_open(&u, c, scratch, lane, true);
-        for (int i = lane; i < c->B * c->H; i += lanes(c))
+        share_open(&u, c, scratch, share, true);
+        for (int i = share; i < c->B * c->H; i += shares(c))
             head_back(&u, c, g, d_o, kept + i * head_kept(c), i / c->H, i % c->H);
     }
-}
-
-/* q and k against the keys of the chunk; the solve; against u; against the state; and the
- * state's own update. */
-double delta_flops(int T, int dk, int dv)
-{
-    double n = T < L ? T : L;
-
-    return 4 * n * dk + (n - 1) * dv + 2 * n * dv + 6.0 * dk * dv;
 }

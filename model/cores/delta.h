@@ -20,7 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { DELTA_CHUNK = 32 };
+enum { DELTA_CHUNK = TINY(32, 4) };      // tokens
 
 /* Rows: token t of sequence b is row b T + t, ld reals from row to row; head h starts
  * at h dk (of q, k) or h dv (of v, o) in it. Gates are (B, T, H). */

@@ -4,10 +4,15 @@
 
 #include <string.h>
 
-/* Keys of head kv of a ring; values of head kv are those of "key head" Hk + kv. */
-static real *ring_head(const struct attention *a, int span, void *state, int kv)
+/* Keys (span, e) of key head kv, and its values, in the cache of a sequence. */
+static real *cached_keys(const struct attention *a, int span, void *state, int kv)
 {
     return (real *)state + (size_t)kv * span * a->e;
+}
+
+static real *cached_values(const struct attention *a, int span, void *state, int kv)
+{
+    return cached_keys(a, span, state, a->Hk + kv);
 }
 
 size_t kv_cache_state(const struct attention *a, int span)
@@ -21,14 +26,17 @@ static void store(const struct attention *a, int span, void *state, size_t i, lo
     size_t e = a->e, slot = (size_t)(pos % span) * e, row = i * a->ld_kv;
 
     for (int kv = 0; kv < a->Hk; kv++) {
-        memcpy(ring_head(a, span, state, kv) + slot, a->k + row + kv * e,
+        memcpy(cached_keys(a, span, state, kv) + slot, a->k + row + kv * e,
                e * sizeof(real));
-        memcpy(ring_head(a, span, state, a->Hk + kv) + slot, a->v + row + kv * e,
+        memcpy(cached_values(a, span, state, kv) + slot, a->v + row + kv * e,
                e * sizeof(real));
     }
 }
 
-/* ---- one token --------------------------------------------------------------------- */
+/* ---- one token ------------------------------------------------------------------------
+ *
+ * Attention in its plain form: one query over all keys that it sees.
+ */
 
 /* A query on its way over the keys. Softmax divides o by sum at the end. */
 struct query {
@@ -36,7 +44,7 @@ struct query {
     real       *o, max, sum;
 };
 
-enum { AT_ONCE = 32 };                  // keys whose scores are taken together
+enum { KEYS_AT_ONCE = TINY(32, 4) };     // keys whose scores are taken together
 
 static inline void fetch(const real *rows, int e, int n)
 {
@@ -54,14 +62,14 @@ static inline void raise_max(struct query *x, real to, int e)
     x->max = to;
 }
 
-/* n <= AT_ONCE keys and values, e apart. */
+/* n <= KEYS_AT_ONCE keys and values, e apart. */
 static void take_softmax(struct query *x, const real *k, const real *v, int n, int e,
                          real scale)
 {
-    real p[AT_ONCE], sum = 0, max;
+    real p[KEYS_AT_ONCE], sum = 0, max;
 
     for (int u = 0; u < n; u++) {
-        fetch(k + (u + AT_ONCE) * e, e, 1);
+        fetch(k + (u + KEYS_AT_ONCE) * e, e, 1);
         p[u] = scale * vdot(x->q, k + u * e, e);
     }
     max = vmax(p, n, x->max);
@@ -72,7 +80,7 @@ static void take_softmax(struct query *x, const real *k, const real *v, int n, i
         sum += p[u] = vexp(p[u] - max);
     x->sum += sum;
     for (int u = 0; u < n; u++) {
-        fetch(v + (u + AT_ONCE) * e, e, 1);
+        fetch(v + (u + KEYS_AT_ONCE) * e, e, 1);
         vaxpy(x->o, p[u], v + u * e, e);
     }
 }
@@ -81,8 +89,11 @@ static void take_softmax(struct query *x, const real *k, const real *v, int n, i
 static void pass_softmax(struct query *x, const real *k, const real *v, int n, int e,
                          real scale)
 {
-    for (int u = 0; u < n; u += AT_ONCE, k += AT_ONCE * e, v += AT_ONCE * e)
-        take_softmax(x, k, v, n - u < AT_ONCE ? n - u : AT_ONCE, e, scale);
+    for (int u = 0; u < n; u += KEYS_AT_ONCE) {
+        int keys = n - u < KEYS_AT_ONCE ? n - u : KEYS_AT_ONCE;
+
+        take_softmax(x, k + u * e, v + u * e, keys, e, scale);
+    }
 }
 
 static void pass_relu(struct query *x, const real *k, const real *v, int n, int e,
@@ -96,21 +107,21 @@ static void pass_relu(struct query *x, const real *k, const real *v, int n, int 
     }
 }
 
-/* Query head i of a token at position pos, which is in the ring already; o (e). */
+/* Query head i of a token at position pos, which is in the cache already; o (e). */
 static void decode_head(const struct attention *a, int span, void *state,
                         const real *q, real *o, long pos, int i)
 {
     int   e = a->e, kv = i / (a->H / a->Hk);
     long  n = pos + 1 < a->window ? pos + 1 : a->window, from = (pos + 1 - n) % span;
-    long  part = span - from < n ? span - from : n;
-    real *k = ring_head(a, span, state, kv), *v = ring_head(a, span, state, a->Hk + kv);
+    long  first = span - from < n ? span - from : n;     // slots before it wraps
+    real *k = cached_keys(a, span, state, kv), *v = cached_values(a, span, state, kv);
     struct query x = {q, o, a->sink ? a->sink[i] : -INFINITY, a->sink ? 1 : 0};
     void (*pass)(struct query *, const real *, const real *, int, int, real) =
         a->kind == ATTENTION_RELU ? pass_relu : pass_softmax;
 
     memset(o, 0, e * sizeof *o);
-    pass(&x, k + from * e, v + from * e, (int)part, e, a->scale);
-    pass(&x, k, v, (int)(n - part), e, a->scale);
+    pass(&x, k + from * e, v + from * e, (int)first, e, a->scale);
+    pass(&x, k, v, (int)(n - first), e, a->scale);
     for (int j = 0; j < e && a->kind == ATTENTION_SOFTMAX; j++)
         o[j] /= x.sum;
 }
@@ -129,25 +140,25 @@ static void decode(const struct attention *a, int span, void *const *state,
 
 /* ---- many tokens ------------------------------------------------------------------- */
 
-/* What the new tokens of a sequence see, in a row: the last keys and values of its ring,
- * then their own. (span - 1 + T, Hk, e) each. */
-struct line {
+/* What the new tokens of a sequence see, in the order of time: the last keys and values
+ * of its cache, then their own. (span - 1 + T, Hk, e) each. */
+struct history {
     real *k, *v;
 };
 
-static size_t line_reals(const struct attention *a, int span)
+static size_t history_reals(const struct attention *a, int span)
 {
     return (size_t)(span - 1 + a->T) * a->Hk * a->e;
 }
 
 size_t kv_cache_scratch(const struct attention *a, int span)
 {
-    return a->T > 1 ? 2 * line_reals(a, span) : 0;
+    return a->T > 1 ? 2 * history_reals(a, span) : 0;
 }
 
-/* Returns how many came from the ring. */
-static int line_up(const struct attention *a, int span, void *state, int b, long pos,
-                   struct line l)
+/* Returns how many came from the cache. */
+static int history_fill(const struct attention *a, int span, void *state, int b,
+                        long pos, struct history l)
 {
     size_t e = a->e, ld = a->Hk * e;
     long   have = pos < span - 1 ? pos : span - 1;
@@ -156,8 +167,8 @@ static int line_up(const struct attention *a, int span, void *state, int b, long
         for (int kv = 0; kv < a->Hk; kv++) {
             size_t slot = (size_t)((pos - have + u) % span) * e, to = u * ld + kv * e;
 
-            memcpy(l.k + to, ring_head(a, span, state, kv) + slot, e * sizeof(real));
-            memcpy(l.v + to, ring_head(a, span, state, a->Hk + kv) + slot,
+            memcpy(l.k + to, cached_keys(a, span, state, kv) + slot, e * sizeof(real));
+            memcpy(l.v + to, cached_values(a, span, state, kv) + slot,
                    e * sizeof(real));
         }
     for (int t = 0; t < a->T; t++) {
@@ -170,7 +181,7 @@ static int line_up(const struct attention *a, int span, void *state, int b, long
 }
 
 static void prefill(const struct attention *a, int span, void *state, int b,
-                    long pos, real *o, struct line l)
+                    long pos, real *o, struct history l)
 {
     struct attention one = *a;
     size_t           row = (size_t)b * a->T;
@@ -180,7 +191,7 @@ static void prefill(const struct attention *a, int span, void *state, int b,
     if (pos == 0)
         one.k = a->k + row * a->ld_kv, one.v = a->v + row * a->ld_kv;
     else {
-        one.first = line_up(a, span, state, b, pos, l);
+        one.first = history_fill(a, span, state, b, pos, l);
         one.k = l.k, one.v = l.v;
         one.ld_kv = (size_t)a->Hk * a->e;
     }
@@ -201,5 +212,5 @@ void kv_cache_extend(const struct attention *a, int span, void *const *state,
     else
         for (int b = 0; b < a->B; b++)
             prefill(&seen, span, state[b], b, pos[b], o,
-                    (struct line){scratch, scratch + line_reals(a, span)});
+                    (struct history){scratch, scratch + history_reals(a, span)});
 }

@@ -12,8 +12,9 @@ size_t kv_cache_state(const struct attention *a, int span);
 size_t kv_cache_scratch(const struct attention *a, int span);
 
 /* o (B, T, H, e) of T more tokens of each sequence: q, k and v are theirs (first = 0),
- * state[b] is the ring of sequence b, which has seen pos[b] tokens. A token sees the last
- * `window` positions, at most `span`; all are stored. T = 1 decodes, many prefill. */
+ * state[b] is the cache of sequence b, which has seen pos[b] tokens. A token sees the
+ * last `window` positions, at most `span`; all are stored. T = 1 decodes, T > 1 prefills.
+ */
 void kv_cache_extend(const struct attention *a, int span, void *const *state,
                      const long *pos, real *o, real *scratch);
 

@@ -29,7 +29,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SCALAR_CHUNK = 32 };
+enum { SCALAR_CHUNK = TINY(32, 4) };     // tokens
 
 enum scalar_den {
     SCALAR_PLAIN,

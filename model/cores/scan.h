@@ -4,7 +4,7 @@
  *     selective   h_t[n] = e^{A[n] s_t} h_{t-1}[n] + s_t B_t[n] u_t            h (N, C)
  *                 y_t = sum_n C_t[n] h_t[n] + skip u_t
  *
- * Every channel is a recurrence of its own: loops run over sequences and blocks
+ * Every channel is a recurrence of its own: loops run over sequences and stripes
  * of channels in parallel and are vectorised over channels. The selective form
  * holds N states per channel; only those between chunks of SCAN_CHUNK tokens are kept,
  * backward replays the ones inside.
@@ -19,7 +19,7 @@
 
 #include <stddef.h>
 
-enum { SCAN_BLOCK = 64, SCAN_CHUNK = 32 };      // channels, tokens
+enum { SCAN_CHUNK = TINY(32, 4) };       // tokens
 
 /* ---- scan -------------------------------------------------------------------------- */
 

@@ -3,9 +3,9 @@
  *     S_t = diag(e^{g_t}) S_{t-1} + k_t v_tᵀ       S (dk, dv), g_t (dk) <= 0
  *     o_t = scale S_tᵀ q_t
  *
- * Training runs over chunks of 64 tokens and is made of matrix products; only the states
- * between chunks are kept. Every factor that is ever formed is a decay between two
- * tokens, so none exceeds 1: g of any size, -INFINITY included, neither overflows
+ * Training runs over chunks of VECTOR_CHUNK tokens and is made of matrix products; only
+ * the states between chunks are kept. Every factor that is ever formed is a decay between
+ * two tokens, so none exceeds 1: g of any size, -INFINITY included, neither overflows
  * nor loses digits.
  *
  * Every function loops over all sequences and heads in parallel. Results have the same
@@ -17,6 +17,8 @@
 #include "model/kernels/real.h"
 
 #include <stddef.h>
+
+enum { VECTOR_CHUNK = TINY(64, 6) };     // tokens; a multiple of a sub-block
 
 /* Rows: token t of sequence b is row b T + t, ld reals from row to row; head h starts
  * at h dk (q, k, g) or h dv (v, o) in it. */

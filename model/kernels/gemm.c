@@ -19,16 +19,15 @@
 #include <string.h>
 
 #if defined __AVX512F__
-enum { NV = 4, MR = 6, KC = 384 };
+enum { NV = 4, MR = 6, KC = TINY(384, 4) };
 #else
-enum { NV = 2, MR = 6, KC = 256 };
+enum { NV = 2, MR = 6, KC = TINY(256, 4) };
 #endif
 
 enum {
-    L  = LANES,
-    NR = NV * L,                    // columns of a panel
-    FAR = 96,                       // a transposed a with rows farther apart is copied:
-    MB = 64 * MR,                   // columns at once, whole vectors,
+    NR = NV * LANES,                // columns of a panel
+    FAR = TINY(96, 8),              // a transposed a with rows farther apart is copied:
+    MB = TINY(64 * MR, LANES),      // columns at once, a whole number of vectors,
     KT = KC / 2,                    // and rows
     LINE = 64 / sizeof(real),       // of cache
     NEXT = 4 * LINE,                // elements of a next row that are sent for
@@ -61,27 +60,27 @@ tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int 
     for (int i = 0; i < rows; i++)
         #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
-            __builtin_prefetch(c + i * ldc + j * L, 1);
+            __builtin_prefetch(c + i * ldc + j * LANES, 1);
     if (a.col == 1)
         #pragma GCC unroll 8
         for (int i = 0; i < rows; i++)
             #pragma GCC unroll 4
             for (int p = 0; p < NEXT; p += LINE)
                 __builtin_prefetch(a.x + (i + rows) * a.row + p);
-    for (int p = 0; p < k; p++, b += nv * L)
+    for (int p = 0; p < k; p++, b += nv * LANES)
         #pragma GCC unroll 8
         for (int i = 0; i < rows; i++) {
             real x = a.x[i * a.row + p * a.col];
 
             #pragma GCC unroll 4
             for (int j = 0; j < nv; j++)
-                sum[i][j] += *(const vec *)(b + j * L) * x;
+                sum[i][j] += *(const vec *)(b + j * LANES) * x;
         }
     #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
         #pragma GCC unroll 4
         for (int j = 0; j < nv; j++) {
-            loose *to = (loose *)(c + i * ldc + j * L);
+            loose *to = (loose *)(c + i * ldc + j * LANES);
 
             *to = s.beta == 0 ? s.alpha * sum[i][j] : s.alpha * sum[i][j] + s.beta * *to;
         }
@@ -123,9 +122,9 @@ static void strip(int rows, int cols, real *c, size_t ldc, struct factor a,
                   const real *b, int k, struct scale s)
 {
     _Alignas(64) real whole[MR * NR];
-    int nv = (cols + L - 1) / L;
+    int nv = (cols + LANES - 1) / LANES;
 
-    if (cols % L == 0) {
+    if (cols % LANES == 0) {
         strips[nv](rows, c, ldc, a, b, k, s);
         return;
     }
@@ -144,7 +143,7 @@ static void copy_rows(real *to, const real *b, size_t ld, int k, int cols, int w
     for (int p = 0; p < k; p++, to += width, b += ld) {
         int j = 0;
 
-        for (; j + L <= cols; j += L)
+        for (; j + LANES <= cols; j += LANES)
             *(vec *)(to + j) = *(const loose *)(b + j);
         for (; j < width; j++)
             to[j] = j < cols ? b[j] : 0;
@@ -159,26 +158,27 @@ typedef int lane;
 #endif
 typedef lane order __attribute__((vector_size(VEC_BYTES)));
 
-/* to[p * width + j] = b[j * ld + p] for a square of L x L. In round s = 1, 2, 4 … rows i
- * and i + s exchange the blocks of s lanes that are on the wrong side of the diagonal. */
+/* to[p * width + j] = b[j * ld + p], a square of LANES x LANES. In round s = 1, 2, 4 ...
+ * rows i and i + s exchange the blocks of s lanes that are on the wrong side of the
+ * diagonal. */
 static inline void turn_square(real *to, int width, const real *b, size_t ld)
 {
-    vec row[L];
+    vec row[LANES];
 
     #pragma GCC unroll 16
-    for (int i = 0; i < L; i++)
+    for (int i = 0; i < LANES; i++)
         row[i] = *(const loose *)(b + i * ld);
     #pragma GCC unroll 4
-    for (int s = 1; s < L; s *= 2) {
+    for (int s = 1; s < LANES; s *= 2) {
         order up, down;
 
         #pragma GCC unroll 16
-        for (int j = 0; j < L; j++) {
-            up[j] = j & s ? L + j - s : j;
-            down[j] = j & s ? L + j : j + s;
+        for (int j = 0; j < LANES; j++) {
+            up[j] = j & s ? LANES + j - s : j;
+            down[j] = j & s ? LANES + j : j + s;
         }
         #pragma GCC unroll 16
-        for (int i = 0; i < L; i++)
+        for (int i = 0; i < LANES; i++)
             if (!(i & s)) {
                 vec x = row[i], y = row[i + s];
 
@@ -187,14 +187,14 @@ static inline void turn_square(real *to, int width, const real *b, size_t ld)
             }
     }
     #pragma GCC unroll 16
-    for (int i = 0; i < L; i++)
+    for (int i = 0; i < LANES; i++)
         *(vec *)(to + i * width) = row[i];
 }
 #else
 static inline void turn_square(real *to, int width, const real *b, size_t ld)
 {
-    for (int j = 0; j < L; j++)
-        for (int p = 0; p < L; p++)
+    for (int j = 0; j < LANES; j++)
+        for (int p = 0; p < LANES; p++)
             to[p * width + j] = b[j * ld + p];
 }
 #endif
@@ -202,10 +202,10 @@ static inline void turn_square(real *to, int width, const real *b, size_t ld)
 /* to (k, width) from b (cols, k) transposed. */
 static void copy_turned(real *to, const real *b, size_t ld, int k, int cols, int width)
 {
-    int whole = cols / L * L, p = 0;
+    int whole = cols / LANES * LANES, p = 0;
 
-    for (; p + L <= k; p += L)
-        for (int j = 0; j < whole; j += L)
+    for (; p + LANES <= k; p += LANES)
+        for (int j = 0; j < whole; j += LANES)
             turn_square(to + p * width + j, width, b + j * ld + p, ld);
     for (; p < k; p++)
         for (int j = 0; j < whole; j++)
@@ -231,7 +231,7 @@ static void over_panel(real *c, size_t ldc, struct factor a, const real *panel, 
               depth, s);
 }
 
-static int whole_vectors(int cols) { return (cols + L - 1) / L * L; }
+static int whole_vectors(int cols) { return (cols + LANES - 1) / LANES * LANES; }
 
 /* a with contiguous rows; b (k, n), or (n, k) when turned. */
 static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t ldb,

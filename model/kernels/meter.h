@@ -1,7 +1,11 @@
 /* Where a step's time goes: a stopwatch that is always on one part.
  *
- * The serial code of a pass switches it (some hundred times a step, 30 ns each); whoever
- * asks reads the seconds of each part since the last clear. Each thread has its own.
+ *     enum meter was = meter_switch(METER_MLP);      // this is MLP from here
+ *     ...
+ *     meter_switch(was);                             // and this the caller's again
+ *
+ * The serial code of a pass switches it (some hundred times a step, 30 ns each). Each
+ * thread has its own watch.
  */
 #ifndef WEFT_METER_H
 #define WEFT_METER_H
@@ -19,7 +23,7 @@ enum meter {
 /* Returns the part that was running. */
 enum meter meter_switch(enum meter to);
 
-void   meter_clear(void);
-double meter_seconds(enum meter part);
+void   meter_clear(void);                       // all parts to 0
+double meter_seconds(enum meter part);          // since the last clear
 
 #endif

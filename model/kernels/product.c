@@ -15,14 +15,14 @@
 #endif
 
 enum {
-    FEW      = 16,          // rows up to which w is read in place, by dot products
-    TILE     = 512,         // rows of a tile
-    DW_ROWS  = 384,         // most of a tile of dw
-    DW_COLS  = 384,
-    DOT_ROWS = 32,          // rows of w that a thread takes at once when decoding
-    W_ROWS   = 4,           // rows of w whose dot products are taken together,
+    BY_DOTS  = TINY(16, 2),     // rows of x up to which y is made of dot products
+    TILE     = TINY(512, 8),    // most rows of a tile of y and of dx
+    DW_ROWS  = TINY(384, 8),    // most rows of a tile of dw
+    DW_COLS  = TINY(384, 8),
+    DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at once when decoding
+    W_ROWS   = 4,               // rows of w whose dot products are taken together,
 #if defined __AVX512F__
-    X_ROWS   = 4,           // with these of x: the sums must fit the registers
+    X_ROWS   = 4,               // with these of x: the sums must fit the registers
 #else
     X_ROWS   = 2,
 #endif
@@ -30,13 +30,13 @@ enum {
 
 int product_tile(long n)
 {
-    return n >= 4 * TILE ? TILE : n >= 512 ? 256 : 64;
+    return n >= 4 * TILE ? TILE : n >= TILE ? TILE / 2 : TILE / 8;
 }
 
 /* Columns of a tile: where there are few tiles of rows, columns are cut too. */
 static int column_tile(long n, int out)
 {
-    enum { CELLS = 8, LEAST = 64 };
+    enum { CELLS = 8, LEAST = TINY(64, 4) };
     long tiles = (n + product_tile(n) - 1) / product_tile(n),
          parts = (CELLS + tiles - 1) / tiles;
 
@@ -139,7 +139,7 @@ void product_forward(real *y, const real *x, const real *w, long n, int in, int 
     enum meter was = enter();
     int        tile = product_tile(n), cols = column_tile(n, out);
 
-    if (n <= FEW)
+    if (n <= BY_DOTS)
         forward_few(y, x, w, (int)n, in, out);
     else {
         #pragma omp parallel for schedule(dynamic) collapse(2)
@@ -155,7 +155,7 @@ void product_forward(real *y, const real *x, const real *w, long n, int in, int 
  * copying x. */
 static int weights_tile(int in, int out)
 {
-    enum { LEAST = 24 };
+    enum { LEAST = TINY(24, 2) };
     int across = (in + DW_COLS - 1) / DW_COLS, most = (out + DW_ROWS - 1) / DW_ROWS,
         cells = 3 * omp_get_num_threads(), parts = (cells + across - 1) / across, rows;
 
@@ -235,21 +235,32 @@ static double product_gflops(product *multiply, real *y, const real *x, const re
     return best;
 }
 
-double product_peak_gflops(int tries)
+/* The best rate of x (TILE rows a thread, D) times w (D, D). */
+static double best_gflops(product *multiply, int tries)
 {
-    enum { N = 8 * TILE, D = 768 };
-    size_t bytes = (2 * (size_t)N * D + (size_t)D * D) * sizeof(real);
+    enum { D = 768 };
+    int    rows = TILE * omp_get_max_threads();
+    size_t bytes = (2 * (size_t)rows * D + (size_t)D * D) * sizeof(real);
     real  *x = pages_alloc(bytes), *y, *w;
-    double blas, own;
+    double best;
 
     if (!x)
         return 0;
-    y = x + (size_t)N * D;
-    w = y + (size_t)N * D;
+    y = x + (size_t)rows * D;
+    w = y + (size_t)rows * D;
     for (size_t i = 0; i < bytes / sizeof(real); i++)
         x[i] = 1;
-    blas = product_gflops(product_blas, y, x, w, N, D, tries);
-    own = product_gflops(product_own, y, x, w, N, D, tries);
+    best = product_gflops(multiply, y, x, w, rows, D, tries);
     pages_free(x, bytes);
-    return blas > own ? blas : own;
+    return best;
+}
+
+double product_peak_gflops(int tries)
+{
+    return best_gflops(product_own, tries);
+}
+
+double linear_blas_gflops(int tries)
+{
+    return best_gflops(product_blas, tries);
 }

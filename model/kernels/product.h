@@ -1,32 +1,42 @@
-/* Linear maps over rows, and their gradients. The only caller of BLAS.
+/* Linear maps over rows, and their gradients, on all threads.
  *
- * A product over many rows is cut into tiles, each a product of gemm.h on one thread
- * inside a parallel loop. How m and n are cut never changes a bit of it, so results are
- * the same for any number of threads. BLAS is only asked how fast this machine can be.
+ *     y = x wᵀ,   dx = dy w,   dw = dyᵀ x        x (n, in), w (out, in), y (n, out)
+ *
+ * Matrices lie in rows without gaps and do not overlap. A product over many rows is cut
+ * into tiles, each a product of gemm.h on one thread inside a parallel loop; one over few
+ * rows (decoding) is made of dot products, each weight read once. How n and out are cut
+ * never changes a bit, so results are the same for any number of threads; that of few
+ * rows may differ in the last bits from that of the same rows among many. Nothing is
+ * allocated, nothing can fail.
+ *
+ * This is the only caller of BLAS, which is only asked how fast this machine can be.
  */
 #ifndef WEFT_PRODUCT_H
 #define WEFT_PRODUCT_H
 
 #include "model/kernels/gemm.h"
 
-/* y = x wᵀ.   x (n, in), w (out, in), y (n, out). Few rows (decoding) are dot
- * products. */
+/* y = x wᵀ; y is overwritten. */
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out);
 
-/* dx = dy w + keep dx,  dw += dyᵀ x.   Shapes as in product_forward; keep is 0 or 1;
- * dx or dw may be NULL. */
+/* dx = dy w + keep dx,  dw += dyᵀ x.   keep is 0 or 1; dx or dw may be NULL: not
+ * wanted. */
 void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
                       const real *w, long n, int in, int out);
 
-/* Rows of a tile for a product over n rows. */
+/* Rows of a tile for a product over n rows: for loops that make several products of the
+ * same rows while these are in the cache. */
 int product_tile(long n);
 
 /* NULL, or why the BLAS that was loaded cannot be used. */
 const char *product_blas_problem(void);
 
-/* This machine's rate for products now, in GFLOP/s: 4096 x 768 x 768, best of `tries`,
- * on all threads; OpenBLAS's or our own, whichever is higher: an OpenBLAS older than the
- * processor falls back to a kernel for any x86, a fifth as fast. */
+/* This machine's rate for our own products now, in GFLOP/s: 512 rows a thread, on all
+ * threads, times 768 x 768; best of `tries`, of some 10 ms each. */
 double product_peak_gflops(int tries);
+
+/* OpenBLAS's: one older than the processor falls back to a kernel for any x86, a fifth as
+ * fast. */
+double linear_blas_gflops(int tries);
 
 #endif

@@ -1,5 +1,6 @@
-/* How fast a layer forgets: the smallest and the largest |L| of h_t = L_t
- * h_{t-1} + B_t u_t. */
+/* How fast a layer forgets: the smallest and the largest |a| of h_t = a_t h_{t-1} + b_t,
+ * over tokens and channels; a is what a mixer's `system` calls L. A range starts as
+ * {INFINITY, 0}. */
 #ifndef WEFT_RANGE_H
 #define WEFT_RANGE_H
 

@@ -1,8 +1,19 @@
 /* Elementary functions that a compiler can vectorise: no branches, no tables, no calls.
  * In the double build they are libm's, so that the tests compare with the truth.
  *
- * Relative error of the float forms is below 3e-7; NaN stays NaN; exp(-INFINITY) is
- * exactly 0.
+ *     vexp(x)        e^x; exactly 0 below -87, INFINITY above 88
+ *     vexp2(x)       2^x for x < 127; exactly 0 below -126
+ *     vexpm1(x)      e^x - 1
+ *     vlog1p(x)      log(1 + x) for 0 <= x <= 1
+ *     vtanh(x), verf(x), vsqrt(x)
+ *     vsincos(x)     sine and cosine of a double, |x| <= 1e8
+ *     vsigmoid(x)    1 / (1 + e^-x)
+ *     vsoftplus(x)   log(1 + e^x);   vlsig(x)  log sigmoid(x)
+ *     vgelu(x)       x N(x), N the normal distribution function;   vgelu_slope(x)
+ *
+ *     vmax, vdot, vscale, vaxpy, vscale_rows     on arrays
+ *
+ * The relative error of the float forms is below 3e-7. NaN stays NaN.
  */
 #ifndef WEFT_VMATH_H
 #define WEFT_VMATH_H
@@ -10,6 +21,7 @@
 #include "model/kernels/real.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -212,6 +224,14 @@ static inline void vaxpy(real *y, real by, const real *x, int n)
     #pragma omp simd
     for (int j = 0; j < n; j++)
         y[j] += by * x[j];
+}
+
+/* Row x of to = by[x] times row x of from, (rows, n) ld apart; to may be from. */
+static inline void vscale_rows(real *to, const real *from, size_t ld, const real *by,
+                               int rows, int n)
+{
+    for (int x = 0; x < rows; x++)
+        vscale(to + x * ld, by[x], from + x * ld, n);
 }
 
 static inline real vsigmoid(real x) { return 1 / (1 + vexp(-x)); }

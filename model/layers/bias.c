@@ -1,6 +1,6 @@
 #include "model/layers/bias.h"
 
-enum { BLOCK = 64 };            // columns that a thread sums at once
+enum { STRIPE = TINY(64, 4) };       // columns that a thread sums at once
 
 void bias_forward(real *y, const real *b, long n, int cols)
 {
@@ -17,9 +17,9 @@ void bias_forward(real *y, const real *b, long n, int cols)
 void bias_backward(real *db, const real *dy, long n, int cols)
 {
     #pragma omp parallel for schedule(static)
-    for (int c = 0; c < cols; c += BLOCK) {
-        int  m = cols - c < BLOCK ? cols - c : BLOCK;
-        real sum[BLOCK] = {0};
+    for (int c = 0; c < cols; c += STRIPE) {
+        int  m = cols - c < STRIPE ? cols - c : STRIPE;
+        real sum[STRIPE] = {0};
 
         for (long i = 0; i < n; i++) {
             const real *d = dy + i * cols + c;

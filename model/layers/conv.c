@@ -5,11 +5,11 @@
 #include <string.h>
 
 enum { TAPS = CONV_TAPS, PAST = TAPS - 1 };
-enum { BLOCK = 64 };            // channels that go through time together
+enum { STRIPE = TINY(64, 4) };       // channels that go through time together
 
 /* The channels [c, c + n) of the kernel, one row per tap, and the bias. */
 struct taps {
-    real w[TAPS][BLOCK], b[BLOCK];
+    real w[TAPS][STRIPE], b[STRIPE];
 };
 
 static struct taps taps_of(const struct conv *o, int c, int n)
@@ -26,7 +26,7 @@ static struct taps taps_of(const struct conv *o, int c, int n)
 
 static int channels(const struct conv *o, int c)
 {
-    return o->C - c < BLOCK ? o->C - c : BLOCK;
+    return o->C - c < STRIPE ? o->C - c : STRIPE;
 }
 
 /* z of one token; x[j] is the row of tap j, NULL before the start. */
@@ -66,7 +66,7 @@ static inline void rows_of(const struct conv *o, const real **row, const real *x
         row[j] = row_of(o, x, past, t - PAST + j);
 }
 
-/* The block of channels at c of one sequence; x, y and past are its own from 0 on. */
+/* The stripe of channels at c of one sequence; x, y and past are its own from 0 on. */
 static void convolve(const struct conv *o, real *y, const real *x, const real *past,
                      int c)
 {
@@ -75,7 +75,7 @@ static void convolve(const struct conv *o, real *y, const real *x, const real *p
 
     for (int t = 0; t < o->T; t++) {
         const real *row[TAPS];
-        real        z[BLOCK];
+        real        z[STRIPE];
 
         rows_of(o, row, x + c, past ? past + c : NULL, t);
         taps_apply(&k, z, row, n);
@@ -87,7 +87,7 @@ void conv_forward(const struct conv *o, real *y, const real *x)
 {
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < o->B; b++)
-        for (int c = 0; c < o->C; c += BLOCK) {
+        for (int c = 0; c < o->C; c += STRIPE) {
             size_t i = (size_t)b * o->T;
 
             convolve(o, y + i * o->ld_y, x + i * o->ld_x, NULL, c);
@@ -115,7 +115,7 @@ static void gather(const struct conv *o, const struct taps *k, struct taps *dk, 
 
         rows_of(o, row, x, NULL, t);
         if (o->silu) {
-            real z[BLOCK];
+            real z[STRIPE];
 
             taps_apply(k, z, row, n);
             activate_back(d, z, n);
@@ -151,7 +151,7 @@ void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
                    const real *x)
 {
     #pragma omp parallel for schedule(static)
-    for (int c = 0; c < o->C; c += BLOCK) {
+    for (int c = 0; c < o->C; c += STRIPE) {
         int         n = channels(o, c);
         struct taps k = taps_of(o, c, n), dk = {0};
 
@@ -187,7 +187,7 @@ void conv_extend(const struct conv *o, void *const *state, size_t at, real *y,
         const real *from = x + (size_t)b * o->T * o->ld_x;
         real       *past = (real *)state[b] + at;
 
-        for (int c = 0; c < o->C; c += BLOCK)
+        for (int c = 0; c < o->C; c += STRIPE)
             convolve(o, y + (size_t)b * o->T * o->ld_y, from, past, c);
         remember(o, past, from);
     }

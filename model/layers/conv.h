@@ -26,8 +26,8 @@ struct conv {
 /* y may not be x. */
 void conv_forward(const struct conv *o, real *y, const real *x);
 
-/* dx = (overwritten, ld_x apart), dw +=, db += (NULL when there is no bias); dy is ld_y
- * apart and is left holding dz. */
+/* dx (ld_x apart) is overwritten, dw and db (NULL when there is no bias) are added to;
+ * dy (ld_y apart) is left holding dz. */
 void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
                    const real *x);
 

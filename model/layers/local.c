@@ -89,7 +89,7 @@ void local_apply(const struct local *l, const struct local_kept *k, real *o,
         for (int t = 0; t < T; t++) {
             size_t      row = (size_t)b * T + t;
             const real *r = k->r + row * C * taps;
-            const real *last = state ? (const real *)((const char *)state[b] + at) : NULL;
+            const real *last = state ? (const real *)state[b] + at : NULL;
 
             for (int i = 0; i < taps && i <= t; i++)
                 add_tap(o + row * C, r + i, v + (row - i) * l->ld, C, taps);
@@ -98,7 +98,7 @@ void local_apply(const struct local *l, const struct local_kept *k, real *o,
                         C, taps);
         }
     for (int b = 0; state && b < l->B; b++)
-        remember(l, (real *)((char *)state[b] + at), v + (size_t)b * T * l->ld);
+        remember(l, (real *)state[b] + at, v + (size_t)b * T * l->ld);
 }
 
 /* ---- backward ---------------------------------------------------------------------- */

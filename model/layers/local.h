@@ -21,25 +21,27 @@ struct local {
     size_t      ld;
 };
 
-/* What forward leaves for backward. */
+/* What local_taps makes; local_apply and local_backward read it. */
 struct local_kept {
     real *pre, *hid;        // (B, T, C) W1 z + b1, and its gelu
     real *r;                // (B, T, C, taps)
 };
 
+/* The gradients of the weights, to which backward adds. */
 struct local_grad {
-    real *w1, *b1, *w2, *b2;    // +=
+    real *w1, *b1, *w2, *b2;
 };
 
-/* The taps from z. */
+/* Make r, and what backward needs of the way there, from z. */
 void local_taps(const struct local *l, struct local_kept *k, const real *z);
 
-/* o += . state (or NULL): the last values of sequence b are at byte `at` of state[b];
- * they go on. */
+/* o += the filtered v. state (or NULL): the last values of sequence b are the
+ * (taps - 1) C reals at state[b] + at; they go on. */
 void local_apply(const struct local *l, const struct local_kept *k, real *o,
                  const real *v, void *const *state, size_t at);
 
-/* dv = (overwritten, ld apart) and dz = from d_o; k->r is changed. dhid (B, T, C) is
+/* From d_o, the gradient of what was added to o: dv (B, T, C; ld apart) and dz (B, T, C)
+ * are overwritten, dw is added to. k->r is left holding its gradient; dhid (B, T, C) is
  * scratch. */
 void local_backward(const struct local *l, const struct local_grad *dw,
                     struct local_kept *k, real *dv, real *dz, real *dhid, const real *d_o,

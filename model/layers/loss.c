@@ -5,14 +5,20 @@
 
 #include <string.h>
 
-/* A slice: logits, about, and tokens, at least. */
-enum { SLICE_REALS = 1 << 22, SLICE_MIN = 256 };
+/* The logits of a slice of tokens are held at once: about SLICE_LOGITS of them, for
+ * a multiple of SLICE_STEP tokens, but SLICE_TOKENS where the vocabulary is so large that
+ * there would be fewer. */
+enum {
+    SLICE_LOGITS = TINY(1 << 22, 64),
+    SLICE_STEP   = TINY(64, 2),
+    SLICE_TOKENS = TINY(256, 4),
+};
 
 static long slice_rows(long n, int V)
 {
-    long rows = SLICE_REALS / V;
+    long rows = SLICE_LOGITS / V;
 
-    rows = rows < SLICE_MIN ? SLICE_MIN : rows / 64 * 64;
+    rows = rows < SLICE_TOKENS ? SLICE_TOKENS : rows / SLICE_STEP * SLICE_STEP;
     return rows < n ? rows : n;
 }
 

@@ -17,8 +17,8 @@
 void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V,
                    real scale);
 
-/* Nats of each target; and, when dw is not NULL, dx = and dw += the gradient of
- * scale * sum of nats. scratch: loss_scratch(n, V) reals. */
+/* Nats of each target; and, when dw is not NULL, the gradient of scale * sum of nats: dx
+ * is overwritten, dw added to. scratch: loss_scratch(n, V) reals. */
 void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx,
               real *dw, real scale, real *scratch, long n, int C, int V);
 

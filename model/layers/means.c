@@ -2,12 +2,12 @@
 
 #include <string.h>
 
-enum { LANES = 16 };            // channels whose sums are carried at once
+enum { STRIPE = TINY(16, 4) };           // channels whose sums are carried at once
 
-static void forward_lanes(enum means_what what, real *y, size_t ld_y, const real *x,
+static void forward_stripe(enum means_what what, real *y, size_t ld_y, const real *x,
                           size_t ld_x, int T, int n, long seen, double *sum)
 {
-    double acc[LANES] = {0};
+    double acc[STRIPE] = {0};
 
     if (sum)
         memcpy(acc, sum, n * sizeof *sum);
@@ -34,19 +34,19 @@ void means_forward(const struct means *m, enum means_what what, real *y, const r
 
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < m->B; b++)
-        for (int j = 0; j < C; j += LANES) {
-            double *sum = state ? (double *)((char *)state[b] + at) + j : NULL;
+        for (int j = 0; j < C; j += STRIPE) {
+            double *sum = state ? (double *)((real *)state[b] + at) + j : NULL;
 
-            forward_lanes(what, y + (size_t)b * T * C + j, C, x + b * T * ld + j, ld, T,
-                          C - j < LANES ? C - j : LANES, m->pos ? m->pos[b] : 0, sum);
+            forward_stripe(what, y + (size_t)b * T * C + j, C, x + b * T * ld + j, ld, T,
+                          C - j < STRIPE ? C - j : STRIPE, m->pos ? m->pos[b] : 0, sum);
         }
 }
 
 /* x_t is in the means of all tokens from t on (MEANS_BEFORE: after t). */
-static void backward_lanes(enum means_what what, real *dx, size_t ld, bool keep,
+static void backward_stripe(enum means_what what, real *dx, size_t ld, bool keep,
                            const real *dy, const real *dmean, size_t ld_y, int T, int n)
 {
-    double acc[LANES] = {0};
+    double acc[STRIPE] = {0};
 
     for (int t = T - 1; t >= 0; t--) {
         int    count = what == MEANS_BEFORE ? t : t + 1;
@@ -71,11 +71,11 @@ void means_backward(const struct means *m, enum means_what what, real *dx, size_
 
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < m->B; b++)
-        for (int j = 0; j < C; j += LANES) {
+        for (int j = 0; j < C; j += STRIPE) {
             size_t at = (size_t)b * T * C + j;
 
-            backward_lanes(what, dx + b * T * ld + j, ld, keep, dy + at,
+            backward_stripe(what, dx + b * T * ld + j, ld, keep, dy + at,
                            dmean ? dmean + at : NULL, C, T,
-                           C - j < LANES ? C - j : LANES);
+                           C - j < STRIPE ? C - j : STRIPE);
         }
 }

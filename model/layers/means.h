@@ -22,13 +22,14 @@ struct means {
 };
 
 /* y (B, T, C) from x, ld reals from token to token. With state, the sum of the
- * tokens before is the C doubles at byte `at` of state[b], zero at the start, and
- * goes on there. */
+ * tokens before is the C doubles at state[b] + at (in reals, at a whole number of
+ * doubles), zero at the start, and goes on there. */
 void means_forward(const struct means *m, enum means_what what, real *y, const real *x,
                    size_t ld, void *const *state, size_t at);
 
-/* dx = from dy (B, T, C), or += with keep; dx has ld reals from token to token.
- * dmean (B, T, C; NULL: none) is added to the gradient of the means. dx may be dy. */
+/* dx (ld reals from token to token) from dy (B, T, C): overwritten, or, with keep, added
+ * to. dmean (B, T, C; NULL: none) is the gradient of the means by other ways than y.
+ * dx may be dy. */
 void means_backward(const struct means *m, enum means_what what, real *dx, size_t ld,
                     bool keep, const real *dy, const real *dmean);
 

@@ -2,8 +2,9 @@
 
 #include <math.h>
 
-/* Rows are reduced in this many fixed blocks, whatever the number of threads. */
-enum { BLOCKS = 16 };
+/* dw is summed in this many blocks of rows, whatever the number of threads, and then over
+ * the blocks. */
+enum { BLOCKS = TINY(16, 3) };
 
 static inline real mean(const real *x, int e)
 {

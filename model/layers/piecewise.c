@@ -112,7 +112,7 @@ static inline int find(const struct pieces *p, const real *knot, real u)
 
 void pieces_read(const struct pieces *p, real *psi, const real *u, int n)
 {
-    const int per = channels_of(p), L = p->channels;
+    const int per = channels_of(p), channels = p->channels;
 
     for (int g = 0; g < p->groups; g++) {
         const real *knot = p->knot + (size_t)g * p->search;
@@ -120,11 +120,11 @@ void pieces_read(const struct pieces *p, real *psi, const real *u, int n)
 
         for (int i = 0; i < n; i++) {
             int    piece = find(p, knot, u[i]);
-            size_t at = (size_t)piece * L + (size_t)g * per;
+            size_t at = (size_t)piece * channels + (size_t)g * per;
             real   from = u[i] - anchor[piece];
 
             for (int l = 0; l < per; l++)
-                psi[(size_t)i * L + g * per + l] = p->value[at + l] +
+                psi[(size_t)i * channels + g * per + l] = p->value[at + l] +
                                                    p->slope[at + l] * from;
         }
     }
@@ -138,15 +138,15 @@ size_t pieces_sums(const struct pieces *p)
 void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi,
                  const real *u, int n)
 {
-    const int per = channels_of(p), L = p->channels;
+    const int per = channels_of(p), channels = p->channels;
     double   *plain = sums + pieces_sums(p) / 2;
 
     memset(du, 0, n * sizeof *du);
     for (int g = 0; g < p->groups; g++)
         for (int i = 0; i < n; i++) {
             int         piece = find(p, p->knot + (size_t)g * p->search, u[i]);
-            size_t      at = (size_t)piece * L + (size_t)g * per;
-            const real *d = dpsi + (size_t)i * L + g * per;
+            size_t      at = (size_t)piece * channels + (size_t)g * per;
+            const real *d = dpsi + (size_t)i * channels + g * per;
 
             for (int l = 0; l < per; l++) {
                 du[i] += p->slope[at + l] * d[l];
@@ -172,10 +172,10 @@ static double column_sum(const double *a, int n, int step)
 void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
                     const struct pieces_net *w, const double *sums)
 {
-    const int     hidden = p->hidden, L = p->channels, per = channels_of(p);
+    const int     hidden = p->hidden, channels = p->channels, per = channels_of(p);
     const double *plain = sums + pieces_sums(p) / 2;
 
-    for (int l = 0; l < L; l++) {
+    for (int l = 0; l < channels; l++) {
         int         g = l / per;
         const real *knot = p->knot + (size_t)g * p->search;
 
@@ -185,13 +185,13 @@ void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
 
             for (int i = 0; i <= hidden; i++)
                 if (active(w->f1[in], w->f1b[in], knot, i)) {
-                    X += sums[(size_t)i * L + l];
-                    Y += plain[(size_t)i * L + l];
+                    X += sums[(size_t)i * channels + l];
+                    Y += plain[(size_t)i * channels + l];
                 }
             dw->f2[out] += (real)((double)w->f1[in] * X + (double)w->f1b[in] * Y);
             dw->f1[in] += (real)((double)w->f2[out] * X);
             dw->f1b[in] += (real)((double)w->f2[out] * Y);
         }
-        dw->f2b[l] += (real)column_sum(plain + l, hidden + 1, L);
+        dw->f2b[l] += (real)column_sum(plain + l, hidden + 1, channels);
     }
 }

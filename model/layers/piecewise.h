@@ -28,10 +28,12 @@ struct pieces_net {
     real *f2, *f2b;             // (channels, hidden), (channels)
 };
 
-/* Lay p out from base, or only count with NULL. In reals; groups, channels and
- * hidden are set. */
+/* Lay p's tables out from base (NULL: only count) once its groups, channels and hidden
+ * are set; returns their size in reals. */
 size_t pieces_carve(struct pieces *p, real *base);
-void   pieces_build(struct pieces *p, const struct pieces_net *w);
+
+/* Fill the tables from the weights. */
+void pieces_build(struct pieces *p, const struct pieces_net *w);
 
 /* psi (n, channels) of u (n). */
 void pieces_read(const struct pieces *p, real *psi, const real *u, int n);
@@ -39,11 +41,12 @@ void pieces_read(const struct pieces *p, real *psi, const real *u, int n);
 /* Sums over each piece, in double: of dpsi u and of dpsi, (2, hidden + 1, channels). */
 size_t pieces_sums(const struct pieces *p);             // doubles
 
-/* du (n) = sum_l slope dpsi_l, and sums += . */
+/* du (n) = sum_l slope_l dpsi_l of the piece that u is in; dpsi u and dpsi are added to
+ * that piece's sums. */
 void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi,
                  const real *u, int n);
 
-/* dw += from the sums. */
+/* Add to dw what follows from the sums. */
 void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
                     const struct pieces_net *w, const double *sums);
 

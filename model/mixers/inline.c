@@ -78,8 +78,8 @@ struct acts {
     struct scalar core;
     real *saved, *scratch;      // of the core
     size_t S;                   // where its state is, in reals
-    size_t k_sum, v_sum, x_sum; // where the sums (C) of means are, in bytes
-    size_t last;                // where the state of the local term is, in bytes
+    size_t k_sum, v_sum, x_sum; // where the sums (C) of means are, in reals
+    size_t last;                // where the state of the local term is, in reals
 };
 
 static void carve_rows(struct acts *a, struct room *m, const struct mixer_cfg *c)
@@ -112,10 +112,10 @@ static void carve_state(struct acts *a, struct room *m, const struct mixer_cfg *
     const size_t sums = c->C * sizeof(double);
 
     a->S = room_state(m, scalar_state(&a->core));
-    a->k_sum = room_state_bytes(m, sums);
-    a->v_sum = room_state_bytes(m, sums);
-    a->x_sum = room_state_bytes(m, taps(c) ? sums : 0);
-    a->last = room_state_bytes(m, taps(c) ? (taps(c) - 1) * c->C * sizeof(real) : 0);
+    a->k_sum = room_state_bytes(m, sums) / sizeof(real);
+    a->v_sum = room_state_bytes(m, sums) / sizeof(real);
+    a->x_sum = room_state_bytes(m, taps(c) ? sums : 0) / sizeof(real);
+    a->last = room_state(m, taps(c) ? (taps(c) - 1) * c->C : 0);
 }
 
 static void carve(struct room *m, const struct mixer_cfg *c)

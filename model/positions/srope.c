@@ -13,7 +13,7 @@
 #include "model/kernels/vmath.h"
 #include "model/layers/conv.h"
 #include "model/layers/unit.h"
-#include "model/layers/winding.h"
+#include "model/layers/phase.h"
 #include "model/mixer.h"
 
 #include <math.h>
@@ -100,9 +100,9 @@ struct acts {
     double  *eb;                // (P) e^bias, or 0
     double  *run;               // (B, P) theta of forward; sums of backward
     double **theta;             // (B) of each sequence
-    struct winding_grads wind;
+    struct phase_grad phase;
     struct conv conv;
-    size_t   theta_at, past;    // where the states of theta (bytes) and conv (reals) are
+    size_t   theta_at, past;    // where the states of theta and conv are, in reals
 };
 
 /* Without room_* of their own: doubles and pointers. */
@@ -120,12 +120,12 @@ static void carve_back(struct acts *a, struct room *m)
     a->dlow = room_back(m, s->n * s->rank);
     a->dxh = room_back(m, s->n * s->C);
     a->du = room_back(m, s->rank ? 0 : (size_t)s->P * s->g);
-    a->wind.sum = a->run;
-    a->wind.dz = room_back(m, s->n * s->P);
-    a->wind.dlogit = room_back(m, s->n * s->A);
+    a->phase.sum = a->run;
+    a->phase.dz = room_back(m, s->n * s->P);
+    a->phase.dlogit = room_back(m, s->n * s->A);
     if (m->call == BACKWARD) {
-        a->wind.dmore = work(m, heads * s->half * sizeof(double));
-        a->wind.dlogits = work(m, heads * sizeof(double));
+        a->phase.dmore = work(m, heads * s->half * sizeof(double));
+        a->phase.dlogits = work(m, heads * sizeof(double));
     }
 }
 
@@ -151,7 +151,7 @@ static void carve(struct room *m, const struct mixer_cfg *c)
         .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P,
         .w = room_param(m, SR_CONV), .silu = c->position_opt[ACT] == 0,
     };
-    a->theta_at = room_state_bytes(m, s->P * sizeof(double));
+    a->theta_at = room_state_bytes(m, s->P * sizeof(double)) / sizeof(real);
     a->past = room_state_bytes(m, conv_state(&a->conv) * sizeof(real)) / sizeof(real);
     carve_back(a, m);
 }
@@ -209,22 +209,22 @@ static void project(const struct ctx *ctx, const struct acts *a, const real *x)
         a->gate[i] = vsigmoid(a->gate[i] + ctx->w[bg_at(c)][i % s->A]);
 }
 
-static struct winding winding_of(const struct ctx *ctx, const struct acts *a)
+static struct phase phase_of(const struct ctx *ctx, const struct acts *a)
 {
     const struct shape *s = &a->s;
 
-    return (struct winding){
+    return (struct phase){
         .B = s->B, .T = s->T, .heads = s->A, .half = s->half, .freq = a->freq,
         .more = a->eb, .z = a->z, .gate = has_gate(ctx->cfg) ? a->gate : NULL,
     };
 }
 
-static void wind(struct ctx *ctx, const struct acts *a)
+static void set_angles(struct ctx *ctx, const struct acts *a)
 {
     const struct shape *s = &a->s;
-    struct winding      o = winding_of(ctx, a);
+    struct phase        o = phase_of(ctx, a);
 
-    winding_forward(&o, a->theta, a->cos, a->sin);
+    phase_forward(&o, a->theta, a->cos, a->sin);
     ctx->angles = (struct angles){
         .heads = s->A, .dk = 2 * s->half, .b = (size_t)s->T * s->P, .t = s->P,
         .h = s->half, .cos = a->cos, .sin = a->sin,
@@ -241,7 +241,7 @@ static void forward(struct ctx *ctx, const real *x)
     prepare(ctx, a);
     project(ctx, a, x);
     conv_forward(&a->conv, a->z, a->w);
-    wind(ctx, a);
+    set_angles(ctx, a);
 }
 
 static void extend(struct ctx *ctx, void *const *state, const real *x)
@@ -249,11 +249,11 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
     struct acts *a = ctx->acts;
 
     for (int b = 0; b < ctx->B; b++)
-        a->theta[b] = (double *)((char *)state[b] + a->theta_at);
+        a->theta[b] = (double *)((real *)state[b] + a->theta_at);
     prepare(ctx, a);
     project(ctx, a, x);
     conv_extend(&a->conv, state, a->past, a->z, a->w);
-    wind(ctx, a);
+    set_angles(ctx, a);
 }
 
 /* ---- back -------------------------------------------------------------------------- */
@@ -309,7 +309,7 @@ static void project_back(const struct ctx *ctx, const struct acts *a)
         full_weights(ctx, s, a->du);
     }
     if (has_gate(c))
-        product_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->wind.dlogit, a->xh,
+        product_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->phase.dlogit, a->xh,
                          ctx->w[wg_at(c)], s->n, s->C, s->A);
 }
 
@@ -319,22 +319,22 @@ static void sum_biases(const struct ctx *ctx, const struct acts *a)
     const struct shape *s = &a->s;
 
     for (int i = 0; has_bias(ctx->cfg) && i < s->B * s->P; i++)
-        ctx->dw[SR_BIAS][i % s->P] += (real)(a->eb[i % s->P] * a->wind.dmore[i]);
+        ctx->dw[SR_BIAS][i % s->P] += (real)(a->eb[i % s->P] * a->phase.dmore[i]);
     for (int i = 0; has_gate(ctx->cfg) && i < s->B * s->A; i++)
-        ctx->dw[bg_at(ctx->cfg)][i % s->A] += (real)a->wind.dlogits[i];
+        ctx->dw[bg_at(ctx->cfg)][i % s->A] += (real)a->phase.dlogits[i];
 }
 
 static void backward(struct ctx *ctx, const real *x, real *dx)
 {
     struct acts        *a = ctx->acts;
     const struct shape *s = &a->s;
-    struct winding      o;
+    struct phase        o;
 
     prepare(ctx, a);
-    o = winding_of(ctx, a);
-    winding_backward(&o, &a->wind, ctx->angles.dtheta);
+    o = phase_of(ctx, a);
+    phase_backward(&o, &a->phase, ctx->angles.dtheta);
     sum_biases(ctx, a);
-    conv_backward(&a->conv, a->dw, ctx->dw[SR_CONV], NULL, a->wind.dz, a->w);
+    conv_backward(&a->conv, a->dw, ctx->dw[SR_CONV], NULL, a->phase.dz, a->w);
     project_back(ctx, a);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < s->n * s->A; i++)

@@ -73,11 +73,22 @@ static double nats_of(const real *logits, int id)
     return max + log(sum) - (double)logits[id];
 }
 
-START_TEST(a_prompt_in_one_piece_is_its_tokens_one_by_one)
+enum { LONG = 2 * SESSION_CHUNK + 77 };
+
+/* Is a prompt of n tokens one to look at? */
+static bool of_interest(long n)
 {
-    enum { LONG = 2 * SESSION_CHUNK + 77 };
     static const long lengths[] = {1, 2, CONTEXT - 1, CONTEXT, CONTEXT + 1, SESSION_CHUNK,
                                    SESSION_CHUNK + 1, LONG};
+
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        if (lengths[i] == n)
+            return true;
+    return false;
+}
+
+START_TEST(a_prompt_in_one_piece_is_its_tokens_one_by_one)
+{
     int32_t *tokens = malloc(LONG * sizeof *tokens);
     struct model   m;
     struct session whole, single;
@@ -86,12 +97,12 @@ START_TEST(a_prompt_in_one_piece_is_its_tokens_one_by_one)
     random_tokens(tokens, LONG);
     start(&whole, &m, 1);
     start(&single, &m, 1);
-    for (long n = 0, i = 0; n < LONG; n++) {
+    for (long n = 0; n < LONG; n++) {
         session_extend(&single, tokens + n);
-        if (n + 1 < lengths[i])
+        if (!of_interest(n + 1))
             continue;
         session_reset(&whole);
-        session_prompt(&whole, tokens, lengths[i++]);
+        session_prompt(&whole, tokens, n + 1);
         ck_assert_int_eq(whole.pos[0], single.pos[0]);
         double error = rig_error_real(whole.logits, single.logits, VOCAB);
 

@@ -284,26 +284,87 @@ START_TEST(a_run_that_diverges_is_a_row)
 }
 END_TEST
 
-START_TEST(a_sweep_chooses_the_rate_that_did_best)
+/* The rates of out's sweep of its k-th architecture, in order, and their bits per byte;
+ * the rate of its first seed. Returns how many. */
+static int swept(const char *out, int arch, double *rate, double *bits, double *chosen)
 {
-    const struct ran *r =
-        compare("sweep", "softmax,mlstm", "--lr-sweep --seeds 1 lr=0.01");
-    char *lines;
+    char *lines = file_in(out, "results.jsonl"), *line = lines;
+    int   n = 0;
 
-    ck_assert_msg(r->code == 0, "%s", r->err);
-    lines = file_in("sweep", "results.jsonl");
-    for (char *line = lines; *line; line = strchr(line, '\n') + 1) {
-        double best = INFINITY, rate = 0;
+    for (; *line && arch >= 0; line = strchr(line, '\n') + 1) {
+        double lr = atof(strstr(line, "\"lr\":") + 5);
 
-        for (int k = 0; k < SWEEP; k++, line = strchr(line, '\n') + 1) {
-            double bits = atof(strstr(line, "\"bpb\":") + 6);
-
-            if (bits < best)
-                best = bits, rate = atof(strstr(line, "\"lr\":") + 5);
+        if (atof(strstr(line, "\"seed\":") + 7) > 0) {
+            *chosen = lr;
+            n = arch-- ? 0 : n;
+            continue;
         }
-        ck_assert_double_eq_tol(atof(strstr(line, "\"lr\":") + 5), rate, 1e-12);
+        rate[n] = lr;
+        bits[n++] = strstr(line, "\"bpb\":null") ? INFINITY
+                                                 : atof(strstr(line, "\"bpb\":") + 6);
     }
     free(lines);
+    return n;
+}
+
+static int lowest(const double *x, int n)
+{
+    int at = 0;
+
+    for (int i = 1; i < n; i++)
+        at = x[i] < x[at] ? i : at;
+    return at;
+}
+
+START_TEST(a_sweep_chooses_the_rate_that_did_best)
+{
+    const struct ran *r = compare("sweep", "softmax,mlstm",
+                                  "--lr-sweep --seeds 1 lr=0.01");
+    double            rate[SWEEP], bits[SWEEP], chosen;
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    for (int i = 0; i < 2; i++) {
+        int n = swept("sweep", i, rate, bits, &chosen);
+
+        ck_assert_int_ge(n, 3);
+        ck_assert_double_eq_tol(chosen, rate[lowest(bits, n)], 1e-12);
+    }
+}
+END_TEST
+
+/* Rates that are far too low, and too high, for this model and budget. */
+static const struct {
+    const char *lr;
+    int         from, to; // places of the rates that must have been run
+    bool        edge;
+    const char *says;
+} edges[] = {
+    {"lr=0.00001", 4, 10, true, "still an edge after 4 more"},
+    {"lr=0.8", 2, 6, false, "more tried, as the best of three was an edge"},
+};
+
+START_TEST(a_sweep_goes_on_while_the_best_is_an_edge_and_says_so)
+{
+    char   more[64], out[16], *report;
+    double rate[SWEEP], bits[SWEEP], chosen, lr = atof(edges[_i].lr + 3);
+    int    n, best;
+
+    snprintf(more, sizeof more, "--lr-sweep --seeds 1 %s", edges[_i].lr);
+    snprintf(out, sizeof out, "edge-%d", _i);
+    const struct ran *r = compare(out, "softmax,gla", more);
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    n = swept(out, 0, rate, bits, &chosen);
+    best = lowest(bits, n);
+    ck_assert_double_le(rate[0], ldexp(lr, edges[_i].from - SWEEP / 2) * 1.0001);
+    ck_assert_double_ge(rate[n - 1], ldexp(lr, edges[_i].to - SWEEP / 2) * 0.9999);
+    for (int k = 1; k < n; k++)
+        ck_assert_double_eq_tol(rate[k], 2 * rate[k - 1], 1e-9);
+    ck_assert((best == 0 || best == n - 1) == edges[_i].edge);
+    ck_assert_double_eq_tol(chosen, rate[best], 1e-12);
+    report = file_in(out, "report.md");
+    ck_assert_msg(strstr(report, edges[_i].says), "%s", report);
+    free(report);
 }
 END_TEST
 
@@ -322,17 +383,34 @@ static const struct {
     {"softmax,gla", "--out /dev/null", FAIL_USAGE, "is not a comparison"},
 };
 
-/* A budget of time beside which a step is long. */
-static const struct ran *hasty(const char *out)
+static const struct ran *timed(const char *out, const char *time)
 {
     static char line[1024];
 
     snprintf(line, sizeof line,
-             "compare %s --out %s/%s --arch softmax,gla --for 0.00001s layers=1 width=32 "
-             "heads=2 context=64 tokenizer=bytes",
-             stories(), place(), out);
+             "compare %s --out %s/%s --arch softmax,gla --for %s --seeds 1 layers=1 "
+             "width=32 heads=2 context=64 batch=4 tokenizer=bytes threads=1",
+             stories(), place(), out, time);
     return spawn_verb(compare_main, line, "");
 }
+
+START_TEST(a_budget_of_time_is_kept_by_the_clock_of_every_run)
+{
+    static const char *const logs[] = {"softmax/seed-1/log.jsonl",
+                                       "gla/seed-1/log.jsonl"};
+    const struct ran        *r = timed("timed", "1s");
+
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    for (int i = 0; i < 2; i++) {
+        char *log = file_in("timed", logs[i]);
+
+        ck_assert_msg(strstr(log, "{\"decision\": \"warmup\", \"step\": 0,") &&
+                          strstr(log, "{\"decision\": \"end\","),
+                      "%s", logs[i]);
+        free(log);
+    }
+}
+END_TEST
 
 START_TEST(a_budget_found_too_small_while_training_leaves_nothing)
 {
@@ -340,7 +418,7 @@ START_TEST(a_budget_found_too_small_while_training_leaves_nothing)
 
     snprintf(path, sizeof path, "%s/hasty", place());
     for (int again = 0; again < 2; again++) {
-        const struct ran *r = hasty("hasty");
+        const struct ran *r = timed("hasty", "0.00001s"); // a step is long beside it
 
         ck_assert_msg(r->code == FAIL_USAGE && strstr(r->err, "give more time"),
                       "exit %d: %s", r->code, r->err);
@@ -431,8 +509,11 @@ int main(void)
         verb, repeating_the_command_keeps_what_is_finished_and_makes_what_is_missing);
     tcase_add_test(verb, a_run_that_diverges_is_a_row);
     tcase_add_test(verb, a_sweep_chooses_the_rate_that_did_best);
+    tcase_add_loop_test(verb, a_sweep_goes_on_while_the_best_is_an_edge_and_says_so, 0,
+                        sizeof edges / sizeof *edges);
     tcase_add_loop_test(verb, bad_input_is_refused_with_a_line_and_leaves_nothing, 0,
                         COUNT(refused));
+    tcase_add_test(verb, a_budget_of_time_is_kept_by_the_clock_of_every_run);
     tcase_add_test(verb, a_budget_found_too_small_while_training_leaves_nothing);
     tcase_add_test(verb, a_damaged_run_is_a_row_and_stays);
     tcase_add_test(verb, a_damaged_comparison_is_not_begun_anew);

@@ -200,6 +200,7 @@ wrong 2 'softmax' train keep/text.txt --arch sofmax --out new/run
 wrong 2 'not an architecture: --size nano' train keep/text.txt --arch nano --out new/run
 wrong 2 'no input' train --for 1m
 wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
+wrong 2 'schedule goes with --steps' train keep/text.txt --for 1m schedule=wsd --out new/run
 wrong 2 'one of --for' train keep/text.txt --for 1m --steps 5 --out new/run
 wrong 2 'not a whole number' train keep/text.txt layers=two --out new/run
 wrong 2 'out of range' train keep/text.txt --out new/run $tiny --steps 0
@@ -224,6 +225,10 @@ cp -a keep/data 'my data'
 wrong 3 "weft train 'my data'" infer 'my data' -p x
 wrong 3 'nowhere: no such run' train --resume nowhere
 wrong 3 'not a run' train --resume keep/data
+wrong 3 'config.cfg' train --replay nowhere
+wrong 2 'takes everything from the run' train --replay keep/run --for 1m
+wrong 2 'lr cannot change' train --replay keep/run lr=1
+wrong 2 'number of steps' train --resume keep/run --for 1m
 wrong 3 'nowhere: no such run' train keep/text.txt --from nowhere --out new/run
 wrong 3 'a dataset, not a run' train keep/text.txt --from keep/data --out new/run
 wrong 3 'tokenized for another model' train keep/other --from keep/run --out new/run steps=2

@@ -123,4 +123,35 @@ train --resume "$run" || die "a damaged checkpoint: exit $?"
 grep -q "set it aside as damaged-$newest" "$tmp/out" || die "a damaged checkpoint was not told of"
 same_run "$whole" "$run" "a damaged checkpoint"
 
+# A run by time ends in time (as near as a busy machine lets it, see test_clock); interrupted
+# and continued it ends in the same time; and its decisions repeat it, bit for bit.
+timed="layers=2 width=32 heads=2 context=64 batch=4 tokenizer=bytes mixers=softmax(window=32)/mlstm \
+window_p=0.5 window_short=8 threads=1"
+run=$tmp/timed
+stop_at TERM "$run" 60 "$tmp/text.txt" --out "$run" --for 6s $timed
+[ $status -eq 130 ] || die "a run by time: exit $status instead of 130 after SIGTERM"
+train --resume "$run" || die "resuming a run by time failed"
+sed -n 's/.*"seconds": \([0-9.]*\).*/\1/p' "$run/latest/trainer.json" > "$tmp/seconds"
+awk '{ exit !($1 > 0.9 * 6 && $1 < 1.1 * 6) }' "$tmp/seconds" ||
+    die "6 seconds of training took $(cat "$tmp/seconds")"
+train --replay "$run" --out "$tmp/again" threads=2 || die "repeating a run by time failed"
+tail -n 1 "$tmp/out" | grep -q "bit for bit" || die "a repeated run does not say that it is the same"
+for f in model.safetensors trainer.safetensors; do
+    cmp "$run/latest/$f" "$tmp/again/latest/$f" || die "a repeated run: $f differs"
+done
+losses "$run" > "$tmp/a"
+losses "$tmp/again" > "$tmp/b"
+cmp "$tmp/a" "$tmp/b" || die "a repeated run: losses differ"
+grep '"decision"' "$run/log.jsonl" > "$tmp/a"
+grep '"decision"' "$tmp/again/log.jsonl" > "$tmp/b"
+cmp "$tmp/a" "$tmp/b" || die "a repeated run: decisions differ"
+! grep -q '"mfu": [1-9]\.[0-9]*[1-9]' "$run/log.jsonl" || die "more than the machine's peak"
+
+# More time is another cycle; steps are not what it is counted in.
+steps=$(lines "$run")
+train --resume "$run" --for 1s || die "more time failed"
+[ "$(lines "$run")" -gt "$steps" ] || die "more time added no step"
+! train --resume "$run" --steps 9999 || die "steps were given to a run by time"
+tail -n 1 "$tmp/out" | grep -q -- "--for" || die "a run by time was refused steps without a way on"
+
 echo "resume.sh: ok"

@@ -128,7 +128,8 @@ START_TEST(learning_rates_are_those_of_the_table)
         .lr = 2, .steps = 100, .warmup = rates[_i].warmup, .lr_end = rates[_i].end};
 
     snprintf(c.schedule, sizeof c.schedule, "%s", rates[_i].schedule);
-    ck_assert_double_eq_tol(schedule_lr(&c, rates[_i].step), 2 * rates[_i].share, 1e-12);
+    ck_assert_double_eq_tol(schedule_lr(&c, NULL, rates[_i].step), 2 * rates[_i].share,
+                            1e-12);
 }
 END_TEST
 
@@ -139,18 +140,18 @@ START_TEST(windows_are_drawn_with_their_probability_and_not_at_the_end)
     int narrow = 0;
 
     for (long s = 0; s < 9000; s++) {
-        int w = schedule_window(&c, s);
+        int w = schedule_window(&c, NULL, s);
 
         ck_assert(w == 0 || w == 8);
-        ck_assert_int_eq(w, schedule_window(&c, s));
+        ck_assert_int_eq(w, schedule_window(&c, NULL, s));
         narrow += w == 8;
     }
     ck_assert_int_gt(narrow, 2700 - 200);
     ck_assert_int_lt(narrow, 2700 + 200);
     for (long s = 9000; s < 10000; s++)
-        ck_assert_int_eq(schedule_window(&c, s), 0);
+        ck_assert_int_eq(schedule_window(&c, NULL, s), 0);
     c.window_p = 0;
-    ck_assert_int_eq(schedule_window(&c, 0), 0);
+    ck_assert_int_eq(schedule_window(&c, NULL, 0), 0);
 }
 END_TEST
 
@@ -172,11 +173,11 @@ START_TEST(windows_of_other_steps_and_of_other_seeds_are_drawn_on_their_own)
 
     other.seed = 4;
     for (long s = 0; s < N - 3; s++) {
-        int w = schedule_window(&c, s);
+        int w = schedule_window(&c, NULL, s);
 
         for (int lag = 1; lag <= 3; lag++)
-            steps[lag - 1] += w == schedule_window(&c, s + lag);
-        seeds += w == schedule_window(&other, s);
+            steps[lag - 1] += w == schedule_window(&c, NULL, s + lag);
+        seeds += w == schedule_window(&other, NULL, s);
     }
     for (int i = 0; i < 3; i++)
         assert_chance(steps[i], N - 3, 0.3);
@@ -393,6 +394,7 @@ END_TEST
 /* ---- log ---- */
 
 #define HEAD "{\"settings\": {}}\n"
+#define MADE(n) "{\"decision\": \"end\", \"step\": " #n ", \"value\": 9}\n"
 #define LINE(n) "{\"step\": " #n ", \"loss\": 1}\n"
 
 static const struct {
@@ -408,6 +410,10 @@ static const struct {
     {HEAD LINE(9) LINE(10), 9, HEAD LINE(9)},
     {"rubbish\n" LINE(1) LINE(2), 1, "rubbish\n" LINE(1)},
     {"{\"settings\": {", 0, ""},
+    {HEAD MADE(0) LINE(1) LINE(2) MADE(2) LINE(3) MADE(3), 3,
+     HEAD MADE(0) LINE(1) LINE(2) MADE(2) LINE(3)},
+    {HEAD MADE(0) LINE(1) LINE(2) MADE(2) LINE(3), 2, HEAD MADE(0) LINE(1) LINE(2)},
+    {HEAD MADE(0) LINE(1), 0, HEAD},
     {"", 5, ""},
 };
 

@@ -1,9 +1,9 @@
 /* weft bench: how fast this machine trains and decodes, and how fast it could.
  *
  * A shape is measured on random tokens: real training steps (forward, backward, clipping,
- * AdamW), the matrix products of one such step alone, prefill, decoding. Beside it the
- * yardsticks, in the same run since machines are noisy: the rate of one large product
- * and the bandwidth of reading memory.
+ * AdamW or Muon), the matrix products of one such step alone, prefill, decoding. Beside
+ * it the yardsticks, in the same run since machines are noisy: the rate of one large
+ * product and the bandwidth of reading memory.
  */
 #ifndef WEFT_BENCH_H
 #define WEFT_BENCH_H
@@ -11,6 +11,7 @@
 #include "data/base/fail.h"
 #include "model/kernels/meter.h"
 #include "model/model.h"
+#include "train/muon.h"
 
 /* Tokens of a prompt, sequences at once. */
 enum { BENCH_PREFILL = 512, BENCH_TOGETHER = 8 };
@@ -19,6 +20,7 @@ struct shape {
     const char *name;               // "small", or NULL
     const char *arch;
     int         layers, width, heads, vocab, context, batch, steps;
+    bool        muon;               // and AdamW for the rest
 };
 
 /* Seconds of the best step, by part; REST is the optimiser and data together. */
@@ -42,6 +44,7 @@ struct rig {
     struct model model;
     struct pass  pass;
     real        *m, *v;
+    struct muon  muon;              // zero: AdamW for all
     int32_t     *tokens;            // (B T + 1)
     size_t       bytes;             // of m, of v
     long         n_tokens, step;

@@ -42,8 +42,12 @@ static void measuring(const char *what, const char *arch)
 
 static double machine_gflops(void)
 {
+    double own, blas;
+
     measuring("products", "");
-    return product_peak_gflops(10);
+    own = product_peak_gflops(10);
+    blas = linear_blas_gflops(10);
+    return own > blas ? own : blas;
 }
 
 static enum fail bench_shape(const struct shape *s, struct result *out, struct why *why)
@@ -79,7 +83,7 @@ static void print_part(const char *name, double seconds, double step_ms)
            seconds * 1e5 / step_ms);
 }
 
-static void print_parts(const struct result *r)
+static void print_parts(const struct shape *shape, const struct result *r)
 {
     const double *s = r->parts.seconds;
 
@@ -88,7 +92,8 @@ static void print_parts(const struct result *r)
     print_part("mlp", s[METER_MLP], r->step_ms);
     print_part("norms, sums, embedding", s[METER_NORMS], r->step_ms);
     print_part("loss", s[METER_LOSS], r->step_ms);
-    print_part("optimiser", r->parts.optimiser, r->step_ms);
+    print_part(shape->muon ? "optimiser (Muon)" : "optimiser", r->parts.optimiser,
+               r->step_ms);
     print_part("data", r->parts.data, r->step_ms);
 }
 
@@ -107,7 +112,7 @@ static void print_report(const struct shape *s, const struct result *r)
     printf("  ceiling   %.0f tok/s by its products alone: %.2f of that reached\n",
            r->tok_s * r->step_ms / r->products_ms, r->products_ms / r->step_ms);
     printf("  step      %.1f ms, products alone %.1f ms\n", r->step_ms, r->products_ms);
-    print_parts(r);
+    print_parts(s, r);
     printf("  prefill   %.0f tok/s over %d tokens, %.2f of the product rate\n",
            r->prefill_tok_s, BENCH_PREFILL, r->prefill_mfu);
     printf("  decoding  %.0f tok/s, %.2f of the read bandwidth; "
@@ -123,9 +128,10 @@ static void print_json(const struct shape *s, const struct result *r)
     const double *t = r->parts.seconds;
 
     printf("{\"arch\": \"%s\", \"layers\": %d, \"width\": %d, \"heads\": %d, "
-           "\"vocab\": %d, \"context\": %d, \"batch\": %d, \"threads\": %d, "
-           "\"params\": %.0f, ", s->arch, s->layers, s->width, s->heads, s->vocab,
-           s->context, s->batch, omp_get_max_threads(), r->params);
+           "\"vocab\": %d, \"context\": %d, \"batch\": %d, \"threads\": %d, %s"
+           "\"params\": %.0f, ",
+           s->arch, s->layers, s->width, s->heads, s->vocab, s->context, s->batch,
+           omp_get_max_threads(), s->muon ? "\"muon\": true, " : "", r->params);
     printf("\"tok_s\": %.1f, \"tok_s_median\": %.1f, \"step_ms\": %.2f, "
            "\"products_ms\": %.2f, \"mfu\": %.4f, \"sgemm_gflops\": %.1f, \"read_gbs\": "
            "%.2f, \"peak_rss_mib\": %.1f, ", r->tok_s, r->tok_s_median, r->step_ms,
@@ -220,6 +226,7 @@ static struct shape changed(struct shape s, const struct shape *asked)
     s.context = asked->context ? asked->context : s.context;
     s.batch = asked->batch ? asked->batch : s.batch;
     s.steps = asked->steps ? asked->steps : s.steps;
+    s.muon = asked->muon;
     return s;
 }
 
@@ -266,6 +273,8 @@ int bench_main(int argc, char **argv)
          .number = &s.batch, .min = 1, .max = 65536},
         {.name = "steps", .value = "N", .about = "steps to time; the best counts (5)",
          .number = &s.steps, .min = 1, .max = 64},
+        {.name = "muon", .about = "for the matrices inside blocks; AdamW for the rest",
+         .on = &s.muon},
         {.name = "threads", .value = "N", .about = "threads (all cores)",
          .number = &threads, .min = 1, .max = 1024},
         {.name = "slopes", .about = "cost against length, every mixer's or --arch's",

@@ -9,6 +9,7 @@
 
 static const char *const shape_keys[] = {
     "arch", "layers", "width", "heads", "vocab", "context", "batch", "threads",
+    "muon",
 };
 
 static const struct measure {
@@ -49,10 +50,13 @@ static json_t *read_lines(const char *path, struct why *why)
 
 static bool same_shape(const json_t *a, const json_t *b)
 {
-    for (int i = 0; i < SHAPE_KEYS; i++)
-        if (!json_equal(json_object_get(a, shape_keys[i]),
-                        json_object_get(b, shape_keys[i])))
+    for (int i = 0; i < SHAPE_KEYS; i++) {
+        json_t *x = json_object_get(a, shape_keys[i]);
+        json_t *y = json_object_get(b, shape_keys[i]);
+
+        if ((x || y) && !json_equal(x, y))
             return false;
+    }
     return true;
 }
 

@@ -25,6 +25,8 @@ enum fail rig_open(struct rig *r, const struct shape *s, struct why *why)
         return err;
     model_init(&r->model, 1);
     r->bytes = r->model.n * sizeof(real);
+    if (s->muon && (err = muon_open(&r->muon, &r->model, 0.1, 1, why)))
+        return err;
     r->m = pages_alloc(r->bytes);
     r->v = pages_alloc(r->bytes);
     r->tokens = malloc(r->n_tokens * sizeof *r->tokens);
@@ -38,6 +40,7 @@ void rig_close(struct rig *r)
     pages_free(r->m, r->bytes);
     pages_free(r->v, r->bytes);
     free(r->tokens);
+    muon_close(&r->muon);
     pass_close(&r->pass);
     model_close(&r->model);
 }
@@ -52,7 +55,7 @@ static void draw_tokens(struct rig *r)
 
 double rig_step(struct rig *r, struct parts *p)
 {
-    const struct adamw o = {0.9, 0.95, 1e-8, 0.1, 1};
+    const struct adamw o = {0.9, 0.95, 1e-8, 0.1, 1, r->muon.scratch != NULL};
     double start = wall_seconds(), drawn, trained, norm;
 
     draw_tokens(r);
@@ -61,6 +64,8 @@ double rig_step(struct rig *r, struct parts *p)
     model_step(&r->model, &r->pass, r->tokens, r->tokens + 1, 0, 1);
     trained = wall_seconds();
     norm = adamw_norm(&r->model, r->pass.dw);
+    if (o.muon)
+        muon_step(&r->muon, &r->model, r->pass.dw, r->m, norm, 1e-4);
     adamw_step(&o, &r->model, r->pass.dw, r->m, r->v, norm, 1e-4, ++r->step);
     for (int i = 0; p && i < METER_PARTS; i++)
         p->seconds[i] = meter_seconds(i);
@@ -89,9 +94,10 @@ static void *still_there(const struct rig *r, const void *p, void *own)
     const struct span spans[] = {
         {r->pass.acts, r->pass.acts_bytes}, {r->pass.dw, r->pass.dw_bytes},
         {r->model.w, r->bytes},
+        {r->muon.scratch, r->muon.each * (size_t)r->muon.threads * sizeof(real)},
     };
 
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         if (inside(&spans[i], p))
             return (void *)p;
     return own;
@@ -192,7 +198,8 @@ enum fail bench_training(struct rig *r, const struct shape *s, struct result *ou
         return err;
     warm_up(r, &log);
     tries = time_steps(r, s, out);
-    out->mfu = 3 * model_flops(&r->model, s->context, 0) * s->batch /
+    out->mfu = (3 * model_flops(&r->model, s->context, 0) * s->batch +
+                (s->muon ? muon_flops(&r->model) : 0)) /
                (out->step_ms * 1e6) / out->sgemm_gflops;
     out->peak_rss_mib = peak_mib();
     out->params = (double)model_count(&r->model);

@@ -16,7 +16,7 @@
 #include "train/presets.h"
 #include "train/setup.h"
 
-enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 3, CURVE = 10, LOSSES = 48 };
+enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 11, CURVE = 10, LOSSES = 48 };
 enum { CURVE_TOKENS = 1 << 13, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200 };
 
 enum match { MATCH_PARAMS, MATCH_FLOPS, MATCH_NONE };
@@ -55,7 +55,8 @@ struct arch {
     double        params, flops;        // flops: of training on a token
     double        state;                // bytes of a sequence being written
     char          failed[256];          // why it cannot be trained at all, ""
-    struct trial  sweep[SWEEP];
+    struct trial  sweep[SWEEP];         // lr times 1/32, 1/16, ... 32: of these
+    int           low, high;            // are run, at first 1/2, 1 and 2
     struct trial  trial[MOST_SEEDS];
 
     // over the seeds, see gather()
@@ -85,6 +86,7 @@ struct comparison {
     const struct trial *now;
     double         now_began;
     long           now_first, now_steps;
+    double         now_seconds;         // that it has; 0: it is counted in steps
     bool           drawn;
 };
 
@@ -108,6 +110,14 @@ enum fail entries_check_budget(const struct comparison *c, struct why *why);
 
 /* Name every trial's directory, seed and learning rate. */
 void trials_name(struct comparison *c);
+
+/* The rate of a's sweep with the lowest bits per byte, of equal ones the lowest; NULL:
+ * none came to an end. Is it the lowest or the highest that was run? */
+const struct trial *sweep_best(const struct arch *a);
+bool                sweep_at_edge(const struct arch *a);
+
+/* Run a's sweep, and further rates while the best is an edge. As trial_run. */
+enum fail sweep_run(struct comparison *c, struct arch *a, struct why *why);
 
 /* Run or continue a trial up to its result. 0, also when it failed (t->failed says why);
  * FAIL_INTERRUPTED; FAIL_WRITE; FAIL_USAGE: the time is too short for a step. */
@@ -149,6 +159,9 @@ void plots_alone(const struct comparison *c, FILE *f);  // the first, as a file
 void report_conclude(const struct comparison *c, FILE *f);
 void report_p(char *buf, size_t cap, double p);           // 0.034, or "" for NAN
 void report_budget(const struct comparison *c, char *buf, size_t cap);  // "2e12 FLOPs"
+
+/* What became of a's sweep at its edges, "" when the best of three was inside. */
+void report_sweep(const struct arch *a, char *buf, size_t cap);
 
 /* f, an open_memstream of text, becomes OUT/name. */
 enum fail report_save(const struct comparison *c, const char *name, FILE *f, char **text,

@@ -53,7 +53,7 @@ static const struct flag flags[] = {
     {.name = "for",
      .value = "TIME",
      .text = &ask.time,
-     .about = "training time of each run: 90s, 3m or 1h30m"},
+     .about = "time of each run, by the clock: 90s, 3m or 1h30m"},
     {.name = "tokens",
      .value = "N",
      .real = &ask.tokens,
@@ -76,7 +76,7 @@ static const struct flag flags[] = {
      .about = "what is made equal: params (the default), flops or none"},
     {.name = "lr-sweep",
      .on = &ask.sweep,
-     .about = "choose each learning rate of 3 on a quarter of the budget"},
+     .about = "choose each learning rate, on a quarter of the budget"},
     {.name = "out",
      .value = "DIR",
      .text = &ask.out,
@@ -379,14 +379,10 @@ static enum fail open_data(struct comparison *c, int lock, struct why *why)
 
 /* ---- the runs ---- */
 
-/* The learning rate with the lowest bits per byte; of equal ones the lowest. */
 static void choose_rate(struct arch *a, int seeds)
 {
-    const struct trial *best = NULL;
+    const struct trial *best = sweep_best(a);
 
-    for (int k = 0; k < SWEEP; k++)
-        if (!*a->sweep[k].failed && (!best || a->sweep[k].bpb < best->bpb))
-            best = &a->sweep[k];
     if (best)
         a->cfg.lr = best->lr;
     for (int k = 0; k < seeds; k++)
@@ -397,10 +393,11 @@ static enum fail run_all(struct comparison *c, struct why *why)
 {
     enum fail err = 0;
 
-    c->trials = c->n * (c->seeds + (c->sweep ? SWEEP : 0));
-    for (int i = 0; c->sweep && i < c->n; i++) {
-        for (int k = 0; !err && k < SWEEP; k++)
-            err = trial_run(c, &c->arch[i].sweep[k], why);
+    c->trials = c->n * c->seeds;
+    for (int i = 0; c->sweep && i < c->n; i++)
+        c->trials += c->arch[i].high - c->arch[i].low + 1;
+    for (int i = 0; c->sweep && !err && i < c->n; i++) {
+        err = sweep_run(c, &c->arch[i], why);
         choose_rate(&c->arch[i], c->seeds);
     }
     for (int k = 0; k < c->seeds; k++)

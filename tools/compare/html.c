@@ -168,26 +168,38 @@ static void write_samples(const struct comparison *c, FILE *f)
     fputs("</div>\n", f);
 }
 
+/* Every rate that one of them was run with is a column. */
 static void write_sweep(const struct comparison *c, FILE *f)
 {
-    fputs("<h2>Learning rates</h2>\n<p>Half, once and twice the size's own, each on a "
-          "quarter of "
-          "the budget with data that no final run uses; the lowest bits per byte "
-          "wins.</p>\n"
-          "<div class=\"wide\"><table><tr><th>architecture</th><th>half</th><th>once</th>"
-          "<th>twice</th><th>chosen</th></tr>\n",
-          f);
-    for (int i = 0; i < c->n; i++) {
-        fputs("<tr>", f);
-        cell(f, c->arch[i].name);
-        for (int k = 0; k < SWEEP; k++) {
-            const struct trial *t = &c->arch[i].sweep[k];
-            char                text[280];
+    int low = SWEEP, high = 0;
 
-            snprintf(text, sizeof text, "%.4f", t->bpb);
-            cell(f, *t->failed ? t->failed : text);
+    for (int i = 0; i < c->n; i++) {
+        low = c->arch[i].low < low ? c->arch[i].low : low;
+        high = c->arch[i].high > high ? c->arch[i].high : high;
+    }
+    fputs("<h2>Learning rates</h2>\n<p>Half, once and twice the size's own, and further "
+          "while the best is an edge; each on a quarter of the budget with data that no "
+          "final run uses; the lowest bits per byte wins.</p>\n"
+          "<div class=\"wide\"><table><tr><th>architecture</th>", f);
+    for (int k = low; k <= high; k++)
+        fprintf(f, "<th>%g times</th>", ldexp(1, k - SWEEP / 2));
+    fputs("<th>chosen</th><th></th></tr>\n", f);
+    for (int i = 0; i < c->n; i++) {
+        const struct arch *a = &c->arch[i];
+        char               text[280];
+
+        fputs("<tr>", f);
+        cell(f, a->name);
+        for (int k = low; k <= high; k++) {
+            snprintf(text, sizeof text, "%.4f", a->sweep[k].bpb);
+            cell(f, k < a->low || k > a->high ? ""
+                    : *a->sweep[k].failed     ? a->sweep[k].failed
+                                              : text);
         }
-        fprintf(f, "<td>%g</td></tr>\n", c->arch[i].cfg.lr);
+        fprintf(f, "<td>%g</td>", a->cfg.lr);
+        report_sweep(a, text, sizeof text);
+        cell(f, text);
+        fputs("</tr>\n", f);
     }
     fputs("</table></div>\n", f);
 }

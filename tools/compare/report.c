@@ -200,6 +200,33 @@ static void markdown_table(const struct comparison *c, FILE *f)
     fputs(" (bits per byte of the validation text)\n\n", f);
 }
 
+void report_sweep(const struct arch *a, char *buf, size_t cap)
+{
+    int more = a->high - a->low + 1 - 3;
+
+    *buf = 0;
+    if (sweep_at_edge(a))
+        snprintf(buf, cap, "still an edge after %d more: a rate beyond it may be better",
+                 more);
+    else if (more)
+        snprintf(buf, cap, "%d more tried, as the best of three was an edge", more);
+}
+
+static void markdown_sweep(const struct arch *a, FILE *f)
+{
+    char edge[96];
+
+    fprintf(f, "- `%s`: lr %g, of", a->name, a->cfg.lr);
+    for (int k = a->low; k <= a->high; k++) {
+        const struct trial *t = &a->sweep[k];
+
+        fprintf(f, *t->failed ? " %g (failed)" : " %g (%.4f)", t->lr, t->bpb);
+        fputs(k < a->high ? "," : "", f);
+    }
+    report_sweep(a, edge, sizeof edge);
+    fprintf(f, "%s%s\n", *edge ? "; " : "", edge);
+}
+
 enum fail report_markdown(const struct comparison *c, struct why *why)
 {
     char                *text = NULL, budget[64];
@@ -219,12 +246,8 @@ enum fail report_markdown(const struct comparison *c, struct why *why)
     report_conclude(c, f);
     fputc('\n', f);
     markdown_table(c, f);
-    for (int i = 0; c->sweep && i < c->n; i++) {
-        fprintf(f, "- `%s`: lr %g, of", c->arch[i].name, c->arch[i].cfg.lr);
-        for (int k = 0; k < SWEEP; k++)
-            fprintf(f, " %g (%.4f)%s", c->arch[i].sweep[k].lr, c->arch[i].sweep[k].bpb,
-                    k + 1 < SWEEP ? "," : "\n");
-    }
+    for (int i = 0; c->sweep && i < c->n; i++)
+        markdown_sweep(&c->arch[i], f);
     fprintf(f, "%s    %s\n\n%s\n", c->sweep ? "\n" : "", c->command, version_line);
     return report_save(c, "report.md", f, &text, &len, why);
 }

@@ -172,12 +172,18 @@ static void add_line(struct trial *t, struct bins *b, const char *line)
 
     t->seconds += logged(line, "\"ms\": ") / 1000;
     add_loss(c, b, logged(line, "{\"step\": "), tokens, logged(line, "\"loss\": "));
-    if (!isfinite(bpb) || c->n == 2 * CURVE)
+    if (!isfinite(bpb))
         return;
+    c->n -= c->n == 2 * CURVE;          // the last one counts
     c->tokens[c->n] = tokens;
     c->flops[c->n] = logged(line, "\"flops\": ");
     c->seconds[c->n] = t->seconds;
     c->bpb[c->n++] = bpb;
+}
+
+static bool is_step(const char *line)
+{
+    return !strncmp(line, "{\"step\": ", 9) && strchr(line, '\n');
 }
 
 void curve_read(struct trial *t)
@@ -185,21 +191,18 @@ void curve_read(struct trial *t)
     char        path[PATH_MAX], *line = NULL;
     FILE       *f = fopen(path_join(path, sizeof path, t->dir, "log.jsonl"), "r");
     size_t      cap = 0;
-    ssize_t     n;
     struct bins b = {0};
 
     t->curve = (struct curve){0};
     t->seconds = 0;
     if (!f)
         return;
-    while ((n = getline(&line, &cap, f)) > 0) {
-        double steps = logged(line, "\"steps\": ");
-
-        if (isfinite(steps) && b.steps == 0)
-            b.steps = (long)steps;
-        else if (line[n - 1] == '\n')
+    while (getline(&line, &cap, f) > 0)
+        b.steps += is_step(line);
+    rewind(f);
+    while (getline(&line, &cap, f) > 0)
+        if (is_step(line))
             add_line(t, &b, line);
-    }
     free(line);
     fclose(f);
 }

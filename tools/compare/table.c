@@ -218,7 +218,7 @@ enum fail table_files(const struct comparison *c, struct why *why)
     if (!f)
         return fail(why, FAIL_MEMORY, "out of memory");
     for (int i = 0; i < c->n; i++) {
-        for (int k = 0; c->sweep && k < SWEEP; k++)
+        for (int k = c->arch[i].low; c->sweep && k <= c->arch[i].high; k++)
             write_line(c, &c->arch[i].sweep[k], f);
         for (int k = 0; k < c->seeds; k++)
             write_line(c, &c->arch[i].trial[k], f);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double rates[SWEEP] = {0.5, 1, 2}; // of the size's own learning rate
+enum { OWN = SWEEP / 2 };       // place of the size's own learning rate
 
 /* OUT/ARCH/NAME. */
 static void name_dir(const struct comparison *c, struct trial *t, const char *name)
@@ -26,10 +26,12 @@ void trials_name(struct comparison *c)
     for (int i = 0; i < c->n; i++) {
         struct arch *a = &c->arch[i];
 
+        a->low = OWN - 1;
+        a->high = OWN + 1;
         for (int k = 0; k < SWEEP; k++) {
             struct trial *t = &a->sweep[k];
 
-            *t = (struct trial){.arch = i, .lr = a->cfg.lr * rates[k], .share = 0.25,
+            *t = (struct trial){.arch = i, .lr = ldexp(a->cfg.lr, k - OWN), .share = 0.25,
                                 .seed = c->seed - 1};
             snprintf(name, sizeof name, "lr-%g", t->lr);
             name_dir(c, t, name);
@@ -85,6 +87,7 @@ static enum fail settle_intervals(const struct comparison *c, const struct trial
 {
     struct config *cfg = &s->run.cfg;
 
+    s->clock.evals = CURVE;
     if (setup_finished(s) || s->trainer.tally.step > 0)
         return 0;
     if (c->budget == BUDGET_FOR && s->cost.step > c->amount * t->share)
@@ -92,7 +95,7 @@ static enum fail settle_intervals(const struct comparison *c, const struct trial
                     "--for: a step of %s takes %.2g seconds%s; give more time",
                     c->arch[t->arch].name, s->cost.step,
                     t->share < 1 ? " and the sweep has a quarter" : "");
-    if (c->arch[t->arch].cfg.eval_every == 0)
+    if (c->budget != BUDGET_FOR && c->arch[t->arch].cfg.eval_every == 0)
         cfg->eval_every = (cfg->steps + CURVE - 1) / CURVE;
     s->trainer.cfg = *cfg;
     return run_write_config(&s->run, why);
@@ -105,6 +108,7 @@ static enum fail train(struct comparison *c, struct setup *s, struct why *why)
     c->now_first = s->trainer.tally.step;
     c->now_steps = s->run.cfg.steps;
     c->now_began = wall_seconds();
+    c->now_seconds = s->clock.amount > 0 ? clock_left(&s->clock) : 0;
     return setup_train(s, &nats, &bits, why);
 }
 
@@ -178,5 +182,55 @@ enum fail trial_run(struct comparison *c, struct trial *t, struct why *why)
     curve_read(t);
     if (!err)
         view_end(c, t);
+    return err;
+}
+
+/* ---- the sweep ---- */
+
+const struct trial *sweep_best(const struct arch *a)
+{
+    const struct trial *best = NULL;
+
+    for (int k = a->low; k <= a->high; k++)
+        if (!*a->sweep[k].failed && (!best || a->sweep[k].bpb < best->bpb))
+            best = &a->sweep[k];
+    return best;
+}
+
+bool sweep_at_edge(const struct arch *a)
+{
+    const struct trial *best = sweep_best(a);
+
+    return best && (best == &a->sweep[a->low] || best == &a->sweep[a->high]);
+}
+
+/* Take in the rate beyond the edge where the best is (below, when all failed); false:
+ * the best is inside, or there is none beyond. */
+static bool extend(struct arch *a, int *k)
+{
+    const struct trial *best = sweep_best(a);
+    double              most = config_find("lr")->max;
+
+    if (*a->failed || (best && !sweep_at_edge(a)))
+        return false;
+    *k = best == &a->sweep[a->high] ? a->high + 1 : a->low - 1;
+    if (*k < 0 || *k >= SWEEP || a->sweep[*k].lr > most)
+        return false;
+    a->low = *k < a->low ? *k : a->low;
+    a->high = *k > a->high ? *k : a->high;
+    return true;
+}
+
+enum fail sweep_run(struct comparison *c, struct arch *a, struct why *why)
+{
+    int       k;
+    enum fail err = 0;
+
+    for (k = a->low; !err && k <= a->high; k++)
+        err = trial_run(c, &a->sweep[k], why);
+    while (!err && extend(a, &k)) {
+        c->trials++;
+        err = trial_run(c, &a->sweep[k], why);
+    }
     return err;
 }

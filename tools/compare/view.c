@@ -80,7 +80,7 @@ static double time_left(const struct comparison *c, double share)
             continue;
         if (!isfinite(each))
             each = unit;
-        for (int k = 0; c->sweep && k < SWEEP; k++)
+        for (int k = a->low; c->sweep && k <= a->high; k++)
             if (!a->sweep[k].done && &a->sweep[k] != c->now)
                 left += each * a->sweep[k].share;
         for (int k = 0; k < c->seeds; k++)
@@ -121,6 +121,14 @@ void view_phase(struct comparison *c, const char *what)
     show(c, false, "[%d/%d] %s: %s", c->done + 1, c->trials, label, what);
 }
 
+/* Of what this process trains. */
+static double share_done(const struct comparison *c, long step, double now)
+{
+    if (c->now_seconds > 0)
+        return fmin((now - c->now_began) / c->now_seconds, 1);
+    return (double)(step - c->now_first) / (double)(c->now_steps - c->now_first);
+}
+
 void view_step(void *user, const struct log_line *line)
 {
     struct comparison *c = user;
@@ -129,11 +137,10 @@ void view_step(void *user, const struct log_line *line)
 
     if (isfinite(line->val_bpb))
         c->bits = line->val_bpb;
-    if (now - c->shown < (term_live() ? redraw : plain_every) || c->now_steps == 0)
+    if (now - c->shown < (term_live() ? redraw : plain_every))
         return;
     c->shown = now;
-    share = (double)(line->tally->step - c->now_first) /
-            (double)(c->now_steps - c->now_first);
+    share = share_done(c, line->tally->step, now);
     left = time_left(c, share);
     trial_label(c, c->now, label, sizeof label);
     if (isfinite(left))
@@ -142,8 +149,7 @@ void view_step(void *user, const struct log_line *line)
         snprintf(bits, sizeof bits, "  val %.3f", c->bits);
     format_count(speed, sizeof speed, line->tok_s);
     show(c, false, "[%d/%d] %s %2.0f%%%s  %s tok/s  %s left", c->done + 1, c->trials,
-         label, 100.0 * (double)line->tally->step / (double)c->now_steps, bits, speed,
-         time);
+         label, 100 * share, bits, speed, time);
 }
 
 void view_end(struct comparison *c, const struct trial *t)

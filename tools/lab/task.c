@@ -99,18 +99,18 @@ static bool train_step(const struct task *t, struct model *m, struct gym *g, lon
                        long update)
 {
     struct adamw o = {m->cfg.beta1, m->cfg.beta2, 1e-8, t->weight_decay, t->clip};
-    double       loss, norm;
+    int          window = schedule_window(&m->cfg, NULL, step);
+    double       lr = schedule_lr(&m->cfg, NULL, step), loss, norm;
 
     fill_batch(t, (uint64_t)step * (uint64_t)t->batch, t->batch, t->length, g->tokens,
                g->targets);
-    loss =
-        model_step(m, &g->pass, g->tokens, g->targets, schedule_window(&m->cfg, step), 1);
+    loss = model_step(m, &g->pass, g->tokens, g->targets, window, 1);
     norm = adamw_norm(m, g->pass.dw);
     if (!isfinite(loss) || !isfinite(norm)) {
         memset(g->pass.dw, 0, g->bytes);
         return false;
     }
-    adamw_step(&o, m, g->pass.dw, g->m, g->v, norm, schedule_lr(&m->cfg, step), update);
+    adamw_step(&o, m, g->pass.dw, g->m, g->v, norm, lr, update);
     return true;
 }
 

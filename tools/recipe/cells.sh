@@ -4,12 +4,16 @@
 # change of a default changes none of them.
 set -eu
 
-# The recipe that was chosen, at nano.
-recipe="batch=8 lr=6e-3 lr_end=0.1 warmup=0.02 weight_decay=0.1 beta2=0.95 out_init=1"
+# What the choices began from, and what was chosen.
+base="batch=8 lr=6e-3 lr_end=0.1 warmup=0.02 weight_decay=0.1 beta2=0.95 out_init=1"
+recipe="batch=8 lr=6e-3 lr_end=0.1 warmup=0.1 weight_decay=0.1 beta2=0.95 out_init=1"
 
-# The recipe with these keys changed or added.
+size=nano
+
+# settings: $1 with these keys changed or added.
 with() {
-    settings="--size nano $recipe"
+    settings="--size $size $1"
+    shift
     for word; do
         case " $settings " in
         *" ${word%%=*}="*)
@@ -21,39 +25,63 @@ with() {
 
 # table text seed steps architecture..., with the settings of the last with()
 cells() {
-    table=$1 text=$2 seed=$3 steps=$4
+    row=$1 place="$2\t$3\t$4"
     shift 4
     for arch; do
-        printf '%s\t%s\t%s\t%s\t%s\t%s\n' "$table" "$arch" "$settings" "$text" "$seed" "$steps"
+        printf "%s\t%s\t%s\t$place\n" "$row" "$arch" "$settings"
     done
 }
 
 # ---- chosen on development text and seeds: one factor at a time --------------------------------
 
-with
+with "$base"
 cells base stories-dev 1001 300 softmax mlstm gla swax deltanet "linear(decay=none)"
-with out_init=0;            cells base stories-dev 1001 300 softmax mlstm gla swax
-with lr_end=0;              cells base stories-dev 1001 300 softmax mlstm gla
-with warmup=0.1;            cells base stories-dev 1001 300 softmax mlstm gla
-with lr=3e-3;               cells base stories-dev 1001 300 softmax mlstm gla
-with lr=1.2e-2;             cells base stories-dev 1001 300 softmax mlstm gla
-with batch=4 lr=4e-3;       cells batch stories-dev 1001 600 softmax mlstm gla
-with tied=0;                cells base stories-dev 1001 300 softmax
+with "$base" out_init=0
+cells base stories-dev 1001 300 softmax mlstm gla swax
+with "$base" lr_end=0
+cells base stories-dev 1001 300 softmax mlstm gla
+with "$base" warmup=0.1
+cells base stories-dev 1001 300 softmax mlstm
+with "$base" lr=3e-3
+cells base stories-dev 1001 300 softmax
+with "$base" warmup=0.1 lr=1.2e-2
+cells base stories-dev 1001 300 softmax mlstm
 
-with
+with "$base"
 cells mixers stories-dev 1001 300 "linear(decay=fixed)+rope" "linear(decay=learned)+rope" \
-    "luna(decay=fixed)+rope" "luna(m=32,channels=2,psi=exp,decay=fixed)+rope" \
-    "luna(m=32,channels=2,psi=exp,decay=learned)+rope"
+    "luna(decay=fixed)+rope" "luna(m=32,channels=2,psi=exp,decay=fixed)+rope"
 
 # ---- reported: every mixer over five rates -----------------------------------------------------
 
-all="softmax gla mlstm swax linear luna ssd deltanet retention metala rela normattn inline
-     qlstm rglru mingru s6"
-for seed in 101 102 103; do
+all="softmax luna linear swax gla mlstm deltanet ssd retention metala rela normattn inline qlstm
+     rglru mingru s6"
+
+# seed
+rates() {
     for lr in 6e-3 3e-3 1.2e-2 1.5e-3 2.4e-2; do
-        with lr=$lr
+        with "$recipe" lr=$lr
         # names of architectures hold no pattern of file names
         # shellcheck disable=SC2086
-        cells rates stories $seed 300 $all
+        cells rates stories "$1" 300 $all
+    done
+}
+rates 101
+
+# ---- does the rate carry over to the next sizes? -----------------------------------------------
+
+for size in mini small; do
+    for lr in 4e-3 2e-3 6e-3; do
+        with "$recipe" batch=16 lr=$lr
+        cells sizes stories-dev 1001 100 softmax mlstm gla
     done
 done
+size=nano
+
+# ---- other texts -------------------------------------------------------------------------------
+
+with "$recipe"
+cells texts shakespeare 101 300 softmax luna linear swax gla mlstm
+cells texts c 101 300 softmax luna linear swax gla mlstm
+
+rates 102
+rates 103

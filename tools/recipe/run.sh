@@ -55,12 +55,11 @@ write_text() {
     case $1 in
     stories)     "$weft" data stories --bytes 3M --seed 101 --out "$2" ;;
     stories-dev) "$weft" data stories --bytes 3M --seed 1001 --out "$2" ;;
-    shakespeare) [ -n "$shakespeare" ] || die 'shakespeare: give --shakespeare FILE' 2
-                 cp "$shakespeare" "$2" ;;
+    shakespeare) cp "$shakespeare" "$2" ;;
     c)           mkdir "$2.tree" && git archive "$SOURCE" | tar -x -C "$2.tree" &&
                  find "$2.tree" -name '*.[ch]' | LC_ALL=C sort | xargs cat > "$2"
                  rm -r "$2.tree" ;;
-    *)           die "$1: no such text" 2 ;;
+    *)           echo 'no such text'; return 1 ;;
     esac
 }
 
@@ -68,8 +67,9 @@ write_text() {
 dataset() {
     [ ! -e "$work/$1/dataset.json" ] || return 0
     rm -rf "$work/$1" "$work/$1.txt" "$work/$1.txt.tree"
-    write_text "$1" "$work/$1.txt" > /dev/null 2>&1
-    "$weft" data build "$work/$1.txt" --out "$work/$1" vocab=2048 > /dev/null 2>&1
+    { write_text "$1" "$work/$1.txt" &&
+      "$weft" data build "$work/$1.txt" --out "$work/$1" vocab=2048; } > "$work/$1.said" 2>&1 ||
+        die "$1: $(tail -1 "$work/$1.said")" 3
 }
 
 # The first cell that has no result and that nobody works on, claimed; fails when there is none.
@@ -126,7 +126,9 @@ worker() {
 
 for text in $("$cells" | awk -F '\t' -v table="$table" 'table == "" || $1 == table { print $4 }' |
               sort -u); do
-    dataset "$text" || die "$text: no dataset could be made below $work" 3
+    [ "$text" != shakespeare ] || [ -n "$shakespeare" ] ||
+        die 'a cell trains on tinyshakespeare: give --shakespeare FILE, or --table NAME' 2
+    dataset "$text"
 done
 jobs=${JOBS:-2}
 while [ "$jobs" -gt 0 ]; do

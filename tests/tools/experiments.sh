@@ -50,6 +50,12 @@ x: stories, 9 steps, seed 1, 2, `lr=2e-3`
 TABLE
 cmp -s "$dir/said" "$dir/want" ||
     die 'not the table of the results'
+printf 'x\tgla\t\tverse\t1\t9\n' > "$dir/verse"
+printf '#!/bin/sh\ncat "%s/verse"\n' "$dir" > "$CELLS"
+code=0
+tools/recipe/run.sh > "$dir/said" 2>&1 || code=$?
+[ "$code" -eq 3 ] && grep -q 'verse: no such text' "$dir/said" ||
+    die 'a text that is not known passes'
 code=0
 tools/recipe/run.sh --tables > "$dir/said" 2>&1 || code=$?
 [ "$code" -eq 2 ] || die 'a flag that is not known passes'

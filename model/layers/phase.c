@@ -1,4 +1,4 @@
-#include "model/layers/winding.h"
+#include "model/layers/phase.h"
 
 #include "model/kernels/vmath.h"
 
@@ -8,7 +8,7 @@
 static const double TURN = 6.283185307179586;
 
 /* One token of one head. */
-static inline void wind(double *theta, real *cos_row, real *sin_row, const real *z,
+static inline void step(double *theta, real *cos_row, real *sin_row, const real *z,
                         const double *more, const double *freq, double gate, int n)
 {
     #pragma omp simd
@@ -21,12 +21,12 @@ static inline void wind(double *theta, real *cos_row, real *sin_row, const real 
     }
 }
 
-static real gate_of(const struct winding *o, size_t row)
+static real gate_of(const struct phase *o, size_t row)
 {
     return o->gate ? o->gate[row] : 1;
 }
 
-void winding_forward(const struct winding *o, double *const *theta, real *cos, real *sin)
+void phase_forward(const struct phase *o, double *const *theta, real *cos, real *sin)
 {
     const int half = o->half;
 
@@ -37,16 +37,16 @@ void winding_forward(const struct winding *o, double *const *theta, real *cos, r
             for (int t = 0; t < o->T; t++) {
                 size_t row = ((size_t)b * o->T + t) * o->heads + h, at = row * half;
 
-                wind(theta[b] + h * half, cos + at, sin + at, o->z + at,
+                step(theta[b] + h * half, cos + at, sin + at, o->z + at,
                      o->more + h * half, o->freq, (double)gate_of(o, row), half);
             }
 }
 
 /* One token of one head: sum_t = sum_{t+1} + freq dtheta_t is the gradient of the gated
  * step. Returns the gradient of the gate. */
-static inline double unwind(double *sum, real *dz, double *dmore, const real *dtheta,
-                            const real *z, const double *more, const double *freq,
-                            double gate, int n)
+static inline double step_back(double *sum, real *dz, double *dmore, const real *dtheta,
+                               const real *z, const double *more, const double *freq,
+                               double gate, int n)
 {
     double dgate = 0;
 
@@ -62,8 +62,8 @@ static inline double unwind(double *sum, real *dz, double *dmore, const real *dt
     return dgate;
 }
 
-static void unwind_head(const struct winding *o, const struct winding_grads *g,
-                        const real *dtheta, int b, int h)
+static void head_back(const struct phase *o, const struct phase_grad *g,
+                      const real *dtheta, int b, int h)
 {
     const int half = o->half;
     size_t    head = (size_t)b * o->heads + h;
@@ -74,20 +74,20 @@ static void unwind_head(const struct winding *o, const struct winding_grads *g,
     for (int t = o->T - 1; t >= 0; t--) {
         size_t row = ((size_t)b * o->T + t) * o->heads + h, at = row * half;
         double gate = (double)gate_of(o, row);
-        double d = unwind(g->sum + head * half, g->dz + at, g->dmore + head * half,
-                          dtheta + at, o->z + at, o->more + h * half, o->freq,
-                          gate, half);
+        double d = step_back(g->sum + head * half, g->dz + at, g->dmore + head * half,
+                             dtheta + at, o->z + at, o->more + h * half, o->freq, gate,
+                             half);
 
         g->dlogit[row] = (real)(d * gate * (1 - gate));
         g->dlogits[head] += d * gate * (1 - gate);
     }
 }
 
-void winding_backward(const struct winding *o, const struct winding_grads *g,
-                      const real *dtheta)
+void phase_backward(const struct phase *o, const struct phase_grad *g,
+                    const real *dtheta)
 {
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < o->B; b++)
         for (int h = 0; h < o->heads; h++)
-            unwind_head(o, g, dtheta, b, h);
+            head_back(o, g, dtheta, b, h);
 }
