@@ -53,7 +53,7 @@ MATH += $(shell $(CC) --param=avoid-fma-max-bits=0 -x c -fsyntax-only /dev/null 
 
 OPT.release := -O3 -march=$(MARCH)
 OPT.debug   := -O0 -g
-OPT.asan    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT.asan    := -O2 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT.double  := -O2 -march=$(MARCH) -DWEFT_DOUBLE
 OPT.tiny    := $(OPT.double) -DWEFT_TINY
 OPT         := $(OPT.$(MODE))
