@@ -3,21 +3,30 @@
 #   make              build/release/bin/weft (and weft-train, weft-infer beside it)
 #   make demo         install what is missing, build, train on built-in stories, let it write
 #   make compare-demo eight architectures on the stories at equal compute, in a quarter of an hour
-#   make test         install what is missing, build, run every test
-#   make check        the tests again under AddressSanitizer and UBSan
+#   make test         install what is missing, build, run every test; what failed is said last
+#   make test-mixer M=foo   what every mixer must hold, for one of them, in seconds
+#   make check        the tests again under AddressSanitizer and UBSan, and MODE=tiny's
 #   make deps         install what is missing; silent when all is there
 #   make layers       fail when an include goes the wrong way
 #   make recording    docs/recording.svg: a real session in a terminal of 80 columns
+#   make compile_commands.json   how each file is compiled, for editors
 #   make install      copy weft, its man page and completion below PREFIX (default /usr/local)
+#   make uninstall    remove them
 #   make clean        remove build/
+#   make help         this text
 #
 #   MODE=release      -O3 for this machine (the default)
 #   MODE=debug        -O0 -g
 #   MODE=asan         AddressSanitizer and UBSan
 #   MODE=double       every real is a double: for the golden vectors and finite differences
+#   MODE=tiny         double, with the smallest chunks and tiles: nine tokens cross every seam
 #   MARCH=x86-64-v3   build for another machine than this one
 #   CC=clang CXX=clang++   another compiler
 #   V=1               show the commands
+#
+# Another MODE has its own directory; another MARCH, compiler or flag compiles everything again.
+
+VERSION := 0.2.0
 
 MODE   ?= release
 MARCH  ?= native
@@ -44,10 +53,11 @@ MATH += $(shell $(CC) --param=avoid-fma-max-bits=0 -x c -fsyntax-only /dev/null 
 
 OPT.release := -O3 -march=$(MARCH)
 OPT.debug   := -O0 -g
-OPT.asan    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT.asan    := -O2 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT.double  := -O2 -march=$(MARCH) -DWEFT_DOUBLE
+OPT.tiny    := $(OPT.double) -DWEFT_TINY
 OPT         := $(OPT.$(MODE))
-$(if $(OPT),,$(error MODE=$(MODE) is none of release, debug, asan, double))
+$(if $(OPT),,$(error MODE=$(MODE) is none of release, debug, asan, double, tiny))
 
 # OpenBLAS in its openmp flavour, by its own directory: the alternatives may prefer another.
 BLAS_LIB := $(firstword $(wildcard /usr/lib/*/openblas-openmp /usr/lib/openblas-openmp) $(OPENBLAS_LIB))
@@ -67,35 +77,62 @@ TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
 TESTS := $(wildcard tests/*/test_*.c)
 RIG   := $(wildcard tests/support/*.c)
 
-LIBO  := $(LIB:%=$O/%.o)
 MAINO := $O/tools/main.c.o
-TOOLO := $(filter-out $(MAINO),$(TOOL:%=$O/%.o))
+LIBO  := $(filter-out $(MAINO),$(LIB:%=$O/%.o) $(TOOL:%=$O/%.o))
 RIGO  := $(RIG:%=$O/%.o)
 TESTX := $(TESTS:tests/%.c=$O/tests/%)
 
+C     := $(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN)
+CPLUS := $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(WARN)
+LINK  := $(CXX) $(OPT) -fopenmp
+
 all: $O/bin/weft
 
-$O/bin/weft: $(LIBO) $(TOOLO) $(MAINO)
+$O/bin/weft: $(MAINO) $O/weft.a $O/how
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	$Q$(CXX) $(OPT) -fopenmp -o $@ $^ $(LDLIBS)
+	$Q$(LINK) -o $@ $(filter-out %/how,$^) $(LDLIBS)
 	@ln -sf weft $(@D)/weft-train
 	@ln -sf weft $(@D)/weft-infer
 
-$O/tests/%: $O/tests/%.c.o $(RIGO) $(LIBO) $(TOOLO)
+$O/tests/%: $O/tests/%.c.o $(RIGO) $O/weft.a $O/how
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	$Q$(CXX) $(OPT) -fopenmp -o $@ $^ $(LDLIBS) $(shell pkg-config --libs check)
+	$Q$(LINK) -o $@ $(filter-out %/how,$^) $(LDLIBS) $(shell pkg-config --libs check)
 
-$O/%.c.o: %.c
+# All but main(), under the program and under every test; made anew so that no object of a file
+# that is gone stays in it.
+$O/weft.a: $(LIBO)
+	@echo "  ar $@"
+	@rm -f $@
+	$Qar rcs $@ $^
+
+$O/%.c.o: %.c $O/how
 	@mkdir -p $(@D)
 	@echo "  cc $<"
-	$Q$(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN) -c -o $@ $<
+	$Q$C -c -o $@ $<
 
-$O/%.cc.o: %.cc
+$O/%.cc.o: %.cc $O/how
 	@mkdir -p $(@D)
 	@echo "  c++ $<"
-	$Q$(CXX) $(CPPFLAGS) $(CXXFLAGS) $(WARN) -c -o $@ $<
+	$Q$(CPLUS) -c -o $@ $<
+
+# Write the lines $1 to $@ where they differ from what it holds: what depends on it is then made
+# again only when they change.
+write_new = mkdir -p $(@D); printf '%s\n' $1 | cmp -s - $@ || printf '%s\n' $1 > $@
+
+# How everything is compiled and linked, and by which compiler.
+$O/how: FORCE
+	@$(call write_new,'$C' '$(CPLUS)' '$(LINK) $(LDLIBS)' "$$($(CC) --version)")
+
+# The version, the commit where this is a checkout, and the flags, for all that is written: only
+# this object is compiled again when they change.
+COMMIT := $(if $(wildcard .git),$(shell git describe --always --dirty --exclude '*' 2>/dev/null))
+bare    = $(subst \,,$(subst ",,$(strip $1)))
+$O/data/base/version.c.o: $O/data/base/version.inc
+$O/data/base/version.inc: FORCE
+	@$(call write_new,'#define NUMBER "$(VERSION)"' '#define COMMIT "$(COMMIT)"' \
+	  '#define OF_COMMIT "$(COMMIT:%= (%))"' '#define FLAGS "$(call bare,$(CFLAGS))"')
 
 # The presets are compiled in: one C string per train/configs/*.cfg.
 $O/train/presets.c.o: $O/train/configs.inc
@@ -114,45 +151,81 @@ $O/tools/notes.inc: $(wildcard model/mixers/*.c)
 
 # ---- tests -------------------------------------------------------------------------------------
 
-# Every program, and the numerical ones again in double precision. They run beside each other, long
-# ones first, on one thread where a test does not set more. What one says comes in one piece when
-# it ends.
+# Every program and script, and the numerical ones again in double precision; in MODE=tiny, those
+# that cross seams of chunks and tiles. They run beside each other, long ones first, on one thread
+# where a test does not set more.
+ONE    := test_mixers test_gradients test_golden test_sizes test_init test_flops
+EXTRA  := $(patsubst %,template-%,$(filter-out test_golden,$(ONE)))
 LONG   := test_lab test_compare resume.sh wrong.sh
-ALL    := $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard tests/*/*.sh)))
+ALL    := layers $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard tests/*/*.sh))) \
+          $(EXTRA)
 DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_linear_attention \
           test_vector test_delta test_scan test_softmax test_rela test_srope test_numeric \
-          test_products test_oracles test_icl test_muon
+          test_products test_oracles test_icl test_muon template-test_mixers \
+          template-test_gradients
+TINY   := test_gradients test_mixers test_golden test_scalar test_vector test_delta test_scan \
+          test_softmax test_products
 BESIDE := OMP_NUM_THREADS=1 OMP_PROC_BIND=false OMP_WAIT_POLICY=passive CK_TIMEOUT_MULTIPLIER=4
 
-test: test-all $(if $(filter double,$(MODE)),,test-double)
-	@echo "all tests passed"
+# Make these targets below, whatever fails; then say what came of them.
+all_of = began=$$(date +%s); rm -rf build/*/results; $(1) -k --no-print-directory $(2); \
+         tests/summary.sh $$began build/*/results
 
-test-all: deps
-	@$(MAKE) --no-print-directory MODE=$(MODE) run-tests
+test: deps
+	@$(call all_of,$(MAKE),test-all $(if $(filter double,$(MODE)),,test-double))
 
-test-double: deps
-	@$(MAKE) --no-print-directory MODE=double run-double
+check: deps
+	@$(call all_of,$(MAKE),test-asan test-tiny)
 
-run-tests: $(ALL:%=run-%)
-run-double: $(DOUBLE:%=run-%)
+test-mixer: deps
+	@grep -q 'X($M)' model/mixer.h || \
+	  { echo "make test-mixer M=NAME: '$M' is not in MIXERS of model/mixer.h"; exit 2; }
+	@export WEFT_MIXER='$M'; $(call all_of,$(MAKE),one-release one-double)
 
-said = code=0; $(1) > $(2).log 2>&1 || code=1; echo "  test $<"; cat $(2).log; exit $$code
+test-all:    ; @$(MAKE) MODE=$(MODE) SUITES='$(ALL)' suites
+test-double: ; @$(MAKE) MODE=double SUITES='$(DOUBLE)' suites
+test-tiny:   ; @$(MAKE) MODE=tiny SUITES='$(TINY)' suites
+test-asan:   ; @ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
+                 $(MAKE) MODE=asan SUITES='$(ALL)' suites
+one-release: ; @$(MAKE) MODE=release SUITES='$(ONE)' suites
+one-double:  ; @$(MAKE) MODE=double SUITES='$(wordlist 1,3,$(ONE))' suites
+
+# A suite that is not built leaves its result empty.
+suites: $(SUITES:%=run-%)
+$(SUITES:%=run-%): | expected
+expected: ; @mkdir -p $O/results; touch $(SUITES:%=$O/results/%.ran)
 
 define run_program
 run-$(notdir $(1:.c=)): $O/$(1:.c=)
-	@$$(call said,$(BESIDE) $$<,$$<)
+	@tests/run.sh $O/results/$(notdir $(1:.c=)) $$< env $(BESIDE) $$<
 endef
 define run_script
 run-$(notdir $1): $1 $O/bin/weft
-	@mkdir -p $O/$(dir $1)
-	@$$(call said,WEFT=$O/bin/weft sh $$<,$O/$$<)
+	@tests/run.sh $O/results/$(notdir $1) $$< env WEFT=$O/bin/weft sh $$<
 endef
 $(foreach t,$(TESTS),$(eval $(call run_program,$t)))
 $(foreach t,$(wildcard tests/*/*.sh),$(eval $(call run_script,$t)))
 
-check: deps
-	@ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(MAKE) --no-print-directory MODE=asan run-tests
+# The template of docs/ as one mixer more, at the head of MIXERS: what expands that list is compiled
+# again beside it, and the harness runs for it.
+E      := $O/template
+EXTRAO := $E/docs/template-mixer.c.o $E/model/mixer.c.o $E/train/presets.c.o
+
+$E/model/mixer.h: model/mixer.h
+	@mkdir -p $(@D)
+	$Qsed 's/define MIXERS(X)/& X(template)/' $< > $@
+$E/%.c.o: %.c $E/model/mixer.h $O/train/configs.inc $O/how
+	@mkdir -p $(@D)
+	@echo "  cc $< (template)"
+	$Q$(CC) -I$E $(CPPFLAGS) $(CFLAGS) $(CWARN) -c -o $@ $<
+$E/test_%: $O/tests/model/test_%.c.o $(EXTRAO) $(RIGO) $O/weft.a
+	@echo "  link $@"
+	$Q$(LINK) -o $@ $^ $(LDLIBS) $(shell pkg-config --libs check)
+$(EXTRA:%=run-%): run-template-%: $E/%
+	@tests/run.sh $O/results/template-$* $< env WEFT_MIXER=template $(BESIDE) $<
+
+run-layers:
+	@tests/run.sh $O/results/layers $@ tools/layers.sh
 
 # data/base < tokenizer < data < model < infer < train < tools, and inside model/: kernels < layers
 # < cores < mixer.h < mixers, positions < block < model < files. Includes go left only.
@@ -188,20 +261,36 @@ DEBIAN := gcc g++ make pkg-config libopenblas-openmp-dev libsentencepiece-dev li
 deps:
 	@tools/deps.sh $(DEBIAN)
 
+BINARIES   := $(addprefix $(DESTDIR)$(PREFIX)/bin/,weft weft-train weft-infer)
+MAN        := $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
+COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
+
 install: $O/bin/weft
-	install -d $(DESTDIR)$(PREFIX)/bin
-	install $O/bin/weft $(DESTDIR)$(PREFIX)/bin/weft
-	ln -sf weft $(DESTDIR)$(PREFIX)/bin/weft-train
-	ln -sf weft $(DESTDIR)$(PREFIX)/bin/weft-infer
-	install -d $(DESTDIR)$(PREFIX)/share/man/man1
-	install -m 644 tools/weft.1 $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
-	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-	install -m 644 tools/weft.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
+	install -d $(dir $(firstword $(BINARIES))) $(dir $(MAN)) $(dir $(COMPLETION))
+	install $O/bin/weft $(firstword $(BINARIES))
+	for f in $(wordlist 2,3,$(BINARIES)); do ln -sf weft $$f; done
+	install -m 644 tools/weft.1 $(MAN)
+	install -m 644 tools/weft.bash $(COMPLETION)
+
+uninstall:
+	rm -f $(BINARIES) $(MAN) $(COMPLETION)
 
 clean:
-	rm -rf build
+	rm -rf build compile_commands.json
 
-.PHONY: all demo compare-demo recording test test-all test-double \
-        run-tests run-double $(ALL:%=run-%) check layers deps install clean
+help:
+	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+
+# The commands of the rules above, in the form that editors read.
+SOURCES := $(LIB) $(TOOL) $(RIG) $(TESTS)
+compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/notes.inc FORCE
+	$Q{ sep='['; for f in $(SOURCES); do \
+	  case $$f in *.cc) how='$(CPLUS)';; *) how='$C';; esac; \
+	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
+	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
+
+.PHONY: all demo compare-demo recording test check test-mixer test-all test-double test-tiny test-asan \
+        one-release one-double suites expected $(ALL:%=run-%) layers deps install uninstall clean help FORCE
 .SECONDARY:
--include $(patsubst %.o,%.d,$(LIBO) $(TOOLO) $(MAINO) $(RIGO) $(TESTX:%=%.c.o))
+.DELETE_ON_ERROR:
+-include $(patsubst %.o,%.d,$(EXTRAO) $(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))

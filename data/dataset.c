@@ -2,6 +2,7 @@
 
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/version.h"
 
 #include <limits.h>
 #include <math.h>
@@ -40,9 +41,9 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
         to_hex(hash[i], h);
     }
     json_t *j = json_pack(
-        "{s:i, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
+        "{s:i, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
         "s:{s:s, s:s, s:s}}",
-        "version", VERSION, "tokenizer", "kind", tokenizer_kind(d->tokenizer), "vocab",
+        "version", VERSION, "build", version_line, "tokenizer", "kind", tokenizer_kind(d->tokenizer), "vocab",
         d->vocab, "fingerprint", print, "train", "tokens", (json_int_t)d->train.tokens,
         "bytes", (json_int_t)d->train.bytes, "documents", (json_int_t)d->train.documents,
         "val", "tokens", (json_int_t)d->val.tokens, "bytes", (json_int_t)d->val.bytes,
@@ -79,15 +80,15 @@ static bool take_split(struct split *s, const json_int_t n[3])
 static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
                                json_error_t *err)
 {
-    const char *kind, *print, *hash[FILES];
+    const char *kind, *print, *hash[FILES], *build;
     json_int_t  version, vocab, train[3], val[3], invalid;
     json_t     *least;
 
     if (json_unpack_ex(
             j, err, 0,
-            "{s:I, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, s:o, "
+            "{s:I, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, s:o, "
             "s:{s:s, s:s, s:s!}!}",
-            "version", &version,
+            "version", &version, "build", &build,
             "tokenizer", "kind", &kind, "vocab", &vocab, "fingerprint", &print,
             "train", "tokens", &train[0], "bytes", &train[1], "documents", &train[2],
             "val", "tokens", &val[0], "bytes", &val[1], "documents", &val[2],

@@ -1,6 +1,7 @@
 /* A dataset directory: text, tokenized once.
  *
- *     dataset.json      what is below in struct dataset, and the xxh3 of the other three
+ *     dataset.json      what is below in struct dataset, the xxh3 of the other three, and
+ *                       what wrote it
  *     tokenizer.model
  *     train.tok.zst, val.tok.zst
  */

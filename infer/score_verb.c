@@ -5,6 +5,7 @@
 #include "data/base/json.h"
 #include "data/base/live.h"
 #include "data/base/utf8.h"
+#include "data/base/version.h"
 #include "data/dataset.h"
 #include "data/text.h"
 #include "infer/score.h"
@@ -264,6 +265,7 @@ static void print_json(const struct scorer *s, const struct score *r)
         json_object_set_new(j, "sparsity", json_real(s->zeros.zeros / s->zeros.pairs));
         json_object_set_new(j, "null_rate", json_real(s->zeros.nulls / s->zeros.rows));
     }
+    json_object_set_new(j, "build", json_string(version_line));
     json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 

@@ -1,6 +1,7 @@
 /* weft VERB ...: one program with a table of verbs. Called as weft-train or weft-infer
  * it is that verb. */
 #include "data/base/cli.h"
+#include "data/base/version.h"
 #include "infer/verbs.h"
 #include "model/kernels/product.h"
 #include "tools/verbs.h"
@@ -11,8 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define VERSION "0.1.0"
 
 static const struct verb {
     const char *name;
@@ -127,7 +126,7 @@ static int run(int argc, char **argv)
     if (!v && !strcmp(argv[1], "help"))
         return help(argc - 1, argv + 1);
     if (!v && is_one_of(argv[1], "--version", "version")) {
-        puts("weft " VERSION);
+        puts(version_line);
         return 0;
     }
     if (!v)

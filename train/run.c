@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include "data/base/file.h"
+#include "data/base/version.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -85,6 +86,7 @@ enum fail run_write_config(const struct run *r, struct why *why)
 
     if (!f)
         return fail(why, FAIL_WRITE, "%s/config.cfg: %s", r->dir, strerror(errno));
+    fprintf(f, "# %s\n", version_line);
     config_print(&r->cfg, f);
     for (int i = 0; i < r->n_input; i++)
         fprintf(f, "input = %s\n", r->input[i]);

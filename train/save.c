@@ -13,16 +13,28 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 
-enum { TALLY_MAX = 1 << 24 };
+enum { TALLY_MAX = 1 << 24, DATASET_MAX = 1 << 16 };
 
 enum fail save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
 {
-    char     path[PATH_MAX];
-    uint64_t size;
+    char      path[PATH_MAX], *text, *build;
+    size_t    len;
+    enum fail err = file_read(path_join(path, sizeof path, dataset, "dataset.json"),
+                              DATASET_MAX, &text, &len, why);
 
-    return file_hash(path_join(path, sizeof path, dataset, "dataset.json"), hash, &size,
-                     why);
+    if (err)
+        return err;
+    if ((build = strstr(text, "\n  \"build\": "))) {
+        size_t n = 1 + strcspn(build + 1, "\n");
+
+        memmove(build, build + n, len + 1 - (size_t)(build + n - text));
+        len -= n;
+    }
+    *hash = XXH3_64bits(text, len);
+    free(text);
+    return FAIL_NONE;
 }
 
 /* ---- trainer.safetensors ---- */

@@ -114,41 +114,58 @@ static double dot(const real *a, const real *b, size_t n)
     return sum;
 }
 
-/* The loss with x and parameters moved by h (ux, uw); they are put back. */
-static double loss_along(struct layer *l, const real *ux, const real *uw, double h)
+/* The loss with x and parameters moved by h (ux, uw), and in *along how far that went
+ * along the gradient, which in float is not h (ux, uw) to the last digits. They are put
+ * back. */
+static double loss_along(struct layer *l, const real *ux, const real *uw, double h,
+                         double *along)
 {
-    real *x = layer_copy(l->x, l->n_x), *w = layer_copy(l->w, l->n_w);
+    real  *x = layer_copy(l->x, l->n_x), *w = layer_copy(l->w, l->n_w);
+    double loss;
 
     shift(l, ux, uw, h);
     layer_forward(l);
+    loss = layer_loss(l);
+    *along = 0;
+    for (size_t i = 0; i < l->n_x; i++)
+        *along += (double)l->dx[i] * ((double)l->x[i] - (double)x[i]);
+    for (size_t i = 0; i < l->n_w; i++)
+        *along += (double)l->dw[i] * ((double)l->w[i] - (double)w[i]);
     memcpy(l->x, x, l->n_x * sizeof *x);
     memcpy(l->w, w, l->n_w * sizeof *w);
     free(x);
     free(w);
-    return layer_loss(l);
+    return loss;
 }
 
-/* The slope along (ux, uw) by differences, over shrinking steps as above. */
-static double slope(struct layer *l, const real *ux, const real *uw, double h, double got)
+/* The least error of the slope along (ux, uw) against differences, over shrinking steps
+ * as above. */
+static double slope_error(struct layer *l, const real *ux, const real *uw, double limit)
 {
-    double best = NAN, narrowest = h / 100;
+    bool   fine = sizeof(real) == sizeof(double);
+    double least = INFINITY, narrowest = fine ? 1e-8 : 1e-6;
 
-    for (; h >= 0.9 * narrowest; h /= 10) {
-        double fd = (loss_along(l, ux, uw, h) - loss_along(l, ux, uw, -h)) / (2 * h);
+    for (double h = fine ? 1e-6 : 1e-3; h >= 0.9 * narrowest && !(least <= limit);
+         h /= 10) {
+        double to, back, rise = loss_along(l, ux, uw, h, &to);
 
-        if (!(fabs(best - got) <= fabs(fd - got)))
-            best = fd;
+        rise -= loss_along(l, ux, uw, -h, &back);
+        least = fmin(least, fabs((rise - (to - back)) / (2 * h)));
     }
-    return best;
+    return least;
 }
 
 /* Long sequences, where blocks meet: the slope along random directions, relative to the
- * norm of the gradient. In float the quotient itself is only good to about 1e-3. */
+ * norm of the gradient. In double every direction must agree. In float no step is right
+ * for every layer: where a relu has corners or a normaliser is nearly 0 (luna), wide
+ * steps cross them and narrow ones drown in rounding. There most directions must agree;
+ * a wrong gradient is wrong along nearly all. */
 START_TEST(slopes_match_finite_differences_across_blocks)
 {
     bool         fine = sizeof(real) == sizeof(double);
-    double       h = fine ? 1e-6 : 1e-3, limit = fine ? 2e-6 : 5e-3;
-    struct rng   r = rng_open(3, RNG_TEST, (uint64_t)_i);
+    int          directions = fine ? 3 : 15, need = fine ? 3 : 8, agree = 0;
+    struct rng   r = rng_open(3, RNG_TEST, variant_seed(_i));
+    double       limit, error = 0;
     struct layer l;
 
     variant_open(&l, _i, 2, VARIANT_LONGEST);
@@ -156,18 +173,21 @@ START_TEST(slopes_match_finite_differences_across_blocks)
 
     layer_forward(&l);
     layer_backward(&l);
-    double norm = sqrt(dot(l.dx, l.dx, l.n_x) + dot(l.dw, l.dw, l.n_w));
+    limit = (fine ? 2e-6 : 5e-3) *
+            sqrt(dot(l.dx, l.dx, l.n_x) + dot(l.dw, l.dw, l.n_w));
+    for (int k = 0; k < directions && agree < need; k++) {
+        double off;
 
-    for (int k = 0; k < 3; k++) {
         rig_normal(&r, ux, l.n_x);
         rig_normal(&r, uw, l.n_w);
-        double got = dot(l.dx, ux, l.n_x) + dot(l.dw, uw, l.n_w);
-        double want = slope(&l, ux, uw, h, got);
-
-        ck_assert_msg(fabs(got - want) <= limit * norm,
-                      "%s: slope %.9g by the gradient, %.9g by differences", l.entry, got,
-                      want);
+        off = slope_error(&l, ux, uw, limit);
+        agree += off <= limit;
+        error = fmax(error, off);
     }
+    ck_assert_msg(agree >= need,
+                  "%s: the gradient's slope is off along %d of %d directions, by up to "
+                  "%.3g; limit %.3g", l.entry, directions - agree, directions, error,
+                  limit);
     free(ux);
     free(uw);
     layer_close(&l);

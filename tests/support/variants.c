@@ -1,6 +1,10 @@
 #include "tests/support/variants.h"
 
-static const char *const variants[] = {
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const table[] = {
     "softmax(window=5)",
     "softmax(window=1)",
     "softmax(window=64)+none",
@@ -72,14 +76,136 @@ static const char *const variants[] = {
     "luna(m=8,channels=2,hidden=6,shared=0)+rope",
 };
 
+enum { TABLE = sizeof table / sizeof *table, MOST = 1024 };
+
+static const char *entry[MOST];
+static int         n_bare, n_entry;     // entries that are a mixer's name, and all
+
+/* The mixer that WEFT_MIXER names; NULL: all are asked for. */
+static const struct mixer *asked(void)
+{
+    const char *name = getenv("WEFT_MIXER");
+    int         i = 0;
+
+    if (!name || !*name)
+        return NULL;
+    while (mixers[i] && strcmp(mixers[i]->name, name))
+        i++;
+    if (mixers[i])
+        return mixers[i];
+    fprintf(stderr, "WEFT_MIXER=%s: no mixer of MIXERS in model/mixer.h\n", name);
+    exit(2);
+}
+
+/* Whether an entry is of this owner, "luna" or "+srope", and has these words. */
+static bool is_of(const char *e, const char *owner, const char *words)
+{
+    size_t n = strlen(owner);
+
+    e = *owner == '+' ? strstr(e, owner) : e;
+    return e && !strncmp(e, owner, n) && strchr("(+", e[n]) && strstr(e + n, words);
+}
+
+static void add(const char *e)
+{
+    if (n_entry == MOST)
+        abort();
+    entry[n_entry++] = e;
+}
+
+/* An entry mixer + owner + words, when the table has none with these words. */
+static void complete(const char *mixer, const char *owner, const char *words)
+{
+    char e[256];
+
+    for (int i = 0; i < TABLE; i++)
+        if (is_of(table[i], owner, words))
+            return;
+    snprintf(e, sizeof e, *words == '+' ? "%s%s%s" : "%s%s(%s)", mixer, owner, words);
+    add(strdup(e));
+}
+
+/* Every value but the standard of the owner's flags and choices. */
+static void complete_opts(const char *mixer, const char *owner, const struct opt *o)
+{
+    for (; o && o->name; o++) {
+        const char *at = o->type == OPT_FLAG ? "0|1" : o->choices;
+        char        words[128];
+
+        for (int i = 0; at && *at; i++) {
+            int len = (int)strcspn(at, "|");
+
+            snprintf(words, sizeof words, "%s=%.*s", o->name, len, at);
+            if (i != (int)o->standard)
+                complete(mixer, owner, words);
+            at += len + (at[len] == '|');
+        }
+    }
+}
+
+static void complete_mixer(const struct mixer *m)
+{
+    char owner[64];
+
+    complete_opts("", m->name, m->opts);
+    for (int i = 0; m->angles && positions[i]; i++) {
+        snprintf(owner, sizeof owner, "+%s", positions[i]->name);
+        if (strcmp(positions[i]->name, m->position))
+            complete("", m->name, owner);
+        complete_opts(m->name, owner, positions[i]->opts);
+    }
+}
+
+static void list_entries(void)
+{
+    const struct mixer *only = asked();
+
+    if (n_entry)
+        return;
+    for (int i = 0; i < n_mixers; i++)
+        if (!only || mixers[i] == only)
+            add(mixers[i]->name);
+    n_bare = n_entry;
+    for (int i = 0; i < TABLE; i++)
+        if (!only || is_of(table[i], only->name, ""))
+            add(table[i]);
+    for (int i = 0; i < n_bare; i++)
+        complete_mixer(variant_mixer(i));
+}
+
+int variant_mixers(void)
+{
+    list_entries();
+    return n_bare;
+}
+
+const struct mixer *variant_mixer(int i)
+{
+    int k = 0;
+
+    while (strcmp(mixers[k]->name, entry[i]))
+        k++;
+    return mixers[k];
+}
+
 int variant_count(void)
 {
-    return n_mixers + (int)(sizeof variants / sizeof *variants);
+    list_entries();
+    return n_entry;
 }
 
 const char *variant_entry(int i)
 {
-    return i < n_mixers ? mixers[i]->name : variants[i - n_mixers];
+    return entry[i];
+}
+
+uint64_t variant_seed(int i)
+{
+    uint64_t hash = 0xcbf29ce484222325;         // FNV-1a
+
+    for (const char *c = entry[i]; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+    return hash;
 }
 
 struct mixer_cfg variant_cfg(int i, int C)

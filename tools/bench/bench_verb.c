@@ -4,6 +4,7 @@
 #include "data/base/format.h"
 #include "data/base/json.h"
 #include "data/base/live.h"
+#include "data/base/version.h"
 #include "model/kernels/product.h"
 #include "tools/verbs.h"
 
@@ -165,6 +166,7 @@ static void print_json(const struct shape *s, const struct result *r)
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
         json_object_set_new(j, measured[i].name, json_from_double(measured[i].value));
     json_object_set_new(j, "state_bytes", json_integer((json_int_t)r->state_bytes));
+    json_object_set_new(j, "build", json_string(version_line));
     json_line(stdout, j, JSON_REAL_PRECISION(6));
     fflush(stdout);
 }

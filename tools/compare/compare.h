@@ -45,6 +45,7 @@ struct trial {
     double   stories;                   // share of them that hold, NAN: unknown
     double   bucket[SCORE_BUCKETS];     // nats a token by log2 of the position, NAN: none
     char     sample[SAMPLE];            // UTF-8
+    char     build[512];                // what computed it, version_line of then
     struct curve curve;
 };
 
@@ -128,8 +129,8 @@ enum fail judge(struct setup *s, struct trial *t, struct why *why);
 
 /* ---- result.c ---- */
 
-enum fail result_write(const struct comparison *c, const struct trial *t,
-                       struct why *why);
+/* Write t as computed by this program. FAIL_WRITE. */
+enum fail result_write(const struct comparison *c, struct trial *t, struct why *why);
 bool result_read(struct trial *t);                  // false: there is none
 void curve_read(struct trial *t);                   // from log.jsonl
 json_t *result_json(const struct comparison *c, const struct trial *t);

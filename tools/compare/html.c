@@ -1,6 +1,7 @@
 #include "tools/compare/compare.h"
 
 #include "data/base/format.h"
+#include "data/base/version.h"
 #include "tools/chart/chart.h"
 
 #include <math.h>
@@ -241,7 +242,7 @@ static void write_settings(const struct comparison *c, FILE *f)
             (unsigned long long)c->seed + (unsigned long long)c->seeds - 1);
     fputs("<p>This makes it again:</p>\n<pre>", f);
     chart_text(f, c->command);
-    fputs("</pre>\n", f);
+    fprintf(f, "</pre>\n<p>%s</p>\n", version_line);
 }
 
 /* report_conclude's lines as paragraphs. */

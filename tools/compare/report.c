@@ -2,6 +2,7 @@
 
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/base/version.h"
 
 #include <limits.h>
 #include <math.h>
@@ -247,6 +248,6 @@ enum fail report_markdown(const struct comparison *c, struct why *why)
     markdown_table(c, f);
     for (int i = 0; c->sweep && i < c->n; i++)
         markdown_sweep(&c->arch[i], f);
-    fprintf(f, "%s    %s\n", c->sweep ? "\n" : "", c->command);
+    fprintf(f, "%s    %s\n\n%s\n", c->sweep ? "\n" : "", c->command, version_line);
     return report_save(c, "report.md", f, &text, &len, why);
 }

@@ -2,6 +2,7 @@
 
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/version.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -67,13 +68,15 @@ json_t *result_json(const struct comparison *c, const struct trial *t)
         json_array_append_new(buckets, json_from_double(t->bucket[i]));
     json_object_set_new(j, "nats_by_log2_position", buckets);
     json_object_set_new(j, "sample", json_string(t->sample));
+    json_object_set_new(j, "build", json_string(t->build));
     return j;
 }
 
-enum fail result_write(const struct comparison *c, const struct trial *t, struct why *why)
+enum fail result_write(const struct comparison *c, struct trial *t, struct why *why)
 {
     char path[PATH_MAX];
 
+    snprintf(t->build, sizeof t->build, "%s", version_line);
     return json_write(path_join(path, sizeof path, t->dir, "result.json"),
                       result_json(c, t), JSON_INDENT(1) | JSON_REAL_PRECISION(15), why);
 }
@@ -82,7 +85,7 @@ bool result_read(struct trial *t)
 {
     char        path[PATH_MAX];
     struct why  ignored;
-    const char *failed, *sample;
+    const char *failed, *sample, *build;
     json_t     *j, *buckets;
 
     path_join(path, sizeof path, t->dir, "result.json");
@@ -96,7 +99,9 @@ bool result_read(struct trial *t)
     failed = json_string_value(json_object_get(j, "failed"));
     sample = json_string_value(json_object_get(j, "sample"));
     snprintf(t->failed, sizeof t->failed, "%s", failed ? failed : "");
+    build = json_string_value(json_object_get(j, "build"));
     snprintf(t->sample, sizeof t->sample, "%s", sample ? sample : "");
+    snprintf(t->build, sizeof t->build, "%s", build ? build : "");
     json_decref(j);
     t->done = *t->failed || isfinite(t->bpb);
     if (t->done)

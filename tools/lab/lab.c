@@ -6,6 +6,7 @@
 #include "data/base/json.h"
 #include "data/base/live.h"
 #include "data/base/split.h"
+#include "data/base/version.h"
 
 #include <limits.h>
 #include <math.h>
@@ -35,6 +36,7 @@ struct lab {
     int              n, columns;
     char            *text;          // of the record, as on disk
     size_t           len;
+    bool             named;         // its last line "# BUILD" names this program
     char             path[PATH_MAX];
     int              planned, met, computed;
     double                   start;
@@ -132,7 +134,8 @@ bool lab_progress(struct lab *l, const char *key, double share)
 
 /* ---- JSON ---- */
 
-/* {"experiment": "slr", "form": "quick", "cell": "...", "risk": 0.1} */
+/* {"experiment": "slr", "form": "quick", "cell": "...", "risk": 0.1,
+ *  "build": "weft 0.2.0 ..."} */
 static void print_cell(const struct lab *l, const struct cell *c)
 {
     const char *name = l->e->columns;
@@ -147,6 +150,7 @@ static void print_cell(const struct lab *l, const struct cell *c)
         json_object_set_new(j, key, json_from_double(c->value[i]));
         name += len + (name[len] == ',');
     }
+    json_object_set_new(j, "build", json_string(version_line));
     json_line(stdout, j, JSON_REAL_PRECISION(10));
     fflush(stdout);
 }
@@ -154,9 +158,9 @@ static void print_cell(const struct lab *l, const struct cell *c)
 static void print_verdict(const struct verdict *v)
 {
     json_line(stdout,
-              json_pack("{s:s, s:b, s:s, s:s, s:s}", "experiment", v->name, "holds",
+              json_pack("{s:s, s:b, s:s, s:s, s:s, s:s}", "experiment", v->name, "holds",
                         v->holds, "claim", v->claim, "measured", v->measured, "yardstick",
-                        v->yardstick),
+                        v->yardstick, "build", version_line),
               0);
     fflush(stdout);
 }
@@ -233,6 +237,12 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
     live_clear(&l->live);
     l->computed += !c->met;
     meet(l, c);
+    if (!l->named) {
+        append(l, "# ");
+        append(l, version_line);
+        append(l, "\n");
+        l->named = true;
+    }
     append(l, form_names[l->ask.form]);
     append(l, ",\"");
     append(l, key);
@@ -247,10 +257,22 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
 
 /* ---- the record ---- */
 
+/* "# BUILD", which computed the lines that follow. */
+static const char *take_build(struct lab *l, const char *line)
+{
+    size_t n = strcspn(line, "\n");
+
+    l->named = n == 2 + strlen(version_line) && !strncmp(line + 2, version_line, n - 2);
+    return line[n] ? line + n + 1 : NULL;
+}
+
 /* One line of the record, form,"key",value,... into the cells when it is of this form;
  * returns the next line, or NULL when this one is not such a line. */
 static const char *take_line(struct lab *l, const char *line)
 {
+    if (*line == '#')
+        return take_build(l, line);
+
     size_t       form = strcspn(line, ",\n");
     const char  *key = line + form + 2, *p;
     double       value[LAB_VALUES];

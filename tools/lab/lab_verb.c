@@ -2,6 +2,7 @@
 #include "data/base/cli.h"
 #include "data/base/clock.h"
 #include "data/base/file.h"
+#include "data/base/version.h"
 #include "tools/lab/lab.h"
 #include "tools/verbs.h"
 
@@ -109,7 +110,7 @@ static void write_title(FILE *f, const struct lab_ask *ask)
     fprintf(f, "`weft lab all%s", flag[ask->form]);
     if (ask->seeds)
         fprintf(f, " --seeds %d", ask->seeds);
-    fprintf(f, "`, %s\n\n", day);
+    fprintf(f, "`, %s\n%s\n\n", day, version_line);
 }
 
 /* DIR/summary.md, and the same on stdout. */
