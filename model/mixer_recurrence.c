@@ -10,8 +10,8 @@ void recurrence_layout(struct recurrence *r, struct layout *m,
 
     r->form = form;
     r->e = e;
-    r->row = r->z = act_keep(m, "z", 2 * (size_t)e);
-    r->h = r->v = act_keep(m, "v", e);
+    r->row = r->z = act_keep(m, "row", 2 * (size_t)e);
+    r->h = r->v = act_keep(m, "h", e);
     if (form->logits) {
         r->u = (struct act){layout_keep(m, "u", n), r->h.dx, e};
         r->z = act_keep(m, "z", (size_t)form->gates * e);

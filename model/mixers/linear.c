@@ -199,7 +199,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->phi_k = id ? a->k : act_work(m, "phi_k", features);
     a->top_q = weighted(c) ? layout_work(m, "top_q", n * c->H) : NULL;
     a->top = weighted(c) ? layout_work(m, "top", n * c->H) : NULL;
-    a->o = a->normed = act_keep(m, "normed", n_v(c));
+    a->o = a->normed = act_keep(m, "o", n_v(c));
     if (!normalised(c))
         a->normed.x = layout_work(m, "normed", n * n_v(c));
     a->norm = (struct norm){c->H, dv_of(c), true, (real)1e-5};

@@ -108,7 +108,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->z = (struct grouped){.kind = ATTENTION_RELU, .span = c->context, .qn = -1,
                             .sink = -1};
     grouped_layout(&a->z, m, c);
-    a->gated = (struct act){layout_keep(m, "gated", layout_tokens(m) * c->C), a->z.o.dx, c->C};
+    a->gated = (struct act){layout_keep(m, "gated", layout_tokens(m) * c->C),
+                            a->z.o.dx, c->C};
     a->partial = layout_grad(m, "partial", (size_t)BLOCKS * 2 * c->C);
 }
 

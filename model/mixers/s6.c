@@ -101,7 +101,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     };
     a->dcore = (struct selective_grad){
         .du = a->u.dx, .dstep = a->step.dx, .din = a->bc.dx,
-        .dout = act_from(a->bc, N).dx, .ld = 2 * N, .drate = layout_grad(m, "drate", m->B * e * N),
+        .dout = act_from(a->bc, N).dx, .ld = 2 * N,
+        .drate = layout_grad(m, "drate", m->B * e * N),
         .dskip = layout_grad(m, "dskip", m->B * e),
     };
     a->kept = layout_save(m, "kept", selective_kept(&a->core));
