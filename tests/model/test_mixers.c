@@ -128,7 +128,7 @@ START_TEST(a_finite_system_tells_the_range_of_its_decays)
     layer_forward(&l);
     for (int h = 0; h < 64; h++)
         r[h] = (struct range){INFINITY, 0};
-    heads = mixer_decay(&l.ctx, r);
+    heads = mixer_decay(&l.mixer, r);
     ck_assert_msg(heads == (l.cfg.mixer->decay ? heads == 1 ? 1 : l.cfg.H : 0),
                   "%s: decays of %d heads", l.entry, heads);
     for (int h = 0; h < heads; h++)
