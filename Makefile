@@ -132,7 +132,7 @@ bare    = $(subst \,,$(subst ",,$(strip $1)))
 $O/data/base/version.c.o: $O/data/base/version.inc
 $O/data/base/version.inc: FORCE
 	@$(call write_new,'#define NUMBER "$(VERSION)"' '#define COMMIT "$(COMMIT)"' \
-	  '#define OF_COMMIT "$(COMMIT:%= (%))"' '#define FLAGS "$(call bare,$(CFLAGS))"')
+	  '#define OF_COMMIT "$(if $(COMMIT), ($(COMMIT)))"' '#define FLAGS "$(call bare,$(CFLAGS))"')
 
 # The presets are compiled in: one C string per train/configs/*.cfg.
 $O/train/presets.c.o: $O/train/configs.inc
