@@ -20,10 +20,9 @@
  * x and y are (B, T, C): B sequences of T tokens of C channels, row-major. real is float,
  * or double in MODE=double, where finite differences judge backward to 2e-6: write no
  * float literal such as 0.5f, but (real)0.5. */
-#include "model/kernels/product.h"
-#include "model/layers/conv.h"
 #include "model/layers/gate.h"
 #include "model/mixer.h"
+#include "model/mixer_acts.h"
 
 /* Indices of the parameters, in the order of params(). */
 enum { WU, WG, CONV, WO, N_PARAMS };
@@ -41,98 +40,58 @@ static int params(const struct mixer_cfg *c, struct param *p)
     return N_PARAMS;
 }
 
-/* The buffers of a call. */
+/* The buffers. A struct act is an activation x and its gradient dx, which lies as x does;
+ * ld is the distance from token to token. */
 struct acts {
-    real  *row, *drow;      // (B, T, 2, C): u, g
-    real  *z, *dz;          // (B, T, C)
-    real  *gated;           // (B, T, C): z silu(g)
-    size_t last;            // where the last inputs of the convolution are in the state
+    struct act        row, u, g;    // (B, T, 2, C), and its two halves
+    struct act        z, gated;     // (B, T, C): gated is z silu(g)
+    struct short_conv conv;         // with its weight and where its state lies
 };
 
-/* Lay the buffers out; how long each lives is said by the function that takes it (the
- * table in model/mixer_memory.h). One walk serves every call and also measures, so it may
- * not look at what they hold. room_state is what a sequence carries from token to token
- * when it streams. */
-static void carve(struct room *m, const struct mixer_cfg *c)
+/* Lay the buffers out, once for all passes over (B, T); how long each lives is said by the
+ * function that takes it (the table in model/mixer_memory.h). The same walk measures, so
+ * it may not look at what they hold. */
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    struct acts *a = room_names(m, sizeof *a);
-    const size_t n = room_rows(m) * c->C;
+    struct acts *a = layout_acts(m, sizeof *a);
+    const size_t C = c->C;
 
-    a->row = room_keep(m, 2 * n);
-    a->z = room_keep(m, n);
-    a->gated = room_keep(m, n);
-    a->drow = room_back(m, 2 * n);
-    a->dz = room_back(m, n);
-    a->last = room_state(m, (CONV_TAPS - 1) * (size_t)c->C);
+    a->row = act_row(m, (struct act_part[]){{&a->u, C}, {&a->g, C}, {0}});
+    a->z = act_keep(m, "z", C);
+    a->gated = (struct act){layout_keep(m, "gated", layout_tokens(m) * C), a->z.dx, C};
+    a->conv = short_conv_layout(m, CONV, -1, c->C, a->u.ld, a->z.ld, false);
 }
 
-/* The convolution of u in rows of [u, g] into z. */
-static struct conv taps(const struct ctx *ctx)
-{
-    const int C = ctx->cfg->C;
-
-    return (struct conv){ctx->B, ctx->T, C, 2 * (size_t)C, C, ctx->w[CONV]};
-}
-
-/* What forward and extend share: everything before and behind the mixing of time. */
-static void enter(const struct ctx *ctx, const real *x)
-{
-    const struct acts *a = ctx->acts;
-    const int          C = ctx->cfg->C;
-
-    product_forward(a->row, x, ctx->w[WU], ctx_rows(ctx), C, 2 * C);
-}
-
-static void finish(const struct ctx *ctx, real *y)
-{
-    const struct acts *a = ctx->acts;
-    const long         n = ctx_rows(ctx);
-    const int          C = ctx->cfg->C;
-
-    gate_forward(GATE_SILU, a->gated, C, a->z, C, a->row + C, 2 * C, n, C);
-    product_forward(y, a->gated, ctx->w[WO], n, C, C);
-}
-
-/* y from x, every sequence from its beginning. Token t may see tokens 0 .. t only, and no
- * sequence another; both are tested bit for bit. */
+/* y from x. Every sequence begins; or, where ctx->state is set, these are more tokens of
+ * running ones, and what was carried from token to token is in their states. Only the
+ * mixing of time has to know: here short_conv_forward does. Token t may see tokens 0 .. t
+ * only, no sequence another, and any split of a text gives what the whole gives; all
+ * three are tested. */
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     const struct acts *a = ctx->acts;
-    struct conv        c = taps(ctx);
+    const int          C = ctx->cfg->C;
 
-    enter(ctx, x);
-    conv_forward(&c, a->z, a->row);
-    finish(ctx, y);
+    in_proj_forward(ctx, WU, a->row, x);
+    short_conv_forward(ctx, &a->conv, a->z.x, a->u.x);
+    gate_forward(GATE_SILU, a->gated.x, C, a->z.x, C, a->g.x, a->g.ld, ctx_rows(ctx), C);
+    out_proj_forward(ctx, WO, y, a->gated);
 }
 
-/* dx += and dw[i] += from dy, forward's steps in reverse. Both accumulate; what backward
- * itself lays out holds garbage and is overwritten first. Sums over tokens go in an order
- * that does not depend on the number of threads. */
+/* dx += and dw[i] += from dy, forward's steps in reverse. Both accumulate; gradients of
+ * activations hold garbage and are overwritten first. Sums over tokens go in an order that
+ * does not depend on the number of threads. */
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct acts *a = ctx->acts;
-    const long         n = ctx_rows(ctx);
     const int          C = ctx->cfg->C;
-    struct conv        c = taps(ctx);
 
     // d(gated) = dy Wo, then dz = d(gated) silu(g), dg = d(gated) z silu'(g)
-    product_backward(a->dz, 0, ctx->dw[WO], dy, a->gated, ctx->w[WO], n, C, C);
-    gate_backward(GATE_SILU, a->dz, a->drow + C, 2 * C, a->dz, C, a->z, C, a->row + C,
-                  2 * C, n, C);
-    conv_backward(&c, a->drow, ctx->dw[CONV], NULL, a->dz, a->row);
-    product_backward(dx, 1, ctx->dw[WU], a->drow, x, ctx->w[WU], n, C, 2 * C);
-}
-
-/* T more tokens of each of B running sequences. state[b] is what carve() asked for, zero
- * bytes where a sequence begins. Any split of a text gives what forward gives. */
-static void extend(struct ctx *ctx, void *const *state, const real *x, real *y)
-{
-    const struct acts *a = ctx->acts;
-    struct conv        c = taps(ctx);
-
-    enter(ctx, x);
-    conv_extend(&c, state, a->last, a->z, a->row);
-    finish(ctx, y);
+    out_proj_backward(ctx, WO, a->gated, dy);
+    gate_backward(GATE_SILU, a->z.dx, a->g.dx, a->g.ld, a->gated.dx, C, a->z.x, C, a->g.x,
+                  a->g.ld, ctx_rows(ctx), C);
+    short_conv_backward(ctx, &a->conv, a->u.dx, a->z.dx, a->u.x);
+    in_proj_backward(ctx, WU, dx, a->row, x);
 }
 
 /* Of one sequence of T tokens, forward, a multiply-add as two: a test counts the products
@@ -142,6 +101,9 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     (void)window;
     return (double)T * (6.0 * c->C * c->C + conv_flops(c->C));
 }
+
+/* What a sequence carries from token to token, in numbers: layout() is held to it. */
+static double state(const struct mixer_cfg *c) { return (CONV_TAPS - 1.0) * c->C; }
 
 /* The state is a shift register: of h_t = L h_{t-1} + B u_t every eigenvalue of L is 0. A
  * mixer whose L is not finite, such as softmax attention, leaves decay out. */
@@ -158,10 +120,10 @@ const struct mixer mixer_template = {
     .system   = "L shifts three tokens on, B adds one, C = conv[:, :3], D = conv[:, 3]",
     .position = "none",
     .params   = params,
-    .carve    = carve,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .extend   = extend,
-    .decay    = decay,
     .flops    = flops,
+    .state    = state,
+    .decay    = decay,
 };
