@@ -183,11 +183,28 @@ static long steps_expected(const struct clock *k, const struct trainer *t)
            plan_steps(t, BUDGET_FOR, fmax(clock_left(k), 0), &cost, k->val_tokens);
 }
 
+/* Steps of the warm-up of a cycle that began at this step. */
+static long warmup_steps(const struct clock *k, const struct trainer *t, long began)
+{
+    double share = t->cfg.warmup, expected = (double)(steps_expected(k, t) - began);
+
+    return (long)ceil(share < 1 ? share * expected : share);
+}
+
+/* Once its pace is known from the run itself, the climb gets its share of that. */
+static enum fail correct_climb(const struct clock *k, struct trainer *t,
+                               const struct phase *p, struct why *why)
+{
+    long warmup = warmup_steps(k, t, p->began);
+
+    if (fabs((double)(warmup - p->warmup)) <= slack * (double)p->warmup)
+        return 0;
+    return decide(t, DECIDED_CLIMB, warmup > (long)few ? warmup : (long)few, why);
+}
+
 enum fail clock_begin(const struct clock *k, struct trainer *t, struct why *why)
 {
-    double share = t->cfg.warmup;
-    long   expected = steps_expected(k, t) - t->tally.step;
-    long   warmup = (long)ceil(share < 1 ? share * (double)expected : share);
+    long      warmup = warmup_steps(k, t, t->tally.step);
     enum fail err = decide(t, DECIDED_WARMUP, warmup, why);
 
     return err ? err : decide_intervals(k, t, steps_expected(k, t), why);
@@ -225,7 +242,9 @@ enum fail clock_decide(const struct clock *k, struct trainer *t, struct why *why
 
     if (k->amount == 0)
         return 0;
-    if (!p.end && p.warmup > 0 && t->tally.step == p.began + p.warmup)
+    if (!p.end && p.warmup > (long)few && t->tally.step == p.began + (long)few)
+        err = correct_climb(k, t, &p, why);
+    if (!err && !p.end && p.warmup > 0 && t->tally.step == p.began + p.warmup)
         err = decide_intervals(k, t, steps_expected(k, t), why);
     if (!err && t->cfg.window_p > 0 && !p.annealed &&
         left <= t->cfg.window_anneal * k->amount)

@@ -9,7 +9,7 @@ static const double clock_end = 0;          // of the rate, where the clock's fa
 const double        schedule_decay = 0.4;
 
 const char *const decided_names[DECISIONS] = {
-    "warmup", "end", "anneal", "eval_every", "checkpoint_every", "sample_every",
+    "warmup", "climb", "end", "anneal", "eval_every", "checkpoint_every", "sample_every",
 };
 
 /* ---- decisions ---- */
@@ -55,6 +55,9 @@ static void apply(struct phase *p, const struct decision *d)
         p->warmup = d->value;
         p->end = 0;
         p->annealed = false;
+        break;
+    case DECIDED_CLIMB:
+        p->warmup = d->value;
         break;
     case DECIDED_END:
         p->left = share_left(p, d->step - 1);

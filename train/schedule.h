@@ -10,6 +10,7 @@
 
 enum decided {
     DECIDED_WARMUP,         // value: steps over which the rate climbs, from this one on
+    DECIDED_CLIMB,          // value: the same, counted from where the climb began
     DECIDED_END,            // value: steps in all; the rate falls from here to there
     DECIDED_ANNEAL,         // no more short windows are drawn
     DECIDED_EVAL,           // value: steps between validations
