@@ -1,4 +1,4 @@
-/* Gated convolution: each channel mixes its last four tokens.
+/* Gated convolution: each channel mixes its last four tokens (after arXiv:1612.08083).
  *
  *     u, g = Wu x, Wg x                        each (C)
  *     z_t = sum_{j < 4} conv[:, j] u_{t-3+j}   zeros before t = 0
@@ -15,7 +15,8 @@
  *
  * Then put your mathematics in the place of this one's, a step at a time, and run the
  * third line after each. The comment at the top is what `weft info --arch foo` prints:
- * formulas, shapes, the paper. Delete this one. model/mixer.h is the manual.
+ * formulas with their shapes, down to `y = `, and the paper, `arXiv:`. Delete this one.
+ * model/mixer.h is the manual.
  *
  * x and y are (B, T, C): B sequences of T tokens of C channels, row-major. real is float,
  * or double in MODE=double, where finite differences judge backward to 2e-6: write no
@@ -48,9 +49,9 @@ struct acts {
     struct short_conv conv;         // with its weight and where its state lies
 };
 
-/* Lay the buffers out, once for all passes over (B, T); how long each lives is said by the
- * function that takes it (the table in model/mixer_memory.h). The same walk measures, so
- * it may not look at what they hold. */
+/* Lay the buffers out, once for all passes over (B, T); how long each lives is said by
+ * the function that takes it (the table in model/mixer_memory.h). The same walk measures,
+ * so it may not look at what they hold. */
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
@@ -79,8 +80,8 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 }
 
 /* dx += and dw[i] += from dy, forward's steps in reverse. Both accumulate; gradients of
- * activations hold garbage and are overwritten first. Sums over tokens go in an order that
- * does not depend on the number of threads. */
+ * activations hold garbage and are overwritten first. Sums over tokens go in an order
+ * that does not depend on the number of threads. */
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct acts *a = ctx->acts;

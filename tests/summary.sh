@@ -20,11 +20,15 @@ results() {
 }
 
 results "$@" | sort -k2,2nr -k1,1 | awk -v seconds=$(($(date +%s) - began)) '
-    function tell(log_file,    line) {          # where and how its checks failed
+    function tell(log_file,    line, told) {    # which checks failed, or its last words
         while ((getline line < log_file) > 0)
-            if (line ~ /^[^ ]+:[0-9]+:[FE]:/)
+            if (line ~ /^[^ ]+:[0-9]+:[FE]:/) {
                 print "    " line
+                told = 1
+            }
         close(log_file)
+        if (!told)
+            print "    " line
     }
     NR <= 5 { slowest = slowest (NR > 1 ? ", " : "") $1 " " $2 " s" }
     { suites++; checks += $3 }
