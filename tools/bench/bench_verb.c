@@ -18,10 +18,9 @@ static const char help[] =
     "weft bench small --context 8192 --batch 1 --arch 'softmax(window=64)'\n"
     "\n"
     "Training, prefill and decoding on random tokens, where the time goes, and beside\n"
-    "it what this machine can do: its rate of products (OpenBLAS's or our own, the\n"
-    "higher), read bandwidth, the step's products alone (the ceiling). Flags change\n"
-    "the shape, which is tiny unless named. Without a shape or --arch: every mixer in\n"
-    "turn. mfu is useful FLOPs (three times forward) over the rate of products.\n";
+    "it this machine's rate of products (OpenBLAS's or our own, the higher), the read\n"
+    "bandwidth, the step's products alone (the ceiling). Without a shape or --arch:\n"
+    "every mixer in turn. mfu is useful FLOPs (3 x forward) over that rate.\n";
 
 static const struct shape known[] = {
     {"tiny", "softmax", 4, 128, 4, 512, 256, 16, 5},
