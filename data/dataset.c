@@ -43,8 +43,8 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
     json_t *j = json_pack(
         "{s:i, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
         "s:{s:s, s:s, s:s}}",
-        "version", VERSION, "build", version_line, "tokenizer", "kind", tokenizer_kind(d->tokenizer), "vocab",
-        d->vocab, "fingerprint", print, "train", "tokens", (json_int_t)d->train.tokens,
+        "version", VERSION, "build", version_line, "tokenizer", "kind",
+        tokenizer_kind(d->tokenizer), "vocab", d->vocab, "fingerprint", print, "train", "tokens", (json_int_t)d->train.tokens,
         "bytes", (json_int_t)d->train.bytes, "documents", (json_int_t)d->train.documents,
         "val", "tokens", (json_int_t)d->val.tokens, "bytes", (json_int_t)d->val.bytes,
         "documents", (json_int_t)d->val.documents, "invalid_bytes",
@@ -86,8 +86,8 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
 
     if (json_unpack_ex(
             j, err, 0,
-            "{s:I, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, s:o, "
-            "s:{s:s, s:s, s:s!}!}",
+            "{s:I, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, "
+            "s:o, s:{s:s, s:s, s:s!}!}",
             "version", &version, "build", &build,
             "tokenizer", "kind", &kind, "vocab", &vocab, "fingerprint", &print,
             "train", "tokens", &train[0], "bytes", &train[1], "documents", &train[2],

@@ -255,11 +255,13 @@ static struct figures figures(const struct scorer *s, const struct score *r)
 static void print_json(const struct scorer *s, const struct score *r)
 {
     struct figures f = figures(s, r);
-    json_t        *j = json_pack("{s:o, s:o, s:o, s:I, s:I, s:o}", "nats",
-                                 json_from_double(f.nats), "perplexity",
-                                 json_from_double(f.perplexity), "bpb", json_from_double(f.bpb),
-                                 "tokens", (json_int_t)r->tokens, "bytes", (json_int_t)s->bytes,
-                                 "stderr", json_from_double(f.error));
+    json_t *j = json_pack("{s:o, s:o, s:o, s:I, s:I, s:o}",
+                          "nats", json_from_double(f.nats),
+                          "perplexity", json_from_double(f.perplexity),
+                          "bpb", json_from_double(f.bpb),
+                          "tokens", (json_int_t)r->tokens,
+                          "bytes", (json_int_t)s->bytes,
+                          "stderr", json_from_double(f.error));
 
     if (s->zeros.pairs > 0) {
         json_object_set_new(j, "sparsity", json_real(s->zeros.zeros / s->zeros.pairs));

@@ -41,9 +41,8 @@ static void declare_block(struct model *m, int i)
 static void declare_all(struct model *m)
 {
     const struct config *c = &m->cfg;
-    struct param         embed = {
-                "embed",      c->vocab, c->width, INIT_NORMAL, c->embed_init / sqrt(c->width),
-                .decay = true};
+    struct param embed = {"embed", c->vocab, c->width, INIT_NORMAL,
+                          c->embed_init / sqrt(c->width), .decay = true};
     struct param norm = {"norm", c->width, 0, INIT_ONE};
     struct param head = {"head", c->vocab, c->width, INIT_INPUT, .decay = true};
 

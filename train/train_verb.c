@@ -511,13 +511,13 @@ static const struct flag flags[] = {
 
 int train_main(int argc, char **argv)
 {
-    struct cli   c = {.verb = "train", .help = help, .flags = flags, .settings = config_names(),
-                      .listed = true};
+    struct cli c = {.verb = "train", .help = help, .flags = flags,
+                    .settings = config_names(), .listed = true};
     struct progress p = {.live = live_open(PROGRESS_PLAIN)};
-    struct setup    s = {.run.lock = -1,
-                         .saved = -1,
+    struct setup    s = {.run.lock = -1, .saved = -1,
                          .watch = {progress_phase, opened, planned, begun, progress_step,
-                                   progress_validation, progress_sample, progress_note, &p}};
+                                   progress_validation, progress_sample, progress_note,
+                                   &p}};
     struct why   why;
     long         steps = 0;
     bool         lost;

@@ -28,8 +28,8 @@ enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,
  * name beside path, file_commit gives it the name path, replacing what had it, file_abort
  * removes it. After a failed file_put there is file_abort; a failed file_commit has done
  * that. The temporary name is locked (flock) while its writer lives; file_begin removes
- * those of path whose writers do not. What is there and no regular file (a device, a pipe,
- * a directory) is refused, not replaced. Nothing is buffered. FAIL_WRITE. */
+ * those of path whose writers do not. What is there and no regular file (a device, a
+ * pipe, a directory) is refused, not replaced. Nothing is buffered. FAIL_WRITE. */
 struct file {
     int  fd;
     char path[PATH_MAX], tmp[PATH_MAX];

@@ -49,8 +49,8 @@ void feature_draw(real *w, int m, int dk, struct rng *r);
 void feature_forward(const struct feature *f, real *phi, real *top, const real *z,
                      size_t ld);
 
-/* dz from dphi, overwritten; dw and db of hedgehog are added to. phi is what forward left,
- * divided or not: the gradient by phi / e^top gives the same dz. dphi is changed. */
+/* dz from dphi, overwritten; dw and db of hedgehog are added to. phi is what forward
+ * left, divided or not: the gradient by phi / e^top gives the same dz. dphi is changed. */
 void feature_backward(const struct feature *f, real *dz, size_t ld_dz, real *dw, real *db,
                       real *dphi, const real *phi, const real *z, size_t ld);
 

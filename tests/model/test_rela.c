@@ -298,8 +298,8 @@ START_TEST(zeros_are_what_one_counts)
         want = naive_zeros(&l);
         ck_assert_msg(!memcmp(&z, &want, sizeof z),
                       "%s, T = %d: %g of %g are 0, %g of %g rows; counted %g of %g, "
-                      "%g of %g", l.entry, l.T, z.zeros, z.pairs, z.nulls, z.rows, want.zeros,
-                      want.pairs, want.nulls, want.rows);
+                      "%g of %g", l.entry, l.T, z.zeros, z.pairs, z.nulls, z.rows,
+                      want.zeros, want.pairs, want.nulls, want.rows);
         layer_close(&l);
     }
 }

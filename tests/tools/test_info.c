@@ -52,7 +52,7 @@ START_TEST(the_page_of_a_mixer_fits_a_hundred_columns)
 }
 END_TEST
 
-/* The encoding that --arch with a mixer's name takes: its preset's, or the mixer's own. */
+/* The encoding that --arch with a mixer's name takes: its preset's, or its own. */
 static const char *encoding_of(const char *name)
 {
     struct config    c;

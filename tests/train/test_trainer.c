@@ -709,7 +709,8 @@ static Suite *suite(void)
     tcase_add_unchecked_fixture(tc, open_data, NULL);
     tcase_add_test(tc, training_lowers_the_loss_and_overfits_one_batch);
     tcase_add_test(tc, the_number_of_threads_does_not_matter);
-    tcase_add_loop_test(tc, what_is_recomputed_has_the_bits_of_what_was_kept, 0, N_STACKS);
+    tcase_add_loop_test(tc, what_is_recomputed_has_the_bits_of_what_was_kept, 0,
+                        N_STACKS);
     tcase_add_test(tc, the_plan_knows_what_recomputing_saves);
     tcase_add_test(tc, micro_batches_share_the_window_drawn_for_their_step);
     tcase_add_test(tc, every_line_of_the_log_has_the_window_drawn);

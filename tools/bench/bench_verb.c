@@ -66,8 +66,8 @@ static enum fail bench_shape(const struct shape *s, struct live *l, struct resul
 static void print_shape(const struct shape *s)
 {
     printf("%s%s%s, %d layer%s, width %d, %d head%s, vocabulary %d, context %d, "
-           "batch %d, %d thread%s%s\n", s->name ? s->name : "", s->name ? ": " : "", s->arch,
-           s->layers, s->layers > 1 ? "s" : "", s->width, s->heads,
+           "batch %d, %d thread%s%s\n", s->name ? s->name : "", s->name ? ": " : "",
+           s->arch, s->layers, s->layers > 1 ? "s" : "", s->width, s->heads,
            s->heads > 1 ? "s" : "", s->vocab, s->context, s->batch,
            omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "",
            s->recompute ? ", recompute" : "");

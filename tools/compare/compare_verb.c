@@ -487,7 +487,8 @@ static enum fail compare(const struct cli *cli, struct comparison *c, struct why
 
 int compare_main(int argc, char **argv)
 {
-    struct cli cli = {.verb = "compare", .help = help, .flags = flags, .settings = config_names()};
+    struct cli cli = {.verb = "compare", .help = help, .flags = flags,
+                      .settings = config_names()};
     struct comparison *c = calloc(1, sizeof *c);
     struct why         why;
     enum fail          err;
