@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum { NORM1, MIXER = BLOCK_BEFORE };
-enum { NORM2, WG, WU, WD };                         // after the mixer's parameters
+enum { NORM2, WG, WU, WD };     // after the mixer's; WG and WU are used as one matrix
 
 int block_params(const struct mixer_cfg *c, int mlp, struct param *p)
 {
@@ -135,7 +135,8 @@ void block_recompute(struct block *b, int window)
     meter_switch(METER_NORMS);
 }
 
-/* dx, the gradient of out, becomes that of a. */
+/* dx, the gradient of out, becomes that of a. What a norm gave is made again here and
+ * below: that costs less than keeping it for every block. */
 static void mlp_back(struct block *b, real *dx)
 {
     if (!b->mlp)

@@ -14,8 +14,8 @@
 /* Parameters of a block in order: norm1; the mixer's; norm2, mlp.wg, mlp.wu, mlp.wd. A
  * block with mlp = 0 ends after the mixer: y = a. */
 enum {
-    BLOCK_BEFORE = 1,       // the mixer's
-    BLOCK_AFTER  = 4,       // them, unless mlp = 0
+    BLOCK_BEFORE = 1,       // parameters before the mixer's
+    BLOCK_AFTER  = 4,       // and after them, unless mlp = 0
     BLOCK_PARAMS = BLOCK_BEFORE + MIXER_PARAMS + BLOCK_AFTER,
 };
 
@@ -34,7 +34,7 @@ struct block {
     real *a;                // (B, T, C) after the mixer        kept for backward
     real *gu;               // (B, T, 2h) of the MLP            kept for backward
     real *n, *y;            // (B, T, C) normalised; of the mixer or the MLP
-    real *wide;             // (B, T, 3h) of the MLP
+    real *wide;             // of the MLP: (B, T, h) in forward, (B, T, 3h) in backward
     real *partial;          // of the norms
     struct mixer_layer mixer;
 };

@@ -51,8 +51,8 @@ enum init {
     INIT_CONST,         // a
     INIT_NORMAL,        // N(0, a)
     INIT_UNIFORM,       // U(-a, a)
-    INIT_INPUT,         // S of SPEC: N(0, sqrt(2 / (5 cols)))
-    INIT_OUTPUT,        // O of SPEC: S / sqrt(2 layers)
+    INIT_INPUT,         // N(0, sqrt(2 / (5 cols)))
+    INIT_OUTPUT,        // the same / sqrt(2 layers)
     INIT_OWN,           // by the mixer's init()
 };
 
@@ -89,7 +89,7 @@ struct mixer_cfg {
 struct sizes {
     size_t kept;        // from forward to backward
     size_t scratch;     // inside one call
-    size_t state;       // one sequence, between calls of extend; independent of B and T
+    size_t state;       // of one sequence, between calls; independent of B and T
 };
 
 /* ---- what a call gets -------------------------------------------------------------- */

@@ -105,8 +105,8 @@ static inline real *layout_at(real *p, size_t n)
     return p ? p + n : NULL;
 }
 
-/* Where the next part of a sequence's state begins: n reals, in reals from its start;
- * or bytes from a cache line on, in bytes. */
+/* Where the next part of a sequence's state begins, in reals from its start: a part of n
+ * reals, or of n doubles. */
 static inline size_t layout_state(struct layout *m, size_t n)
 {
     size_t at = m->state;
@@ -115,12 +115,10 @@ static inline size_t layout_state(struct layout *m, size_t n)
     return at / sizeof(real);
 }
 
-static inline size_t layout_state_bytes(struct layout *m, size_t bytes)
+static inline size_t layout_state_doubles(struct layout *m, size_t n)
 {
-    size_t at = whole_lines(m->state);
-
-    m->state = at + bytes;
-    return at;
+    m->state = whole_lines(m->state);
+    return layout_state(m, n * sizeof(double) / sizeof(real));
 }
 
 #endif

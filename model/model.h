@@ -95,7 +95,7 @@ void   pass_close(struct pass *p);                      // a zeroed one is fine
 
 /* Mean loss in nats over targets >= 0, and gradients: dw += scale * d(sum of
  * nats)/dw / count, where count is the number of targets >= 0 (scale = 1 / accumulate).
- * tokens, targets (B, T). */
+ * tokens, targets (B, T). Without such a target: 0, and nothing is added. */
 double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
                   const int32_t *targets, int window, double scale);
 

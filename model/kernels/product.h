@@ -9,7 +9,7 @@
  * rows may differ in the last bits from that of the same rows among many. Nothing is
  * allocated, nothing can fail.
  *
- * This is the only caller of BLAS, which is only asked how fast this machine can be.
+ * BLAS is only asked how fast this machine can be, and only by this file.
  */
 #ifndef WEFT_PRODUCT_H
 #define WEFT_PRODUCT_H

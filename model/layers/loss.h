@@ -12,8 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In place on rows of logits (rows, V): nats (rows), 0 where ignored; and, when
- * scale > 0, logits become scale (softmax - onehot), zero rows where ignored. */
+/* In place on rows of logits (rows, V): nats (rows), 0 where ignored. With scale > 0
+ * logits become scale (softmax - onehot), zero rows where ignored; with 0 they are left
+ * as e^(logit - largest). */
 void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V,
                    real scale);
 

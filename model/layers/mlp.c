@@ -28,7 +28,7 @@ static void forward_few(real *y, const real *x, const real *wgu, const real *wd,
                         real *act, long n, int C, int h)
 {
     product_forward(gu, x, wgu, n, C, 2 * h);
-#pragma omp parallel for schedule(static) if (n > 8)
+    #pragma omp parallel for schedule(static) if (n > 8)
     for (long i = 0; i < n; i++)
         gate(act + i * h, gu + i * 2 * h, h);
     product_forward(y, act, wd, n, h, C);
@@ -54,14 +54,13 @@ void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *
     }
 }
 
-/* The rows of dx. da is laid where act ends up, row by row: act = scratch,
- * dgu = after it. */
+/* dx, act and dgu by rows. A row of act first holds da, until gate_back replaces it. */
 static void backward_rows(real *dx, const real *dy, const real *wgu, const real *wd,
                           const real *gu, real *act, real *dgu, long n, int C, int h)
 {
     int tile = product_tile(n);
 
-#pragma omp parallel for schedule(dynamic)
+    #pragma omp parallel for schedule(dynamic)
     for (long t = 0; t < n; t += tile) {
         int rows = (int)(n - t < tile ? n - t : tile);
 

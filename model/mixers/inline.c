@@ -90,7 +90,7 @@ static void layout_local(struct acts *a, struct layout *m, const struct mixer_cf
         .w1 = layout_param(m, W1), .b1 = layout_param(m, B1),
         .w2 = layout_param(m, W2), .b2 = layout_param(m, B2),
     };
-    a->x_sum = layout_state_bytes(m, c->C * sizeof(double)) / sizeof(real);
+    a->x_sum = layout_state_doubles(m, c->C);
     a->last = layout_state(m, (taps(c) - 1) * c->C);
 }
 
@@ -113,8 +113,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->core.core = (struct scalar){.H = c->H, .dk = e, .dv = e,
                                    .scale = 1 / (real)sqrt(e)};
     scalar_heads_layout(&a->core, m, a->phi_q, a->dk, a->dv);
-    a->k_sum = layout_state_bytes(m, C * sizeof(double)) / sizeof(real);
-    a->v_sum = layout_state_bytes(m, C * sizeof(double)) / sizeof(real);
+    a->k_sum = layout_state_doubles(m, C);
+    a->v_sum = layout_state_doubles(m, C);
     if (taps(c))
         layout_local(a, m, c);
 }

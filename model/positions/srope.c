@@ -143,8 +143,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
         .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P,
         .w = layout_param(m, SR_CONV), .silu = c->position_opt[ACT] == 0,
     };
-    a->theta_at = layout_state_bytes(m, s->P * sizeof(double)) / sizeof(real);
-    a->past = layout_state_bytes(m, conv_state(&a->conv) * sizeof(real)) / sizeof(real);
+    a->theta_at = layout_state_doubles(m, s->P);
+    a->past = layout_state(m, conv_state(&a->conv));
     lay_out_back(a, m);
 }
 
