@@ -59,18 +59,17 @@ OPT.tiny    := $(OPT.double) -DWEFT_TINY
 OPT         := $(OPT.$(MODE))
 $(if $(OPT),,$(error MODE=$(MODE) is none of release, debug, asan, double, tiny))
 
-# OpenBLAS in its openmp flavour, by its own directory: the alternatives may prefer another.
-BLAS_LIB := $(firstword $(wildcard /usr/lib/*/openblas-openmp /usr/lib/openblas-openmp) $(OPENBLAS_LIB))
-BLAS_INC := $(firstword $(wildcard /usr/include/*/openblas-openmp) $(OPENBLAS_INC))
+# OpenBLAS in its openmp flavour (products=openblas loads it), by its own directory: the
+# alternatives may prefer another.
+OPENBLAS ?= $(firstword $(wildcard $(addsuffix /libopenblas.so.0,/usr/lib/*/openblas-openmp \
+              /usr/lib/openblas-openmp)))
 
 WARN     := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-missing-field-initializers
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
-CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE $(if $(BLAS_INC),-I$(BLAS_INC))
+CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE
 CFLAGS   := -std=c11 -g $(OPT) $(MATH) -fopenmp
 CXXFLAGS := -std=c++17 -g $(OPT) -fopenmp
-comma    := ,
-LDLIBS   := $(if $(BLAS_LIB),-L$(BLAS_LIB) -Wl$(comma)-rpath$(comma)$(BLAS_LIB)) -lopenblas \
-            -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
+LDLIBS   := -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
 
 LIB   := $(wildcard tokenizer/*.cc $(foreach d,tokenizer data data/* model model/* infer train,$d/*.c))
 TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
@@ -116,6 +115,8 @@ $O/%.cc.o: %.cc $O/how
 	@mkdir -p $(@D)
 	@echo "  c++ $<"
 	$Q$(CPLUS) -c -o $@ $<
+
+$O/model/kernels/gemm_openblas.c.o: CPPFLAGS += $(if $(OPENBLAS),-DOPENBLAS='"$(OPENBLAS)"')
 
 # Write the lines $1 to $@ where they differ from what it holds: what depends on it is then made
 # again only when they change.
@@ -254,7 +255,7 @@ recording: $O/bin/weft
 
 # ---- setting up ---------------------------------------------------------------------------------
 
-DEBIAN := gcc g++ make pkg-config libopenblas-openmp-dev libsentencepiece-dev libzstd-dev \
+DEBIAN := gcc g++ make pkg-config libopenblas0-openmp libsentencepiece-dev libzstd-dev \
           libjansson-dev libxxhash-dev check
 
 # Silent when everything is there. Only Debian and Ubuntu are installed on; others are told how.

@@ -32,6 +32,8 @@ const struct key config_keys[] = {
      "1: less memory, a third more time, the same result: backward makes a "
      "block's activations again",
      KEY_INT, KEY_TRAIN, AT(recompute), 0, 1, NULL},
+    {"products", "own, or openblas: results then depend on the number of threads",
+     KEY_TEXT, KEY_TRAIN, AT(products), 0, 0, "own|openblas"},
     {"lr", "peak learning rate", KEY_REAL, KEY_TRAIN, AT(lr), 0, 10, NULL},
     {"lr_end", "where cosine ends, as a share of lr",
      KEY_REAL, KEY_TRAIN, AT(lr_end), 0, 1, NULL},
@@ -84,7 +86,7 @@ void config_defaults(struct config *c)
 {
     *c = (struct config){
         .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1,
-        .context = 256, .batch = 16, .accumulate = 1, .lr = 6e-3, .lr_end = 0.1,
+        .context = 256, .batch = 16, .accumulate = 1, .products = "own", .lr = 6e-3, .lr_end = 0.1,
         .schedule = "cosine", .warmup = 0.1, .optimiser = "adamw", .weight_decay = 0.1,
         .clip = 1, .beta1 = 0.9, .beta2 = 0.95, .embed_init = 1, .out_init = 1, .seed = 1,
         .keep = 3, .window_anneal = 0.1, .tokenizer = "unigram", .val_fraction = 0.05,

@@ -22,12 +22,13 @@ struct config {
     int  tied, context, vocab;                      // vocab 0: chosen from the text
     // training
     int    batch, accumulate, recompute;
-    double   lr, lr_end;                              // lr_end: cosine's last share of lr
+    char   products[16];                            // own, openblas
+    double lr, lr_end;                              // lr_end: cosine's last share of lr
     char   schedule[16];                            // cosine, wsd
     double warmup;                                  // steps, or below 1 a share of them
     char   optimiser[8];                            // adamw, muon
     double weight_decay, clip, beta1, beta2;
-    double   embed_init, out_init; // factors on the standard starts
+    double embed_init, out_init;                    // factors on the standard starts
     uint64_t seed;
     long   steps, eval_every, checkpoint_every, sample_every;   // 0: chosen from steps
     int    keep;

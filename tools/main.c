@@ -116,7 +116,6 @@ static void hold_streams(void)
 static int run(int argc, char **argv)
 {
     const struct verb *v = argc > 0 ? named_verb(argv[0]) : NULL;
-    const char        *blas;
     int                skip = v ? 0 : 1;
 
     if (!v && argc < 2)
@@ -133,11 +132,6 @@ static int run(int argc, char **argv)
         v = find_verb(argv[1]);
     if (!v)
         return unknown_verb(argv[1]);
-    blas = product_blas_problem();
-    if (blas) {
-        fprintf(stderr, "weft: %s\n", blas);
-        return FAIL_USAGE;
-    }
     signal(SIGXFSZ, SIG_IGN);       // a file at its limit is a failed write
     threads_start(argc, argv);
     argv[skip] = (char *)v->name;

@@ -87,6 +87,8 @@ static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t 
                   "val_loss", json_from_double(y->val_loss), "best_val_loss",
                   json_from_double(y->best_loss), "best_step", (json_int_t)y->best_step,
                   "seconds", y->seconds, "seed", seed, "data", hash);
+    if (j && strcmp(t->cfg.products, "own"))
+        json_object_set_new(j, "products", json_string(t->cfg.products));
     if (j && t->decisions.n)
         json_object_set_new(j, "decisions", decisions_json(&t->decisions));
     return json_write(path_join(path, sizeof path, dir, "trainer.json"), j,
@@ -134,14 +136,14 @@ static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
                          const char **seed, const char **data)
 {
     json_int_t step, tokens, skipped, in_a_row, best_step;
-    json_t    *val, *best, *list = NULL;
+    json_t    *val, *best, *list = NULL, *products = NULL;
     int        version;
     bool       ok = !json_unpack_ex(j, NULL, JSON_STRICT,
-        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o}",
+        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o, s?o}",
         "version", &version, "step", &step, "tokens", &tokens, "flops", &y->flops,
         "skipped", &skipped, "skipped_in_a_row", &in_a_row, "val_loss", &val,
         "best_val_loss", &best, "best_step", &best_step, "seconds", &y->seconds,
-        "seed", seed, "data", data, "decisions", &list);
+        "seed", seed, "data", data, "decisions", &list, "products", &products);
 
     if (!ok || version != CHECKPOINT_VERSION || step < 0 || skipped < 0 || skipped > step)
         return false;

@@ -80,13 +80,13 @@ static void help_flags(const struct flag *flags)
 
 static void help_settings(const char *const *names)
 {
-    int column = 78;
+    int column = 80;
 
     fputs("\nSettings, key=value or --key value:", stdout);
     for (; *names; names++) {
         int width = (int)strlen(*names) + 1;
 
-        if (column + width > 78) {
+        if (column + width > 80) {
             fputs("\n ", stdout);
             column = 1;
         }

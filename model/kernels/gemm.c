@@ -286,13 +286,42 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
 
 /* ---- the three forms --------------------------------------------------------------- */
 
+static void own_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                   size_t ldb, int m, int n, int k, real alpha, real beta)
+{
+    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 1, m, n, k,
+            (struct scale){alpha, beta});
+}
+
+static void own_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                   size_t ldb, int m, int n, int k, real alpha, real beta)
+{
+    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 0, m, n, k,
+            (struct scale){alpha, beta});
+}
+
+static void own_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                   size_t ldb, int m, int n, int k, real alpha, real beta)
+{
+    for (int i = 0; i < m; i += MB)
+        by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
+                   (struct scale){alpha, beta});
+}
+
+const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn};
+
+/* ---- who makes them ---------------------------------------------------------------- */
+
+static const struct gemm *used = &gemm_own;
+
+void gemm_use(const struct gemm *by) { used = by; }
+
 void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)
 {
     trace_product(
         (struct trace_call){gemm_nt, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
-    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 1, m, n, k,
-            (struct scale){alpha, beta});
+    used->nt(c, ldc, a, lda, b, ldb, m, n, k, alpha, beta);
 }
 
 void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
@@ -300,8 +329,7 @@ void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
 {
     trace_product(
         (struct trace_call){gemm_nn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
-    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 0, m, n, k,
-            (struct scale){alpha, beta});
+    used->nn(c, ldc, a, lda, b, ldb, m, n, k, alpha, beta);
 }
 
 void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
@@ -309,7 +337,5 @@ void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size
 {
     trace_product(
         (struct trace_call){gemm_tn, c, a, b, ldc, lda, ldb, m, n, k, alpha, beta});
-    for (int i = 0; i < m; i += MB)
-        by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
-                   (struct scale){alpha, beta});
+    used->tn(c, ldc, a, lda, b, ldb, m, n, k, alpha, beta);
 }

@@ -17,15 +17,30 @@
 #ifndef WEFT_GEMM_H
 #define WEFT_GEMM_H
 
+#include "data/base/fail.h"
 #include "model/kernels/real.h"
 
 #include <stddef.h>
 
-void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta);
-void gemm_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta);
-void gemm_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
-             int m, int n, int k, real alpha, real beta);
+typedef void gemm_form(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                       size_t ldb, int m, int n, int k, real alpha, real beta);
+
+extern gemm_form gemm_nt, gemm_nn, gemm_tn;
+
+/* Who makes them: weft, unless gemm_use has chosen another. By OpenBLAS the order of a
+ * sum may depend on m and n, so that results are the same for the same number of threads
+ * only. */
+struct gemm {
+    const char *name;
+    gemm_form  *nt, *nn, *tn;
+};
+extern const struct gemm gemm_own;
+
+/* Set outside of parallel regions. */
+void gemm_use(const struct gemm *by);
+
+/* OpenBLAS's, loaded on the first call. FAIL_INPUT: there is none, or not of the flavour
+ * that runs inside OpenMP's threads. */
+enum fail gemm_openblas(const struct gemm **by, struct why *why);
 
 #endif

@@ -4,15 +4,8 @@
 #include "model/kernels/meter.h"
 #include "model/kernels/vec.h"
 
-#include <cblas.h>
 #include <omp.h>
 #include <string.h>
-
-#ifdef WEFT_DOUBLE
-#define GEMM cblas_dgemm
-#else
-#define GEMM cblas_sgemm
-#endif
 
 enum {
     BY_DOTS  = TINY(16, 2),     // rows of x up to which y is made of dot products
@@ -187,29 +180,11 @@ void product_backward(real *dx, real keep, real *dw, const real *dy, const real 
     meter_switch(was);
 }
 
-const char *product_blas_problem(void)
-{
-    if (openblas_get_parallel() != OPENBLAS_OPENMP)
-        return "the OpenBLAS that was loaded is not its openmp flavour; install "
-               "libopenblas0-openmp and unset LD_LIBRARY_PATH";
-    return NULL;
-}
+/* ---- the yardstick ----------------------------------------------------------------- */
 
-/* y (m, n) = x wᵀ on one thread, w (n, k). */
-typedef void product(real *y, const real *x, const real *w, int m, int n, int k);
-
-static void product_blas(real *y, const real *x, const real *w, int m, int n, int k)
-{
-    GEMM(CblasRowMajor, CblasNoTrans, CblasTrans, m, n, k, 1, x, k, w, k, 0, y, n);
-}
-
-static void product_own(real *y, const real *x, const real *w, int m, int n, int k)
-{
-    gemm_nt(y, n, x, k, w, k, m, n, k, 1, 0);
-}
-
-static double product_gflops(product *multiply, real *y, const real *x, const real *w,
-                             int n, int d, int tries)
+/* The best rate of y (n, D) = x wᵀ, w (D, D), n rows on all threads. */
+static double best_gflops(const struct gemm *by, real *y, const real *x, const real *w,
+                          int n, int D, int tries)
 {
     double best = 0;
 
@@ -218,15 +193,14 @@ static double product_gflops(product *multiply, real *y, const real *x, const re
 
         #pragma omp parallel for schedule(static)
         for (int t = 0; t < n; t += TILE)
-            multiply(y + (size_t)t * d, x + (size_t)t * d, w, TILE, d, d);
-        rate = 2.0 * n * d * d / (omp_get_wtime() - start) / 1e9;
+            by->nt(y + (size_t)t * D, D, x + (size_t)t * D, D, w, D, TILE, D, D, 1, 0);
+        rate = 2.0 * n * D * D / (omp_get_wtime() - start) / 1e9;
         best = rate > best ? rate : best;
     }
     return best;
 }
 
-/* The best rate of x (TILE rows a thread, D) times w (D, D). */
-static double best_gflops(product *multiply, int tries)
+double product_gflops(const struct gemm *by, int tries)
 {
     enum { D = 768 };
     int    rows = TILE * omp_get_max_threads();
@@ -240,17 +214,7 @@ static double best_gflops(product *multiply, int tries)
     w = y + (size_t)rows * D;
     for (size_t i = 0; i < bytes / sizeof(real); i++)
         x[i] = 1;
-    best = product_gflops(multiply, y, x, w, rows, D, tries);
+    best = best_gflops(by, y, x, w, rows, D, tries);
     pages_free(x, bytes);
     return best;
-}
-
-double product_peak_gflops(int tries)
-{
-    return best_gflops(product_own, tries);
-}
-
-double linear_blas_gflops(int tries)
-{
-    return best_gflops(product_blas, tries);
 }

@@ -8,8 +8,6 @@
  * never changes a bit, so results are the same for any number of threads; that of few
  * rows may differ in the last bits from that of the same rows among many. Nothing is
  * allocated, nothing can fail.
- *
- * BLAS is only asked how fast this machine can be, and only by this file.
  */
 #ifndef WEFT_PRODUCT_H
 #define WEFT_PRODUCT_H
@@ -28,15 +26,8 @@ void product_backward(real *dx, real keep, real *dw, const real *dy, const real 
  * same rows while these are in the cache. */
 int product_tile(long n);
 
-/* NULL, or why the BLAS that was loaded cannot be used. */
-const char *product_blas_problem(void);
-
-/* This machine's rate for our own products now, in GFLOP/s: 512 rows a thread, on all
- * threads, times 768 x 768; best of `tries`, of some 10 ms each. */
-double product_peak_gflops(int tries);
-
-/* OpenBLAS's: one older than the processor falls back to a kernel for any x86, a fifth as
- * fast. */
-double linear_blas_gflops(int tries);
+/* This machine's rate of products now, in GFLOP/s: 512 rows a thread, on all threads,
+ * times 768 x 768; best of `tries`, of some 10 ms each. */
+double product_gflops(const struct gemm *by, int tries);
 
 #endif

@@ -1,7 +1,9 @@
 /* The memory of a pass: laid out once, for any shape it holds, within its end. */
+#include "model/kernels/gemm.h"
 #include "model/model.h"
 #include "tests/support/rig.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,6 +228,50 @@ START_TEST(nothing_is_read_that_the_pass_did_not_write)
 }
 END_TEST
 
+/* ---- products by another ----------------------------------------------------------- */
+
+/* Loss and gradients of one step of m. */
+static double one_step(const struct model *m, const struct gemm *by, double *dw)
+{
+    struct pass p;
+    int32_t     tokens[B * T + 1];
+    double      loss;
+
+    gemm_use(by);
+    open_pass(&p, m, PASS_TRAIN);
+    random_tokens(tokens, B * T + 1);
+    loss = model_step(m, &p, tokens, tokens + 1, 0, 1);
+    for (size_t i = 0; i < m->n; i++)
+        dw[i] = p.dw[i];
+    pass_close(&p);
+    gemm_use(&gemm_own);
+    return loss;
+}
+
+START_TEST(every_mixer_has_the_same_gradients_by_openblas)
+{
+    const struct gemm *openblas;
+    struct model       m;
+    struct why         why;
+    double            *own, *its, norm = 0, apart = 0;
+
+    ck_assert_msg(!gemm_openblas(&openblas, &why), "%s", why.line);
+    small_model(&m, mixers[_i]->name);
+    own = malloc(m.n * sizeof *own);
+    its = malloc(m.n * sizeof *its);
+    ck_assert_double_eq_tol(one_step(&m, &gemm_own, own), one_step(&m, openblas, its),
+                            rig_tolerance());
+    for (size_t i = 0; i < m.n; i++) {
+        norm += own[i] * own[i];
+        apart += (its[i] - own[i]) * (its[i] - own[i]);
+    }
+    ck_assert_msg(norm > 0 && sqrt(apart / norm) < rig_tolerance(), "%s: %g",
+                  mixers[_i]->name, sqrt(apart / norm));
+    free(own), free(its);
+    model_close(&m);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("pass");
@@ -240,6 +286,7 @@ static Suite *suite(void)
                         N_STACKS);
     tcase_add_loop_test(t, scoring_between_two_steps_changes_neither, 0, N_STACKS);
     tcase_add_loop_test(t, nothing_is_read_that_the_pass_did_not_write, 0, N_STACKS);
+    tcase_add_loop_test(t, every_mixer_has_the_same_gradients_by_openblas, 0, n_mixers);
     suite_add_tcase(s, t);
     return s;
 }

@@ -164,6 +164,8 @@ wrong 3 'looks binary' train binary $new
 right 'bytes are not UTF-8' train binary $new tokenizer=bytes
 right '3 bytes are not UTF-8' train latin1.txt $new
 right '2 steps' train nul.txt $new
+right 'products by OpenBLAS' train keep/data --out new/run $tiny steps=1 products=openblas
+wrong 2 'own|openblas' train keep/data --out new/run $tiny steps=1 products=mkl
 right 'run: 1 step, ' train keep/data --out new/run $tiny steps=1
 right 'learn it by heart: give more, or --size nano' train short.txt --out new/run \
     --size small context=4 steps=1
@@ -177,6 +179,9 @@ grep -q __asan_init "$weft" || bound='ulimit -v 800000'
 [ "$bound" = : ] || wrong 6 'not enough memory' bench --arch softmax --layers 64 --width 4096
 wrong 3 'a line of more than 64 MiB' train bomb.jsonl.zst $new
 right '2 steps' train line.txt $new tokenizer=bytes
+[ "$bound" = : ] || bound='ulimit -v 300000'
+run --version
+[ $status -eq 0 ] || complain "exit $status instead of 0" --version
 bound=:
 
 # ---- command lines --------------------------------------------------------------------------

@@ -22,6 +22,7 @@ struct shape {
     int         layers, width, heads, vocab, context, batch, steps;
     bool        recompute;
     bool        muon;               // and AdamW for the rest
+    bool        openblas;           // makes the products
 };
 
 /* Seconds of the best step, by part; REST is the optimiser and data together. */
@@ -30,7 +31,7 @@ struct parts {
 };
 
 struct result {
-    double sgemm_gflops, read_gbs;
+    double own_gflops, openblas_gflops, read_gbs;
     double params, peak_rss_mib;
     double activations, recomputed; // bytes of a step's, without and with recompute
     double tok_s, tok_s_median, mfu;

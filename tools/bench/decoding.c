@@ -86,7 +86,7 @@ enum fail bench_decoding(struct rig *r, struct result *out, struct why *why)
         (err = time_session(r, BENCH_TOGETHER, out, tokens, why)))
         return err;
     out->prefill_mfu = prefill_flops(&r->model) * out->prefill_tok_s /
-                       BENCH_PREFILL / 1e9 / out->sgemm_gflops;
+                       BENCH_PREFILL / 1e9 / out->own_gflops;
     out->decode_share = out->decode_tok_s * weights_read(&r->model) / 1e9 / out->read_gbs;
     out->state_bytes = (double)model_state_bytes(&r->model);
     return FAIL_NONE;

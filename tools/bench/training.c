@@ -210,7 +210,7 @@ enum fail bench_training(struct rig *r, const struct shape *s, struct result *ou
     tries = time_steps(r, s, out);
     out->mfu = (3 * model_flops(&r->model, s->context, 0) * s->batch +
                 (s->muon ? muon_flops(&r->model) : 0)) /
-               (out->step_ms * 1e6) / out->sgemm_gflops;
+               (out->step_ms * 1e6) / out->own_gflops;
     out->peak_rss_mib = peak_mib();
     out->activations = activations(&r->model, s, PASS_TRAIN);
     out->recomputed = activations(&r->model, s, PASS_RECOMPUTE);
