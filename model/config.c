@@ -48,6 +48,8 @@ const struct key config_keys[] = {
      KEY_REAL, KEY_TRAIN, AT(clip), 0, 1e9, NULL},
     {"beta1", "AdamW's mean", KEY_REAL, KEY_TRAIN, AT(beta1), 0, 0.999999, NULL},
     {"beta2", "AdamW's variance", KEY_REAL, KEY_TRAIN, AT(beta2), 0, 0.999999, NULL},
+    {"table_lr", "factor on the learning rate of the embedding and the head",
+     KEY_REAL, KEY_TRAIN, AT(table_lr), 0, 1000, NULL},
     {"embed_init", "start of the embedding, in 1 / sqrt(width)",
      KEY_REAL, KEY_TRAIN, AT(embed_init), 0, 1000, NULL},
     {"out_init", "factor on the start of output projections; 0: they start at zero",
@@ -86,10 +88,11 @@ void config_defaults(struct config *c)
 {
     *c = (struct config){
         .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1,
-        .context = 256, .batch = 16, .accumulate = 1, .products = "own", .lr = 6e-3, .lr_end = 0.1,
-        .schedule = "cosine", .warmup = 0.1, .optimiser = "adamw", .weight_decay = 0.1,
-        .clip = 1, .beta1 = 0.9, .beta2 = 0.95, .embed_init = 1, .out_init = 1, .seed = 1,
-        .keep = 3, .window_anneal = 0.1, .tokenizer = "unigram", .val_fraction = 0.05,
+        .context = 256, .batch = 16, .accumulate = 1, .products = "own", .lr = 6e-3,
+        .lr_end = 0.1, .schedule = "cosine", .warmup = 0.1, .optimiser = "adamw",
+        .weight_decay = 0.1, .clip = 1, .beta1 = 0.9, .beta2 = 0.95, .table_lr = 1,
+        .embed_init = 1, .out_init = 1, .seed = 1, .keep = 3, .window_anneal = 0.1,
+        .tokenizer = "unigram", .val_fraction = 0.05,
     };
 }
 

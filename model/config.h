@@ -28,6 +28,7 @@ struct config {
     double warmup;                                  // steps, or below 1 a share of them
     char   optimiser[8];                            // adamw, muon
     double weight_decay, clip, beta1, beta2;
+    double table_lr;                                // factor, of embedding and head
     double embed_init, out_init;                    // factors on the standard starts
     uint64_t seed;
     long   steps, eval_every, checkpoint_every, sample_every;   // 0: chosen from steps

@@ -9,13 +9,12 @@
  * threads; GROUP partial sums are held at a time. */
 enum { BLOCK = TINY(1 << 14, 32), GROUP = TINY(1024, 3) };
 
-/* What is the same for all elements of a step. */
+/* What is the same for all elements of a parameter in a step. */
 struct factors {
     real b1, b2, eps, lr;
     real scale;                 // of the gradient, from clipping
     real unbias_m, unbias_v;    // 1 / (1 - b1ⁿ), 1 / (1 - b2ⁿ)
-    real keep;                  // of a decayed weight: 1 - lr decay
-    bool muon;                  // the matrices it takes are left alone
+    real keep;                  // of the weight: 1 - lr decay
 };
 
 /* The last parameter that starts at or before element `at`. */
@@ -102,8 +101,8 @@ double adamw_norm(const struct model *model, const real *g)
     return sqrt(sum);
 }
 
-static void update(const struct factors *f, real keep, size_t n, real *restrict w,
-                   real *restrict g, real *restrict m, real *restrict v)
+static void update(const struct factors *f, size_t n, real *restrict w, real *restrict g,
+                   real *restrict m, real *restrict v)
 {
     const struct factors c = *f;
 
@@ -113,40 +112,46 @@ static void update(const struct factors *f, real keep, size_t n, real *restrict 
         g[i] = 0;
         m[i] = c.b1 * m[i] + (1 - c.b1) * x;
         v[i] = c.b2 * v[i] + (1 - c.b2) * x * x;
-        w[i] = w[i] * keep -
+        w[i] = w[i] * c.keep -
                c.lr * (m[i] * c.unbias_m) / (vsqrt(v[i] * c.unbias_v) + c.eps);
     }
 }
 
-static void block_update(const struct factors *f, struct model *model, size_t block,
-                         real *g, real *m, real *v)
+/* f with the rate and decay of parameter i. */
+static struct factors of_param(struct factors f, const struct adamw *o,
+                               const struct model *model, int i, double lr)
 {
-    size_t start = block * BLOCK, end = start + BLOCK;
+    bool table = i == 0 || (i == model->n_param - 1 && !model->cfg.tied);
 
-    for (int i = param_at(model, start); starts_before(model, i, end); i++) {
-        size_t from = start, to = end;
-
-        if (f->muon && muon_takes(&model->param[i]))
-            continue;
-        if (trained_part(&model->param[i], &from, &to))
-            update(f, model->param[i].is.decay ? f->keep : 1, to - from, model->w + from,
-                   g + from, m + from, v + from);
-    }
+    lr *= table ? o->table_lr : 1;
+    f.lr = (real)lr;
+    f.keep = model->param[i].is.decay ? (real)(1 - lr * o->decay) : 1;
+    return f;
 }
 
 void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, real *v,
                 double norm, double lr, long n)
 {
-    size_t         blocks = (model->n + BLOCK - 1) / BLOCK;
-    struct factors f = {
+    size_t               blocks = (model->n + BLOCK - 1) / BLOCK;
+    const struct factors all = {
         .b1 = (real)o->beta1, .b2 = (real)o->beta2, .eps = (real)o->eps,
-        .lr = (real)lr, .keep = (real)(1 - lr * o->decay), .muon = o->muon,
         .scale = (real)(o->clip > 0 && norm > o->clip ? o->clip / norm : 1),
         .unbias_m = (real)(1 / (1 - pow(o->beta1, (double)n))),
         .unbias_v = (real)(1 / (1 - pow(o->beta2, (double)n))),
     };
 
     #pragma omp parallel for
-    for (size_t i = 0; i < blocks; i++)
-        block_update(&f, model, i, g, m, v);
+    for (size_t block = 0; block < blocks; block++) {
+        size_t start = block * BLOCK, end = start + BLOCK;
+
+        for (int i = param_at(model, start); starts_before(model, i, end); i++) {
+            struct factors f = of_param(all, o, model, i, lr);
+            size_t         from = start, to = end;
+
+            if (o->muon && muon_takes(&model->param[i]))
+                continue;
+            if (trained_part(&model->param[i], &from, &to))
+                update(&f, to - from, model->w + from, g + from, m + from, v + from);
+        }
+    }
 }

@@ -12,6 +12,7 @@
 
 struct adamw {
     double beta1, beta2, eps, decay, clip;
+    double table_lr;            // factor on the rate of the embedding and the head
     bool   muon;                // leave the matrices that muon.h takes alone
 };
 

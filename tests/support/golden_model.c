@@ -58,7 +58,7 @@ void golden_check_adamw(const struct golden *g)
 {
     struct adamw  o = {golden_number(g, "beta1"), golden_number(g, "beta2"),
                        golden_number(g, "eps"), golden_number(g, "wd"),
-                       golden_number(g, "clip")};
+                       golden_number(g, "clip"), 1};
     int           steps = (int)golden_number(g, "steps");
     const double *lr = golden_values(g, "lr", steps);
     const double *norm = golden_values(g, "norm", steps);

@@ -217,7 +217,7 @@ START_TEST(the_rest_is_adamws_and_the_same_for_any_number_of_threads)
     struct why   why;
 
     for (int i = 0; i < 4; i++) {
-        struct adamw rest = {0.9, 0.95, 1e-8, 0.1, 1, i < 3};
+        struct adamw rest = {0.9, 0.95, 1e-8, 0.1, 1, 1, i < 3};
         struct muon  o;
 
         omp_set_num_threads(i < 3 ? i + 1 : 1);

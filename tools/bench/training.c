@@ -56,7 +56,7 @@ static void draw_tokens(struct rig *r)
 
 double rig_step(struct rig *r, struct parts *p)
 {
-    const struct adamw o = {0.9, 0.95, 1e-8, 0.1, 1, r->muon.scratch != NULL};
+    const struct adamw o = {0.9, 0.95, 1e-8, 0.1, 1, 1, r->muon.scratch != NULL};
     double start = wall_seconds(), drawn, trained, norm;
 
     draw_tokens(r);

@@ -98,7 +98,7 @@ static void gym_close(struct gym *g)
 static bool train_step(const struct task *t, struct model *m, struct gym *g, long step,
                        long update)
 {
-    struct adamw o = {m->cfg.beta1, m->cfg.beta2, 1e-8, t->weight_decay, t->clip};
+    struct adamw o = {m->cfg.beta1, m->cfg.beta2, 1e-8, t->weight_decay, t->clip, 1};
     int          window = schedule_window(&m->cfg, NULL, step);
     double       lr = schedule_lr(&m->cfg, NULL, step), loss, norm;
 
