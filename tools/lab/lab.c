@@ -169,8 +169,10 @@ static void print_verdict(const struct verdict *v)
 
 static void *need(void *p)
 {
-    if (!p)
-        abort();                    // a few hundred bytes
+    if (!p) {
+        fputs("weft lab: not enough memory for its table\n", stderr);
+        exit(FAIL_MEMORY);
+    }
     return p;
 }
 
