@@ -2,6 +2,7 @@
 #include "data/base/cli.h"
 #include "data/base/clock.h"
 #include "data/base/format.h"
+#include "infer/bias.h"
 #include "infer/verbs.h"
 #include "infer/writer.h"
 #include "model/files/checkpoint.h"
@@ -29,7 +30,8 @@ static const char help[] =
 struct infer {
     struct cli            cli;
     struct writer_options o;
-    struct words          stop;
+    struct words          stop, biases;
+    struct logit_bias     bias[CLI_WORDS];
     const char           *prompt;
     int                   threads, context;
     bool                  interactive, no_echo;
@@ -70,6 +72,12 @@ static void parse(struct infer *f, int argc, char **argv)
          .real = &f->o.sampler.repeat_penalty, .min = 0.01, .max = 100},
         {"repeat-last-n", 0, "N", "how many tokens are recent (64)",
          .number = &f->o.sampler.repeat_last_n, .max = 1e6},
+        {"presence-penalty", 0, "X", "off the logit of every token written before (0)",
+         .real = &f->o.sampler.presence_penalty, .min = -100, .max = 100},
+        {"frequency-penalty", 0, "X", "the same, for each time it was written (0)",
+         .real = &f->o.sampler.frequency_penalty, .min = -100, .max = 100},
+        {"logit-bias", 0, "TOKEN+X", "add X to its logit, as in 15043+1 or ' cat'-inf",
+         .words = &f->biases},
         {"seed", 's', "N", "the same seed gives the same text",
          .seed = &f->o.sampler.seed},
         {"stop", 0, "TEXT", "end before this text; may be repeated", .words = &f->stop},
@@ -135,6 +143,21 @@ static void set_context(struct infer *f)
         }
 }
 
+static enum fail take_biases(struct infer *f, struct why *why)
+{
+    struct why bad;
+
+    for (int i = 0; i < f->biases.n; i++) {
+        enum fail err = bias_parse(&f->bias[i], f->biases.word[i], f->tokenizer, &bad);
+
+        if (err)
+            return fail(why, err, "--logit-bias: %s", bad.line);
+    }
+    f->o.sampler.bias = f->bias;
+    f->o.sampler.n_bias = f->biases.n;
+    return 0;
+}
+
 static void load(struct infer *f)
 {
     struct why why;
@@ -144,6 +167,8 @@ static void load(struct infer *f)
     f->o.stop = f->stop.word;
     f->o.n_stop = f->stop.n;
     f->o.terminal = isatty(STDOUT_FILENO);
+    if (!err)
+        err = take_biases(f, &why);
     if (!err) {
         set_context(f);
         err = writer_open(&f->writer, &f->model, f->tokenizer, &f->o, &why);

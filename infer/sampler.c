@@ -20,6 +20,8 @@ struct sampler {
     int32_t          *recent;       // (repeat_last_n) a ring
     int               n_recent, at; // filled, next to be replaced
     int              *times;        // (vocab) how often in recent
+    int              *picked;       // (vocab) how often picked
+    double           *bias;         // (vocab)
     struct candidate *c;            // (vocab)
 };
 
@@ -47,11 +49,16 @@ struct sampler *sampler_open(const struct sampler_options *o, int vocab, uint64_
     s->banned = -1;
     s->recent = calloc((size_t)o->repeat_last_n + 1, sizeof *s->recent); // not of 0
     s->times = calloc((size_t)vocab, sizeof *s->times);
+    s->picked = calloc((size_t)vocab, sizeof *s->picked);
+    s->bias = calloc((size_t)vocab, sizeof *s->bias);
     s->c = calloc((size_t)vocab, sizeof *s->c);
-    if (s->recent && s->times && s->c)
-        return s;
-    sampler_close(s);
-    return NULL;
+    if (!s->recent || !s->times || !s->picked || !s->bias || !s->c) {
+        sampler_close(s);
+        return NULL;
+    }
+    for (int i = 0; i < o->n_bias; i++)
+        s->bias[o->bias[i].id] += o->bias[i].add;
+    return s;
 }
 
 void sampler_close(struct sampler *s)
@@ -60,6 +67,8 @@ void sampler_close(struct sampler *s)
         return;
     free(s->recent);
     free(s->times);
+    free(s->picked);
+    free(s->bias);
     free(s->c);
     free(s);
 }
@@ -84,16 +93,19 @@ void sampler_accept(struct sampler *s, int32_t token)
     s->at = (s->at + 1) % size;
 }
 
-/* The logit of id after ban and penalty; never NaN or +infinity, so that differences from
- * the best are numbers. */
+/* The logit of id after ban, bias and penalties; never NaN or +infinity, so that
+ * differences from the best are numbers. */
 static real logit_of(const struct sampler *s, const real *logits, int32_t id)
 {
-    real x = logits[id], penalty = (real)s->o.repeat_penalty;
+    const struct sampler_options *o = &s->o;
+    real x = logits[id] + (real)s->bias[id], penalty = (real)o->repeat_penalty;
 
-    if (isnan(x) || id == s->banned)
-        return -(real)INFINITY;
     if (s->times[id])
         x = x > 0 ? x / penalty : x * penalty;
+    if (s->picked[id])
+        x -= (real)(o->presence_penalty + o->frequency_penalty * s->picked[id]);
+    if (isnan(x) || id == s->banned)
+        return -(real)INFINITY;
     return x < (real)1e30 ? x : (real)1e30;
 }
 
@@ -227,6 +239,7 @@ int32_t sampler_pick(struct sampler *s, const real *logits)
 {
     int32_t id = s->o.temp > 0 ? choose(s, logits) : most_likely(s, logits);
 
+    s->picked[id]++;
     sampler_accept(s, id);
     return id;
 }

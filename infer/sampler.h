@@ -1,8 +1,16 @@
 /* Choosing the next token: llama.cpp's names, order and defaults.
  *
- *     repeat penalty -> top-k -> top-p -> min-p -> temperature -> draw
+ *     bias -> penalties -> top-k -> top-p -> min-p -> temperature -> draw
  *
- * temp <= 0 takes the most likely token after the penalty. Equal logits rank by
+ *     l += bias[id]
+ *     l  = l > 0 ? l / repeat : l * repeat              where id is among the recent
+ *     l -= presence + frequency count[id]               where count[id] > 0
+ *
+ * The recent tokens are the last repeat_last_n, the prompt's too (llama.cpp's window).
+ * count is of the tokens that this sampler has picked since it was opened, and of no
+ * others: presence and frequency penalties are OpenAI's, which leave the prompt alone.
+ *
+ * temp <= 0 takes the most likely token after the penalties. Equal logits rank by
  * lower id. A NaN logit counts as -infinity; when nothing is left to choose from, the
  * choice is id 0.
  *
@@ -15,6 +23,12 @@
 
 #include <stdint.h>
 
+/* What is added to the logit of a token; -INFINITY: never pick it. */
+struct logit_bias {
+    int32_t id;
+    double  add;
+};
+
 struct sampler_options {
     double   temp;              // 0.8
     int      top_k;             // 40; 0: all
@@ -22,6 +36,10 @@ struct sampler_options {
     double   min_p;             // 0.05; 0: all
     double   repeat_penalty;    // 1: none
     int      repeat_last_n;     // 64
+    double   presence_penalty;  // 0: none; negative ones make tokens come again
+    double   frequency_penalty; // 0: none
+    const struct logit_bias *bias;      // (n_bias) copied; ids below vocab; biases of the
+    int      n_bias;                    // same id add up
     uint64_t seed;
 };
 

@@ -19,6 +19,10 @@ static struct sampler_options plain(void)
                                     .repeat_last_n = 4, .seed = 5};
 }
 
+static const struct logit_bias
+    twice_the_first[] = {{0, 0.6931471805599453}},
+    mixed[] = {{1, 0.5}, {0, -INFINITY}, {1, 0.19314718055994531}};
+
 /* Probabilities 1/2, 1/4, 1/8, 1/8 (logits are their logarithms plus shift), and what
  * must come out. recent: the ids 0 .. recent - 1 were seen. */
 static const struct {
@@ -64,6 +68,20 @@ static const struct {
      0, 1, -1, {0, 1, 0, 0}},
     {"banned", {.temp = 1, .top_p = 1, .repeat_penalty = 1}, 0, 0, 0,
      {0, 0.5, 0.25, 0.25}},
+    {"presence and frequency leave a prompt alone",
+     {.temp = 1, .top_p = 1, .repeat_penalty = 1, .repeat_last_n = 4,
+      .presence_penalty = 2, .frequency_penalty = 2}, 0, 2, -1,
+     {0.5, 0.25, 0.125, 0.125}},
+    {"a bias of log 2 doubles",
+     {.temp = 1, .top_p = 1, .repeat_penalty = 1, .bias = twice_the_first, .n_bias = 1},
+     0, 0, -1, {2 / 3., 1 / 6., 1 / 12., 1 / 12.}},
+    {"biases before penalties",     // e^(log 1/2 + log 2) has logit 0, which stays
+     {.temp = 1, .top_p = 1, .repeat_penalty = 2, .repeat_last_n = 4,
+      .bias = twice_the_first, .n_bias = 1}, 0, 1, -1,
+     {2 / 3., 1 / 6., 1 / 12., 1 / 12.}},
+    {"biases of one token add up, and -infinity wins",
+     {.temp = 1, .top_p = 1, .repeat_penalty = 1, .bias = mixed, .n_bias = 3},
+     0, 0, -1, {0, 2 / 3., 1 / 6., 1 / 6.}},
 };
 
 START_TEST(choices_follow_the_hand_computed_distribution)
@@ -166,6 +184,34 @@ START_TEST(only_the_last_n_tokens_are_penalised)
     for (int i = 0; i < 5; i++)     // 2, then 1, then 0 is all that is left; then 2 again
         ck_assert_int_eq(sampler_pick(s, logits), 2 - i % 3);
     sampler_close(s);
+}
+END_TEST
+
+/* What is picked from logits 6 5 4 3 at temperature 0, under presence p and frequency f,
+ * whatever the window of the repeat penalty. */
+static const struct { double p, f; int want[8]; } counted[] = {
+    {0, 0, {0, 0, 0, 0, 0, 0, 0, 0}},
+    {1.5, 0, {0, 1, 0, 0, 0, 0, 0, 0}},         // 4.5 against 5, then against 4
+    {0, 0.75, {0, 0, 1, 0, 1, 2, 0, 1}},        // 6 5 4 less 0.75 for each time before
+    {1, 1, {0, 1, 0, 2, 0, 1, 3, 0}},
+    {-1, 0, {0, 0, 0, 0, 0, 0, 0, 0}},
+};
+
+START_TEST(presence_counts_once_and_frequency_each_time)
+{
+    const real logits[IDS] = {6, 5, 4, 3};
+
+    for (int window = 0; window < 3; window++) {
+        struct sampler_options o = plain();
+
+        o.temp = 0, o.repeat_last_n = window;
+        o.presence_penalty = counted[_i].p, o.frequency_penalty = counted[_i].f;
+        struct sampler *s = sampler_open(&o, IDS, 0);
+
+        for (int i = 0; i < 8; i++)
+            ck_assert_int_eq(sampler_pick(s, logits), counted[_i].want[i]);
+        sampler_close(s);
+    }
 }
 END_TEST
 
@@ -394,6 +440,8 @@ static Suite *suite(void)
     tcase_add_test(tc, top_k_keeps_exactly_the_k_best_of_a_large_vocabulary);
     tcase_add_test(tc, temperature_zero_takes_the_best_and_the_lower_of_equals);
     tcase_add_test(tc, only_the_last_n_tokens_are_penalised);
+    tcase_add_loop_test(tc, presence_counts_once_and_frequency_each_time, 0,
+                        ROWS(counted));
     tcase_add_test(tc, the_same_seed_and_stream_give_the_same_choices);
     tcase_add_loop_test(tc, bad_logits_are_never_chosen, 0, ROWS(bad_logits));
     suite_add_tcase(s, tc);

@@ -191,6 +191,23 @@ START_TEST(an_interrupt_ends_the_line_and_exits_130)
 }
 END_TEST
 
+START_TEST(biases_and_penalties_reach_the_text)
+{
+    need_run();
+    ck_assert_str_eq(infer("infer @ -p Hi -n 4 --temp 0 --logit-bias 120+90 "
+                           "--logit-bias 121+80", "")->out, "Hixxxx\n");
+    ck_assert_str_eq(infer("infer @ -p Hi -n 4 --temp 0 --logit-bias x+90 "
+                           "--logit-bias y+80 --presence-penalty 20", "")->out,
+                     "Hixyxx\n");
+    ck_assert_str_eq(infer("infer @ -p Hi -n 4 --temp 0 --logit-bias x+90 "
+                           "--logit-bias y+80 --frequency-penalty 20", "")->out,
+                     "Hixyxy\n");
+    ck_assert_str_eq(infer("infer @ -p Hi -n 4 --temp 0 --logit-bias x+9e1 "
+                           "--logit-bias x-inf --logit-bias y+80", "")->out,
+                     "Hiyyyy\n");
+}
+END_TEST
+
 /* What infer and score refuse, the code, and words of the line. */
 static const struct {
     bool score; const char *line; int code; const char *err;
@@ -202,6 +219,12 @@ static const struct {
     {false, "infer @ --top-p 1.5", 2, "it goes from 0 to 1"},
     {false, "infer @ -n -2", 2, "--n-predict: -2 is out of range"},
     {false, "infer @ --context 0", 2, "--context: 0 is out of range"},
+    {false, "infer @ --presence-penalty 101", 2, "it goes from -100 to 100"},
+    {false, "infer @ --logit-bias 257+1", 2, "257: there is no such token; ids go"},
+    {false, "infer @ --logit-bias 5", 2, "'5' is not TOKEN+X or TOKEN-X"},
+    {false, "infer @ --logit-bias 5+nan", 2, "'5+nan' is not TOKEN+X"},
+    {false, "infer @ --logit-bias +1", 2, "'+1' is not TOKEN+X"},
+    {false, "infer @ --logit-bias abc+1", 2, "'abc' is 3 tokens of this model: 'a' 'b'"},
     {false, "infer nowhere -p x", 3, "nowhere"},
     {false, "infer / -p x", 3, "/"},
     {true, "score @", 2, "weft score RUN FILE|DATASET"},
@@ -308,6 +331,7 @@ static Suite *suite(void)
     tcase_add_test(tc, interactive_answers_every_line);
     tcase_add_test(tc, a_reader_that_leaves_ends_it_quietly);
     tcase_add_test(tc, an_interrupt_ends_the_line_and_exits_130);
+    tcase_add_test(tc, biases_and_penalties_reach_the_text);
     tcase_add_loop_test(tc, what_cannot_work_is_refused_in_one_line, 0, ROWS(refused));
     tcase_add_test(tc, score_counts_every_byte_and_the_end_of_the_document);
     tcase_add_test(tc, tokens_are_json_lines_that_add_up_to_the_score);
