@@ -91,6 +91,10 @@ enum fail pass_open(struct pass *p, const struct model *m, int B, int T,
                     enum pass_mode mode, struct why *why);
 void   pass_close(struct pass *p);                      // a zeroed one is fine
 
+/* Exchange the array that gradients are added to for *other, of the same size: both are
+ * pages_alloc's, and whichever the pass has at its end it frees. */
+void pass_swap_gradients(struct pass *p, const struct model *m, real **other);
+
 /* ---- training ---------------------------------------------------------------------- */
 
 /* Mean loss in nats over targets >= 0, and gradients: dw += scale * d(sum of

@@ -101,15 +101,32 @@ size_t pass_bytes(const struct model *m, int B, int T, enum pass_mode mode)
            (pass_trains(mode) ? m->n * sizeof(real) : 0);
 }
 
-/* Gradients, and where each parameter's begin; false: no memory. */
+/* Where each parameter's gradients begin. */
+static void point_at_gradients(struct pass *p, const struct model *m)
+{
+    for (int i = 0; i < m->n_param; i++)
+        p->dwp[i] = p->dw + m->param[i].at;
+}
+
+/* False: no memory. */
 static bool take_gradients(struct pass *p, const struct model *m)
 {
     p->dw_bytes = m->n * sizeof(real);
     p->dw = pages_alloc(p->dw_bytes);
     p->dwp = malloc(m->n_param * sizeof *p->dwp);
-    for (int i = 0; p->dw && p->dwp && i < m->n_param; i++)
-        p->dwp[i] = p->dw + m->param[i].at;
+    if (p->dw && p->dwp)
+        point_at_gradients(p, m);
     return p->dw && p->dwp;
+}
+
+void pass_swap_gradients(struct pass *p, const struct model *m, real **other)
+{
+    real *was = p->dw;
+
+    p->dw = *other;
+    *other = was;
+    point_at_gradients(p, m);
+    lay_out(p, m, p->now_B, p->now_T, arena_over(p->acts, p->acts_bytes));
 }
 
 enum fail pass_open(struct pass *p, const struct model *m, int B, int T,

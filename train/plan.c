@@ -18,7 +18,7 @@ double plan_memory(const struct model *m, const struct config *c)
 
     double muon = strcmp(c->optimiser, "muon") ? 0 : (double)muon_bytes(m);
 
-    return 3 * weights + muon + LOADER_CACHE +
+    return 3 * weights + muon + LOADER_CACHE + (double)leaves_bytes(m, c->accumulate) +
            (double)pass_bytes(m, c->batch, c->context, pass_training(c));
 }
 

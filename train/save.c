@@ -81,7 +81,7 @@ static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t 
     snprintf(hash, sizeof hash, "%016" PRIx64, data);
     snprintf(seed, sizeof seed, "%" PRIu64, t->cfg.seed);
     j = json_pack("{s:i, s:I, s:I, s:f, s:I, s:I, s:o, s:o, s:I, s:f, s:s, s:s}",
-                  "version", CHECKPOINT_VERSION, "step", (json_int_t)y->step, "tokens",
+                  "version", TRAINER_VERSION, "step", (json_int_t)y->step, "tokens",
                   (json_int_t)y->tokens, "flops", y->flops, "skipped",
                   (json_int_t)y->skipped, "skipped_in_a_row", (json_int_t)y->in_a_row,
                   "val_loss", json_from_double(y->val_loss), "best_val_loss",
@@ -131,22 +131,31 @@ static bool unpack_decisions(const json_t *list, struct decisions *d)
     return ok;
 }
 
-/* What trainer.json holds; seed and data point into j. d may be NULL. */
+/* What trainer.json says beside the tally and the decisions. */
+struct origin {
+    int  version;
+    char seed[24], data[17];
+};
+
+/* What trainer.json holds. d may be NULL. */
 static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
-                         const char **seed, const char **data)
+                         struct origin *o)
 {
     json_int_t step, tokens, skipped, in_a_row, best_step;
     json_t    *val, *best, *list = NULL, *products = NULL;
-    int        version;
+    const char *seed, *data;
     bool       ok = !json_unpack_ex(j, NULL, JSON_STRICT,
         "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o, s?o}",
-        "version", &version, "step", &step, "tokens", &tokens, "flops", &y->flops,
+        "version", &o->version, "step", &step, "tokens", &tokens, "flops", &y->flops,
         "skipped", &skipped, "skipped_in_a_row", &in_a_row, "val_loss", &val,
         "best_val_loss", &best, "best_step", &best_step, "seconds", &y->seconds,
-        "seed", seed, "data", data, "decisions", &list, "products", &products);
+        "seed", &seed, "data", &data, "decisions", &list, "products", &products);
 
-    if (!ok || version != CHECKPOINT_VERSION || step < 0 || skipped < 0 || skipped > step)
+    if (!ok || o->version < 1 || o->version > TRAINER_VERSION || step < 0 ||
+        skipped < 0 || skipped > step)
         return false;
+    snprintf(o->seed, sizeof o->seed, "%s", seed);
+    snprintf(o->data, sizeof o->data, "%s", data);
     y->step = (long)step;
     y->tokens = (uint64_t)tokens;
     y->skipped = (long)skipped;
@@ -157,24 +166,19 @@ static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
     return ok && (!d || unpack_decisions(list, d));
 }
 
-/* Read dir's trainer.json; d, seed (24 bytes) and data (17) may be NULL. */
+/* Read dir's trainer.json; d may be NULL. */
 static enum fail read_tally(const char *dir, struct tally *y, struct decisions *d,
-                            char *seed, char *data, struct why *why)
+                            struct origin *o, struct why *why)
 {
-    char        path[PATH_MAX];
-    const char *its_seed = "", *its_data = "";
-    json_t     *j;
-    enum fail   err = json_read(&j, path_join(path, sizeof path, dir, "trainer.json"),
-                                TALLY_MAX, "use an earlier checkpoint or a copy", why);
+    char      path[PATH_MAX];
+    json_t   *j;
+    enum fail err = json_read(&j, path_join(path, sizeof path, dir, "trainer.json"),
+                              TALLY_MAX, "use an earlier checkpoint or a copy", why);
 
     if (err)
         return err;
-    if (!unpack_tally(j, y, d, &its_seed, &its_data))
+    if (!unpack_tally(j, y, d, o))
         err = fail(why, FAIL_INPUT, "%s: damaged, or of another version of weft", path);
-    if (seed)
-        snprintf(seed, 24, "%s", its_seed);
-    if (data)
-        snprintf(data, 17, "%s", its_data);
     json_decref(j);
     return err;
 }
@@ -215,11 +219,12 @@ static void prune(const char *run, int keep)
 
     if (loss) {
         for (long i = 0; i < n; i++) {
-            struct tally y = {.val_loss = NAN};
-            struct why   ignored;
+            struct tally  y = {.val_loss = NAN};
+            struct origin unread;
+            struct why    ignored;
 
             checkpoint_path(path, sizeof path, run, step[i]);
-            loss[i] = read_tally(path, &y, NULL, NULL, NULL, &ignored) ? NAN : y.val_loss;
+            loss[i] = read_tally(path, &y, NULL, &unread, &ignored) ? NAN : y.val_loss;
         }
         save_choose(loss, n, keep, stay);
         for (long i = 0; i < n; i++)
@@ -433,26 +438,43 @@ enum fail save_load_model(const char *dir, const struct config *cfg,
 enum fail save_load_tally(const char *dir, struct tally *y, struct decisions *d,
                           struct why *why)
 {
-    return read_tally(dir, y, d, NULL, NULL, why);
+    struct origin unread;
+
+    return read_tally(dir, y, d, &unread, why);
+}
+
+/* Do the data, the seed and the order of sums agree with what t was opened for? */
+static enum fail check_origin(const char *dir, const struct trainer *t, uint64_t data,
+                              const struct origin *o, struct why *why)
+{
+    char seed[24], hash[17];
+
+    snprintf(hash, sizeof hash, "%016" PRIx64, data);
+    snprintf(seed, sizeof seed, "%" PRIu64, t->cfg.seed);
+    if (strcmp(hash, o->data))
+        return fail(why, FAIL_INPUT,
+                    "%s: the data has changed since; restore the data this run "
+                    "was trained on, or start a new run",
+                    dir);
+    if (strcmp(seed, o->seed))
+        return fail(why, FAIL_INPUT, "%s: trained with seed %s, config.cfg says %s", dir,
+                    o->seed, seed);
+    if (o->version == 1 && t->cfg.accumulate > 1)
+        return fail(why, FAIL_INPUT,
+                    "%s: written by an older weft, which added the gradients of "
+                    "accumulate=%d passes in another order; begin a new run with its "
+                    "weights: --from %s",
+                    dir, t->cfg.accumulate, dir);
+    return FAIL_NONE;
 }
 
 enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,
                           struct why *why)
 {
-    char seed[24], its_seed[24], hash[17], its_hash[17];
-    enum fail err = read_tally(dir, &t->tally, &t->decisions, its_seed, its_hash, why);
+    struct origin o;
+    enum fail     err = read_tally(dir, &t->tally, &t->decisions, &o, why);
 
-    if (err)
-        return err;
-    snprintf(hash, sizeof hash, "%016" PRIx64, data);
-    snprintf(seed, sizeof seed, "%" PRIu64, t->cfg.seed);
-    if (strcmp(hash, its_hash))
-        return fail(why, FAIL_INPUT,
-                    "%s: the data has changed since; restore the data this run "
-                    "was trained on, or start a new run",
-                    dir);
-    if (strcmp(seed, its_seed))
-        return fail(why, FAIL_INPUT, "%s: trained with seed %s, config.cfg says %s", dir,
-                    its_seed, seed);
-    return read_moments(dir, t, why);
+    if (!err)
+        err = check_origin(dir, t, data, &o, why);
+    return err ? err : read_moments(dir, t, why);
 }

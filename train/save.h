@@ -7,6 +7,10 @@
  *                             and what a clock decided: [[step, "end", 1377], ...]
  *     manifest.json           written last
  *
+ * trainer.json has a version of its own. Version 1 added the gradients of micro-batches
+ * one after the other: what it wrote goes on bit for bit with accumulate=1, and is
+ * refused with more.
+ *
  * A checkpoint appears whole. Then `latest` is turned to it, and then older ones go: the
  * `keep` newest stay, and the one with the lowest validation loss.
  */
@@ -17,6 +21,8 @@
 #include "train/trainer.h"
 
 #include <stdbool.h>
+
+enum { TRAINER_VERSION = 2 };       // of trainer.json
 
 /* Write the checkpoint of t's step and prune. data: see save_fingerprint. FAIL_WRITE: the
  * earlier checkpoints are as they were. */
@@ -36,7 +42,8 @@ enum fail save_load_model(const char *dir, const struct config *cfg,
                           const struct tokenizer *k, struct model *m, struct why *why);
 
 /* Load the moments, the tally and the decisions into t, which was opened with that model.
- * FAIL_INPUT: damaged, or the data or the seed are not those it was trained with. */
+ * FAIL_INPUT: damaged, of a version that summed gradients otherwise, or the data or the
+ * seed are not those it was trained with. */
 enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,
                           struct why *why);
 

@@ -37,6 +37,8 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
     if (!err && with_muon(cfg))
         err = muon_open(&t->muon, &t->model, cfg->weight_decay, cfg->clip, why);
     if (!err)
+        err = leaves_open(&t->leaves, &t->model, cfg->accumulate, why);
+    if (!err)
         err = loader_open(&t->loader, shard, cfg->seed, cfg->batch, cfg->context, why);
     if (err)
         trainer_close(t);
@@ -48,6 +50,7 @@ void trainer_close(struct trainer *t)
     size_t bytes = t->model.n * sizeof(real);
 
     loader_close(t->loader);
+    leaves_close(&t->leaves);
     pass_close(&t->pass);
     muon_close(&t->muon);
     pages_free(t->m, bytes);
@@ -84,24 +87,32 @@ double trainer_step_flops(const struct trainer *t, int window)
            (with_muon(&t->cfg) ? muon_flops(&t->model) : 0);
 }
 
-/* Mean loss over the step's micro-batches, and its gradient, added up in pass.dw, which
- * is zero before. */
-static enum fail gradients(struct trainer *t, int window, double *loss, struct why *why)
+/* Leaf i of the step: the loss of a micro-batch, and its gradient, added to pass.dw. */
+static enum fail leaf(void *user, int i, double *loss, struct why *why)
 {
-    const int32_t *tokens, *targets;
-    int            n = t->cfg.accumulate;
-    uint64_t       first = (uint64_t)t->tally.step * (uint64_t)n;
+    struct trainer *t = user;
+    const int32_t  *tokens, *targets;
+    int             n = t->cfg.accumulate;
+    uint64_t        first = (uint64_t)t->tally.step * (uint64_t)n;
+    enum fail       err = loader_batch(t->loader, first + (uint64_t)i, &tokens, &targets,
+                                       why);
+
+    if (!err)
+        *loss = model_step(&t->model, &t->pass, tokens, targets, t->window, 1.0 / n);
+    return err;
+}
+
+/* Mean loss over the step's micro-batches, and its gradient in pass.dw, which is zero
+ * before. */
+static enum fail gradients(struct trainer *t, double *loss, struct why *why)
+{
+    int       n = t->cfg.accumulate;
+    enum fail err = leaves_sum(&t->leaves, &t->model, &t->pass, 0, n, leaf, t, why);
 
     *loss = 0;
-    for (int i = 0; i < n; i++) {
-        enum fail err = loader_batch(t->loader, first + (uint64_t)i, &tokens, &targets,
-                                     why);
-
-        if (err)
-            return err;
-        *loss += model_step(&t->model, &t->pass, tokens, targets, window, 1.0 / n) / n;
-    }
-    return 0;
+    for (int i = 0; !err && i < n; i++)
+        *loss += t->leaves.loss[i] / n;
+    return err;
 }
 
 static void count(struct tally *y, const struct config *c, const struct step *s)
@@ -121,10 +132,10 @@ enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
     long      update = t->tally.step - t->tally.skipped + 1;    // AdamW's n
     enum fail err;
 
-    s->window = schedule_window(&t->cfg, &t->decisions, t->tally.step);
+    s->window = t->window = schedule_window(&t->cfg, &t->decisions, t->tally.step);
     s->lr = schedule_lr(&t->cfg, &t->decisions, t->tally.step);
     s->flops = trainer_step_flops(t, s->window);
-    err = gradients(t, s->window, &s->loss, why);
+    err = gradients(t, &s->loss, why);
     if (err)
         return err;
     s->norm = adamw_norm(&t->model, t->pass.dw);

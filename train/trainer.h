@@ -7,6 +7,7 @@
 #include "data/loader.h"
 #include "model/model.h"
 #include "train/adamw.h"
+#include "train/leaves.h"
 #include "train/muon.h"
 #include "train/schedule.h"
 
@@ -30,6 +31,8 @@ struct trainer {
     struct pass    pass;
     real          *m, *v;       // moments, in the model's layout; Muon has no v
     struct loader *loader;
+    struct leaves  leaves;      // of a step,
+    int            window;      // and the window drawn for it
     struct adamw   adamw;
     struct muon    muon;        // where settings ask for it, else zero
     struct tally   tally;

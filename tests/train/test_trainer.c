@@ -264,6 +264,95 @@ START_TEST(micro_batches_share_the_window_drawn_for_their_step)
 }
 END_TEST
 
+/* Of the gradient of the first step. */
+static double first_norm(int batch, int accumulate)
+{
+    struct trainer t;
+    struct config  c = small_config(12);
+    struct step    s;
+    struct why     why;
+
+    c.batch = batch, c.accumulate = accumulate;
+    open_trainer(&t, &c);
+    ck_assert_msg(!trainer_step(&t, &s, &why), "%s", why.line);
+    trainer_close(&t);
+    return s.norm;
+}
+
+START_TEST(accumulated_gradients_are_divided_by_their_number)
+{
+    static const int parts[] = {2, 3, 6, 12};
+
+    for (int i = 0; i < 4; i++)
+        ck_assert_double_eq_tol(first_norm(12, 1), first_norm(12 / parts[i], parts[i]),
+                                1e-4 * first_norm(12, 1));
+}
+END_TEST
+
+/* Numbers of very different sizes, so that every other order of sums shows. */
+static enum fail drawn_leaf(void *user, int i, double *loss, struct why *why)
+{
+    struct trainer *t = user;
+    struct rng      r = rng_open(5, RNG_TEST, (uint64_t)i);
+
+    (void)why;
+    *loss = i;
+    for (size_t j = 0; j < t->model.n; j++)
+        t->pass.dw[j] += (real)(rng_normal(&r) * exp(3 * rng_normal(&r)));
+    return 0;
+}
+
+/* The sum of n leaves from `first` on into out; the pass is zero again. */
+static void drawn_sum(struct trainer *t, int first, int n, real *out)
+{
+    size_t     bytes = t->model.n * sizeof(real);
+    struct why why;
+
+    ck_assert(!leaves_sum(&t->leaves, &t->model, &t->pass, first, n, drawn_leaf, t, &why));
+    memcpy(out, t->pass.dw, bytes);
+    memset(t->pass.dw, 0, bytes);
+}
+
+/* The sum of sums of `parts` equal shares of n leaves, pairwise, into sum[0]. */
+static void sum_shares(struct trainer *t, int n, int parts, real *const *sum)
+{
+    for (int i = 0; i < parts; i++)
+        drawn_sum(t, i * (n / parts), n / parts, sum[i]);
+    for (int step = 1; step < parts; step *= 2)
+        for (int i = 0; i < parts; i += 2 * step)
+            for (size_t j = 0; j < t->model.n; j++)
+                sum[i][j] += sum[i + step][j];
+}
+
+static const int leaf_counts[] = {2, 4, 6, 8, 12, 24};
+
+START_TEST(the_sum_of_leaves_has_the_same_bits_in_any_number_of_equal_shares)
+{
+    int            n = leaf_counts[_i];
+    struct config  c = small_config(1);
+    struct trainer t;
+    real          *whole, *sum[8];
+
+    c.accumulate = n;
+    open_trainer(&t, &c);
+    whole = malloc(t.model.n * sizeof *whole);
+    for (int i = 0; i < 8; i++)
+        sum[i] = malloc(t.model.n * sizeof *whole);
+    drawn_sum(&t, 0, n, whole);
+    for (int i = 0; i < n; i++)
+        ck_assert_double_eq(t.leaves.loss[i], i);
+    for (int parts = 1; parts <= 8 && n % parts == 0; parts *= 2) {
+        sum_shares(&t, n, parts, sum);
+        ck_assert_msg(!memcmp(whole, sum[0], t.model.n * sizeof *whole),
+                      "%d leaves in %d shares", n, parts);
+    }
+    for (int i = 0; i < 8; i++)
+        free(sum[i]);
+    free(whole);
+    trainer_close(&t);
+}
+END_TEST
+
 /* Log the step that t has just taken; its line, read back. */
 static json_t *logged(const char *dir, const struct trainer *t, const struct step *s)
 {
@@ -532,6 +621,46 @@ static bool has(const char *run, const char *name)
     return path_exists(path_join(path, sizeof path, run, name));
 }
 
+/* Save t's state into run as version 1 wrote it; dir gets its path. */
+static void save_version_1(const char *run, struct trainer *t, char *dir, size_t cap)
+{
+    struct why why;
+    char       path[300], *text, *at;
+    size_t     n;
+
+    ck_assert(!dir_make(run, &why));
+    ck_assert_msg(!save_write(run, t, data.tokenizer, 7, &why), "%s", why.line);
+    path_join(dir, cap, run, "latest");
+    path_join(path, sizeof path, dir, "trainer.json");
+    ck_assert(!file_read(path, 1 << 20, &text, &n, &why));
+    at = strstr(text, "\"version\": 2");
+    ck_assert(at);
+    at[11] = '1';
+    ck_assert(!file_write(path, text, n, &why));
+    free(text);
+}
+
+START_TEST(a_state_of_version_1_goes_on_with_one_pass_a_step_only)
+{
+    struct config  c = small_config(8);
+    struct trainer t;
+    struct why     why;
+    char           run[300], dir[300];
+
+    for (int n = 1; n <= 2; n++) {
+        path_join(run, sizeof run, rig_tmp(), n == 1 ? "one-pass" : "two-passes");
+        c.accumulate = n;
+        open_trainer(&t, &c);
+        take_steps(&t, 2, NULL);
+        save_version_1(run, &t, dir, sizeof dir);
+        why.line[0] = 0;
+        ck_assert_int_eq(save_load_state(dir, &t, 7, &why), n == 1 ? 0 : FAIL_INPUT);
+        ck_assert((n == 1) == !strstr(why.line, "accumulate=2"));
+        trainer_close(&t);
+    }
+}
+END_TEST
+
 START_TEST(checkpoints_are_pruned_and_damaged_ones_set_aside)
 {
     static const double losses[] = {3, 1, 2, 2.5, NAN};
@@ -713,6 +842,10 @@ static Suite *suite(void)
                         N_STACKS);
     tcase_add_test(tc, the_plan_knows_what_recomputing_saves);
     tcase_add_test(tc, micro_batches_share_the_window_drawn_for_their_step);
+    tcase_add_test(tc, accumulated_gradients_are_divided_by_their_number);
+    tcase_add_loop_test(
+        tc, the_sum_of_leaves_has_the_same_bits_in_any_number_of_equal_shares, 0,
+        sizeof leaf_counts / sizeof *leaf_counts);
     tcase_add_test(tc, every_line_of_the_log_has_the_window_drawn);
     tcase_add_test(tc, a_budget_of_flops_counts_the_windows_to_be_drawn);
     tcase_add_test(tc, a_step_that_is_not_finite_changes_nothing_but_the_count);
@@ -722,6 +855,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, the_newest_and_the_best_stay, 0,
                         sizeof prunings / sizeof *prunings);
     tcase_add_loop_test(tc, half_and_resumed_half_are_the_whole, 0, 2);
+    tcase_add_test(tc, a_state_of_version_1_goes_on_with_one_pass_a_step_only);
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
     tcase_add_test(tc, a_file_too_many_is_no_damage);
     tcase_add_test(tc, without_an_intact_checkpoint_nothing_moves_or_begins_anew);

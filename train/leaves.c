@@ -1,0 +1,82 @@
+#include "train/leaves.h"
+
+#include "model/kernels/arena.h"
+
+#include <stdlib.h>
+
+/* ---- memory ---- */
+
+/* Left subtrees that wait at one time, in a tree of n leaves. */
+static int depth_of(int n)
+{
+    return n > 1 ? 1 + depth_of(n - n / 2) : 0;
+}
+
+size_t leaves_bytes(const struct model *m, int n)
+{
+    return (size_t)depth_of(n) * m->n * sizeof(real);
+}
+
+enum fail leaves_open(struct leaves *l, const struct model *m, int n, struct why *why)
+{
+    bool memory;
+
+    *l = (struct leaves){.depth = depth_of(n), .bytes = m->n * sizeof(real)};
+    l->loss = calloc((size_t)n, sizeof *l->loss);
+    l->held = calloc((size_t)l->depth + 1, sizeof *l->held);
+    memory = l->loss && l->held;
+    for (int i = 0; memory && i < l->depth; i++)
+        memory = (l->held[i] = pages_alloc(l->bytes)) != NULL;
+    if (memory)
+        return FAIL_NONE;
+    leaves_close(l);
+    return fail(why, FAIL_MEMORY,
+                "out of memory for the gradients of accumulate=%d micro-batches; reduce "
+                "accumulate, width or layers",
+                n);
+}
+
+void leaves_close(struct leaves *l)
+{
+    for (int i = 0; l->held && i < l->depth; i++)
+        pages_free(l->held[i], l->bytes);
+    free(l->held);
+    free(l->loss);
+    *l = (struct leaves){0};
+}
+
+/* ---- the sum ---- */
+
+/* right = left + right, and left = 0. */
+static void add(real *restrict right, real *restrict left, size_t n)
+{
+    #pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < n; i++) {
+        right[i] = left[i] + right[i];
+        left[i] = 0;
+    }
+}
+
+/* The part of the tree that is `level` below the root. */
+static enum fail sum(struct leaves *l, const struct model *m, struct pass *p, int first,
+                     int n, int level, leaf_run run, void *user, struct why *why)
+{
+    int       right = n / 2, left = n - right;
+    enum fail err;
+
+    if (n == 1)
+        return run(user, first, &l->loss[first], why);
+    err = sum(l, m, p, first, left, level + 1, run, user, why);
+    if (err)
+        return err;
+    pass_swap_gradients(p, m, &l->held[level]);
+    err = sum(l, m, p, first + left, right, level + 1, run, user, why);
+    add(p->dw, l->held[level], m->n);
+    return err;
+}
+
+enum fail leaves_sum(struct leaves *l, const struct model *m, struct pass *p, int first,
+                     int n, leaf_run run, void *user, struct why *why)
+{
+    return sum(l, m, p, first, n, 0, run, user, why);
+}
