@@ -8,6 +8,7 @@
 #include "model/files/checkpoint.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <omp.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,8 +25,10 @@ static const char help[] =
     "weft infer RUN [-p PROMPT] [flags]\n"
     "\n"
     "Streams the prompt and what the model makes of it. RUN is a run directory, which\n"
-    "means its latest checkpoint, or a checkpoint directory. Without -p the prompt is\n"
-    "stdin's text; one newline at its end is dropped.\n";
+    "means its latest checkpoint, RUN@best, RUN@STEP, or a checkpoint directory.\n"
+    "Without -p the prompt is stdin's text; one newline at its end is dropped.\n"
+    "\n"
+    "  weft infer runs/book@best -p \"Once upon a time\" --frequency-penalty 0.3\n";
 
 struct infer {
     struct cli            cli;
@@ -36,6 +39,7 @@ struct infer {
     int                   threads, context;
     bool                  interactive, no_echo;
 
+    char              taken[PATH_MAX];      // the checkpoint
     struct model      model;
     struct tokenizer *tokenizer;
     struct writer     writer;
@@ -60,19 +64,19 @@ static void parse(struct infer *f, int argc, char **argv)
         {"prompt", 'p', "TEXT", "what the text begins with", .text = &f->prompt},
         {"n-predict", 'n', "N", "tokens to write; -1: until the text ends (256)",
          .number = &f->o.n, .min = -1, .max = 1e9},
-        {"temp", 0, "X", "temperature; 0: always the most likely token (0.8)",
+        {"temp", 0, "X", "temperature; 0: the most likely token (0.8)",
          .real = &f->o.sampler.temp, .max = 100},
         {"top-k", 0, "N", "choose among the N most likely; 0: all (40)",
          .number = &f->o.sampler.top_k, .max = 1e9},
-        {"top-p", 0, "X", "among the best that make up this share; 1: all (0.95)",
+        {"top-p", 0, "X", "the best that make up this share; 1: all (0.95)",
          .real = &f->o.sampler.top_p, .max = 1},
-        {"min-p", 0, "X", "among those with this share of the best; 0: all (0.05)",
+        {"min-p", 0, "X", "those with this share of the best; 0: all (0.05)",
          .real = &f->o.sampler.min_p, .max = 1},
         {"repeat-penalty", 0, "X", "make recent tokens less likely; 1: not (1)",
          .real = &f->o.sampler.repeat_penalty, .min = 0.01, .max = 100},
         {"repeat-last-n", 0, "N", "how many tokens are recent (64)",
          .number = &f->o.sampler.repeat_last_n, .max = 1e6},
-        {"presence-penalty", 0, "X", "off the logit of every token written before (0)",
+        {"presence-penalty", 0, "X", "off the logit of a token written before (0)",
          .real = &f->o.sampler.presence_penalty, .min = -100, .max = 100},
         {"frequency-penalty", 0, "X", "the same, for each time it was written (0)",
          .real = &f->o.sampler.frequency_penalty, .min = -100, .max = 100},
@@ -161,8 +165,8 @@ static enum fail take_biases(struct infer *f, struct why *why)
 static void load(struct infer *f)
 {
     struct why why;
-    enum fail  err = checkpoint_load(f->cli.args[0], &f->model, &f->tokenizer, NULL, 0,
-                                     &why);
+    enum fail  err = checkpoint_load(f->cli.args[0], &f->model, &f->tokenizer,
+                                     f->taken, sizeof f->taken, &why);
 
     f->o.stop = f->stop.word;
     f->o.n_stop = f->stop.n;
@@ -333,7 +337,8 @@ int infer_main(int argc, char **argv)
         omp_set_num_threads(f.threads);
     load(&f);
     signal(SIGPIPE, SIG_IGN);
-    fprintf(stderr, "seed %llu\n", (unsigned long long)f.o.sampler.seed);
+    fprintf(stderr, "seed %llu\ncheckpoint %s\n", (unsigned long long)f.o.sampler.seed,
+            one_line(f.taken));
     begin(&f);
     if (f.interactive)
         converse(&f);

@@ -31,7 +31,8 @@ static const char help[] =
     "rela layers also the share of their attention weights that are 0 (sparsity) and\n"
     "of the queries whose weights all are (null rate).\n"
     "\n"
-    "  weft score runs/book runs/book/data --json\n";
+    "  weft score runs/book runs/book/data --json\n"
+    "  weft score runs/book@best other.txt\n";
 
 struct scorer {
     struct cli cli;

@@ -23,6 +23,7 @@ static const char help_text[] =
     "Describes what weft made, or can make.\n"
     "\n"
     "  weft info runs/book               a run: its newest checkpoint\n"
+    "  weft info runs/book@best          its best one; @1200: that of step 1200\n"
     "  weft info runs/book/data          a dataset\n"
     "  weft info --arch                  the mixers: size, cost, system\n"
     "  weft info --arch gla              one of them: formulas, options, paper\n";

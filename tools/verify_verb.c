@@ -8,14 +8,15 @@
 
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 static const char help_text[] =
     "weft verify runs/book\n"
     "weft verify PATH\n"
     "\n"
-    "Checks every hash, and that everything loads: a dataset, a checkpoint, or a run\n"
-    "with all its checkpoints and its data. One line for each thing checked; exit\n"
-    "code 3 when something is damaged.\n";
+    "Checks every hash, and that everything loads: a dataset, a checkpoint (RUN@best,\n"
+    "RUN@STEP too), or a run with all its checkpoints and its data. One line for each\n"
+    "thing checked; exit code 3 when something is damaged.\n";
 
 /* Report one check and keep the worst result. */
 static void report(int *worst, int err, const char *path, const struct why *why)
@@ -76,7 +77,7 @@ int verify_main(int argc, char **argv)
     cli_parse(&c, argc, argv);
     if (c.n_args != 1)
         cli_die(&c, FAIL_USAGE, "give one dataset, run or checkpoint");
-    if (!path_exists(c.args[0]))
+    if (!path_exists(c.args[0]) && !strchr(c.args[0], '@'))
         cli_die(&c, FAIL_INPUT, "%s: no such dataset, run or checkpoint", c.args[0]);
     n = checkpoint_list(c.args[0], &step);
     if (dataset_is(c.args[0]))
@@ -84,11 +85,14 @@ int verify_main(int argc, char **argv)
     else if (n > 0 ||
              path_exists(path_join(path, sizeof path, c.args[0], "config.cfg")))
         verify_run(&worst, c.args[0], step, n);
-    else if (checkpoint_find(c.args[0], path, sizeof path, &why))
+    else if (checkpoint_find(c.args[0], path, sizeof path, &why)) {
+        if (!path_exists(c.args[0]))
+            cli_fail(&c, FAIL_INPUT, &why);
         cli_die(&c, FAIL_INPUT, "%s: neither a dataset, a run nor a checkpoint",
                 c.args[0]);
+    }
     else
-        verify_checkpoint(&worst, c.args[0]);
+        verify_checkpoint(&worst, path);
     free(step);
     return worst;
 }

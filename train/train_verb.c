@@ -254,8 +254,15 @@ static void check_more(const struct cli *c, const char *dir)
 /* The run that path means: itself, or the one whose newest checkpoint it is. */
 static enum fail find_run(const char *path, char *dir, size_t cap, struct why *why)
 {
-    char link[PATH_MAX], given[PATH_MAX], newest[PATH_MAX];
+    char      link[PATH_MAX], given[PATH_MAX], newest[PATH_MAX], named[PATH_MAX];
+    enum fail err = 0;
 
+    if (!path_exists(path) && strchr(path, '@')) {
+        err = checkpoint_find(path, named, sizeof named, why);
+        path = named;
+    }
+    if (err)
+        return err;
     path_join(link, sizeof link, path, "trainer.json");
     if (!path_exists(link) || !realpath(path, given))
         return copy_path(dir, cap, path, why);
@@ -265,9 +272,9 @@ static enum fail find_run(const char *path, char *dir, size_t cap, struct why *w
     path_join(link, sizeof link, dir, "latest");
     if (realpath(link, newest) && strcmp(newest, given))
         return fail(why, FAIL_USAGE,
-                    "%s is not the newest checkpoint of its run; --resume %s goes "
-                    "on from %s",
-                    path, path_quote(link, sizeof link, dir), newest);
+                    "%s is not the newest checkpoint of its run; --resume %s goes on "
+                    "from %s, and --from %s begins a new run with these weights",
+                    path, path_quote(link, sizeof link, dir), newest, ask.resume);
     return 0;
 }
 

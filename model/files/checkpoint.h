@@ -18,15 +18,22 @@ enum { CHECKPOINT_VERSION = 1 };
 enum fail checkpoint_write(const char *dir, const struct model *m,
                            const struct tokenizer *t, struct why *why);
 
-/* Check the manifest, then load model and tokenizer. path is a checkpoint directory,
- * or a run directory, which means its `latest`; the directory used is left in dir
+/* Check the manifest, then load model and tokenizer. path is what checkpoint_find
+ * takes; the directory used is left in dir
  * (cap bytes, may be NULL). FAIL_INPUT; a damaged `latest` names the newest intact one.
  * The run may train on and prune meanwhile. On failure nothing needs closing. */
 enum fail checkpoint_load(const char *path, struct model *m, struct tokenizer **t,
                           char *dir, size_t cap, struct why *why);
 
-/* The checkpoint directory that path means. FAIL_INPUT: no such path, or a run
- * without one yet. */
+/* The checkpoint directory that path means:
+ *
+ *     DIR         a checkpoint itself, or a run: its `latest`
+ *     RUN@best    of its checkpoints the one with the lowest validation loss, the newer
+ *                 of equals
+ *     RUN@STEP    the one of this step
+ *
+ * A path that is there is taken as it is, whatever its name. FAIL_INPUT: no such path or
+ * checkpoint, or a run without one yet. */
 enum fail checkpoint_find(const char *path, char *dir, size_t cap, struct why *why);
 
 /* Steps of the checkpoints in run, newest first, into a malloc'ed array; -1: errno says

@@ -2,10 +2,12 @@
 #include "model/files/checkpoint.h"
 
 #include "data/base/file.h"
+#include "data/base/json.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -92,6 +94,116 @@ bool checkpoint_intact(const char *run, char *dir, size_t cap)
     return found;
 }
 
+/* ---- RUN@best, RUN@STEP ------------------------------------------------------------ */
+
+enum { TRAINER_MAX = 1 << 24, NAMED = 8 };      // bytes; steps that an error names
+
+/* The validation loss of run's checkpoint of this step; NAN: it has none, or cannot be
+ * read. */
+static double loss_at(const char *run, long step)
+{
+    char       dir[PATH_MAX], path[PATH_MAX];
+    struct why unread;
+    json_t    *j;
+    double     loss = NAN;
+
+    checkpoint_path(dir, sizeof dir, run, step);
+    if (!json_read(&j, path_join(path, sizeof path, dir, "trainer.json"), TRAINER_MAX, "",
+                   &unread))
+        loss = json_to_double(json_object_get(j, "val_loss"));
+    json_decref(j);
+    return loss;
+}
+
+/* The step of the lowest validation loss among n, newest first; -1: none has one. */
+static long best_of(const char *run, const long *step, long n)
+{
+    double lowest = NAN, loss;
+    long   best = -1;
+
+    for (long i = 0; i < n; i++)
+        if (isfinite(loss = loss_at(run, step[i])) && !(lowest <= loss)) {
+            lowest = loss;
+            best = step[i];
+        }
+    return best;
+}
+
+/* The step that `word` means among n, newest first; -1: none. */
+static long step_named(const char *run, const char *word, const long *step, long n)
+{
+    long wanted;
+
+    if (!strcmp(word, "best"))
+        return best_of(run, step, n);
+    if (!*word || word[strspn(word, "0123456789")])
+        return -1;
+    wanted = strtol(word, NULL, 10);
+    for (long i = 0; i < n; i++)
+        if (step[i] == wanted)
+            return wanted;
+    return -1;
+}
+
+/* "300, 200, 100", the newest of n. */
+static void name_steps(char *buf, size_t cap, const long *step, long n)
+{
+    size_t at = 0;
+
+    for (long i = 0; i < n && i < NAMED && at < cap; i++)
+        at += (size_t)snprintf(buf + at, cap - at, "%s%ld", i ? ", " : "", step[i]);
+    if (n > NAMED && at < cap)
+        snprintf(buf + at, cap - at, " and older ones");
+}
+
+static enum fail refuse_name(const char *run, const char *word, const long *step, long n,
+                             struct why *why)
+{
+    char have[256] = "none yet";
+
+    name_steps(have, sizeof have, step, n);
+    if (!strcmp(word, "best"))
+        return fail(why, FAIL_INPUT,
+                    "%s: no checkpoint of it was validated; those it has: %s", run, have);
+    return fail(why, FAIL_INPUT,
+                "%s: '%s' is neither best nor the step of a checkpoint; those it has: %s",
+                run, word, have);
+}
+
+/* name is RUN@WORD, at points at its '@': the checkpoint into dir. */
+static enum fail find_named(char *name, char *at, char *dir, size_t cap, struct why *why)
+{
+    long     *step, n, found;
+    enum fail err = FAIL_NONE;
+
+    *at = '\0';
+    n = checkpoint_list(name, &step);
+    if (n < 0)
+        return fail(why, errno == ENOMEM ? FAIL_MEMORY : FAIL_INPUT,
+                    "%s: cannot be listed: %s", name, strerror(errno));
+    found = step_named(name, at + 1, step, n);
+    if (found < 0)
+        err = refuse_name(name, at + 1, step, n, why);
+    else
+        checkpoint_path(dir, cap, name, found);
+    free(step);
+    return err;
+}
+
+/* The '@' of RUN@WORD, where RUN is a directory; NULL: name has no such form. */
+static char *named(char *name)
+{
+    char *at = strrchr(name, '@');
+    bool  run;
+
+    if (!at || at == name)
+        return NULL;
+    *at = '\0';
+    run = path_is_dir(name);
+    *at = '@';
+    return run ? at : NULL;
+}
+
 /* ---- by path ----------------------------------------------------------------------- */
 
 static bool holds(const char *dir, const char *name)
@@ -132,12 +244,14 @@ static enum fail follow_latest(const char *path, char *dir, size_t cap, struct w
 
 enum fail checkpoint_find(const char *path, char *dir, size_t cap, struct why *why)
 {
-    char   name[PATH_MAX], word[PATH_MAX];
+    char   name[PATH_MAX], word[PATH_MAX], *at;
     size_t len = strlen(path);
 
     while (len > 1 && path[len - 1] == '/')
         len--;
     snprintf(name, sizeof name, "%.*s", (int)len, path);
+    if (!path_exists(name) && (at = named(name)))
+        return find_named(name, at, dir, cap, why);
     if (!path_exists(name))
         return fail(why, FAIL_INPUT, "%s: no such run or checkpoint", name);
     if (!path_is_dir(name))

@@ -6,6 +6,7 @@
 #include "model/files/tensors.h"
 #include "tests/support/rig.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,84 @@ START_TEST(files_hold_float32_whatever_the_build)
     }
     safetensors_close(&s);
     model_close(&m);
+}
+END_TEST
+
+/* ---- RUN@best, RUN@STEP ------------------------------------------------------------ */
+
+/* A run of steps 5 (loss 2), 10 (1), 15 (1), 20 (never validated) and 25 (not finite). */
+static char *validated_run(void)
+{
+    static const char *const loss[] = {"2.0", "1.0", "1.0", "null", "1e999"};
+    static char run[512];
+    char        dir[600], path[700], text[64];
+    struct why  why;
+
+    snprintf(run, sizeof run, "%s/a@b", rig_tmp());
+    for (int i = 0; i < 5; i++) {
+        checkpoint_path(dir, sizeof dir, run, 5 + 5 * i);
+        ck_assert(!dir_make(dir, &why));
+        snprintf(text, sizeof text, "{\"val_loss\": %s}", loss[i]);
+        path_join(path, sizeof path, dir, "trainer.json");
+        ck_assert(!file_write(path, text, strlen(text), &why));
+    }
+    return run;
+}
+
+static const struct { const char *word; long step; const char *wrong; } named[] = {
+    {"@best", 15, NULL},        // the newer of equals
+    {"@best/", 15, NULL},
+    {"@5", 5, NULL},
+    {"@00020", 20, NULL},
+    {"@7", 0, "'7' is neither best nor the step of a checkpoint; those it has: 25, 20"},
+    {"@", 0, "'' is neither best"},
+    {"@worst", 0, "'worst' is neither best"},
+    {"@99999999999999999999", 0, "neither best nor the step"},
+    {"@best@best", 0, "no such run or checkpoint"},
+};
+
+START_TEST(a_checkpoint_of_a_run_has_a_name)
+{
+    char       path[600], dir[PATH_MAX], want[PATH_MAX];
+    const char *run = validated_run();
+    struct why why;
+
+    snprintf(path, sizeof path, "%s%s", run, named[_i].word);
+    if (named[_i].wrong) {
+        ck_assert_int_eq(checkpoint_find(path, dir, sizeof dir, &why), FAIL_INPUT);
+        ck_assert_msg(strstr(why.line, named[_i].wrong) != NULL, "%s", why.line);
+        return;
+    }
+    ck_assert_msg(!checkpoint_find(path, dir, sizeof dir, &why), "%s", why.line);
+    ck_assert_str_eq(dir, checkpoint_path(want, sizeof want, run, named[_i].step));
+}
+END_TEST
+
+START_TEST(a_directory_that_is_there_is_taken_by_its_name)
+{
+    char       path[600], config[700], dir[PATH_MAX];
+    struct why why;
+
+    snprintf(path, sizeof path, "%s@best", validated_run());
+    ck_assert(!dir_make(path, &why));
+    ck_assert(!file_write(path_join(config, sizeof config, path, "config.json"), "{}", 2,
+                          &why));
+    ck_assert_msg(!checkpoint_find(path, dir, sizeof dir, &why), "%s", why.line);
+    ck_assert_str_eq(dir, path);
+}
+END_TEST
+
+START_TEST(a_run_that_was_never_validated_has_no_best)
+{
+    char       run[512], path[600], dir[PATH_MAX];
+    struct why why;
+
+    snprintf(run, sizeof run, "%s/plain", rig_tmp());
+    ck_assert(!dir_make(checkpoint_path(path, sizeof path, run, 3), &why));
+    snprintf(path, sizeof path, "%s@best", run);
+    ck_assert_int_eq(checkpoint_find(path, dir, sizeof dir, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "no checkpoint of it was validated; those it has: 3"),
+                  "%s", why.line);
 }
 END_TEST
 
@@ -382,6 +461,10 @@ static Suite *suite(void)
     tcase_add_test(c, what_was_saved_is_loaded);
     tcase_add_test(c, files_hold_float32_whatever_the_build);
     tcase_add_test(c, a_path_that_is_no_checkpoint_says_what_it_is);
+    tcase_add_loop_test(c, a_checkpoint_of_a_run_has_a_name, 0,
+                        sizeof named / sizeof *named);
+    tcase_add_test(c, a_directory_that_is_there_is_taken_by_its_name);
+    tcase_add_test(c, a_run_that_was_never_validated_has_no_best);
     tcase_add_loop_test(c, a_missing_or_changed_file_is_noticed, 0, COUNT(files));
     tcase_add_test(c, a_damaged_latest_names_the_newest_intact_checkpoint);
     tcase_add_test(c, a_run_may_train_on_while_it_is_loaded);

@@ -186,11 +186,11 @@ bound=:
 
 # ---- command lines --------------------------------------------------------------------------
 
-# Help is one screen of 80 columns and begins with an example.
+# Help is at most 32 lines of 80 columns and begins with an example.
 for verb in train infer score data info verify compare lab bench 'data build' 'data stories'; do
     rows=$((rows + 1))
     "$weft" $verb --help > out 2> err || complain "exit $?" $verb --help
-    [ "$(wc -l < out)" -le 24 ] || complain "more than a screen" $verb --help
+    [ "$(wc -l < out)" -le 32 ] || complain "more than a screen" $verb --help
     ! grep -q '^.\{81\}' out || complain "wider than 80 columns" $verb --help
     head -n 1 out | grep -q "^weft $verb .*[a-z]" || complain "no example first" $verb --help
 done
@@ -243,6 +243,16 @@ wrong 2 'leave vocab out' train keep/text.txt --from keep/run vocab=300 --out ne
 wrong 2 'leave tokenizer out' train keep/text.txt --from keep/run tokenizer=bpe --out new/run
 wrong 2 'takes its settings from the run' train --resume keep/run --from keep/run
 right 'initialised anew: mixer.fw' train keep/data --from keep/run --arch luna --out new/run steps=2
+right 'checkpoint keep/run/ckpt-00000002' infer keep/run@2 -n 1 -p x
+right 'checkpoint keep/run/ckpt-0000000' infer keep/run@best -n 1 -p x
+wrong 3 "'3' is neither best nor the step of a checkpoint; those it has: 4, 2" infer keep/run@3 -p x
+wrong 3 "'3' is neither best" verify keep/run@3
+wrong 3 "'3' is neither best" score keep/run@3 keep/text.txt
+wrong 3 "'3' is neither best" info keep/run@3
+right 'ckpt-00000002' train keep/text.txt --from keep/run@2 --out new/run steps=2
+wrong 2 '--from keep/run@2 begins a new run' train --resume keep/run@2
+wrong 3 "'3' is neither best" train --resume keep/run@3
+wrong 3 'nowhere@best: no such' verify nowhere@best
 wrong 3 'none.txt' score keep/run none.txt
 wrong 3 'empty' score keep/run empty.txt
 wrong 3 'name another with --field' score keep/run field.jsonl
