@@ -359,7 +359,7 @@ static enum fail encode_text(struct build *b, struct why *why)
     }
     if (!yardstick_open(&b->val) || !order2_open(&b->order2))
         return no_memory(why);
-    if ((err = encoder_open(&b->encoder, b->d.tokenizer, b->to, why)) ||
+    if ((err = encoder_open(&b->encoder, b->d.tokenizer, b->d.prefix, b->to, why)) ||
         (err = each_piece(b, "encoding", encode_piece, why)) ||
         (err = encoder_flush(b->encoder, why)) ||
         (err = finish_shard(&b->to[TRAIN], &b->d.train.tokens, why)) ||
@@ -425,6 +425,7 @@ enum fail dataset_build(const char *dir, const struct dataset_options *o, struct
     if (!b)
         return no_memory(why);
     b->o = o;
+    snprintf(b->d.prefix, sizeof b->d.prefix, "%s", o->prefix ? o->prefix : "");
     if ((err = check_vocab(o, why)))
         ;
     else if (path_exists(dir))

@@ -52,6 +52,8 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
         "floor_bpb", d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(), "files",
         file_names[0], hash[0], file_names[1], hash[1], file_names[2], hash[2]);
 
+    if (j && *d->prefix)
+        json_object_set_new(j, "prefix", json_string(d->prefix));
     return json_write(path_join(path, sizeof path, dir, "dataset.json"), j,
                       JSON_INDENT(2) | JSON_REAL_PRECISION(7), why);
 }
@@ -80,14 +82,14 @@ static bool take_split(struct split *s, const json_int_t n[3])
 static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
                                json_error_t *err)
 {
-    const char *kind, *print, *hash[FILES], *build;
+    const char *kind, *print, *hash[FILES], *build, *prefix = "";
     json_int_t  version, vocab, train[3], val[3], invalid;
     json_t     *least;
 
     if (json_unpack_ex(
             j, err, 0,
             "{s:I, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, "
-            "s:o, s:{s:s, s:s, s:s!}!}",
+            "s:o, s:{s:s, s:s, s:s!}, s?s!}",
             "version", &version, "build", &build,
             "tokenizer", "kind", &kind, "vocab", &vocab, "fingerprint", &print,
             "train", "tokens", &train[0], "bytes", &train[1], "documents", &train[2],
@@ -95,7 +97,7 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
             "invalid_bytes", &invalid,
             "zstd19_bpb", &d->zstd_bpb, "order2_bpb", &d->order2_bpb, "floor_bpb", &least,
             "files", file_names[0], &hash[0], file_names[1], &hash[1],
-            file_names[2], &hash[2]))
+            file_names[2], &hash[2], "prefix", &prefix))
         return err->text;
     if (version != VERSION)
         return "written by another version";
@@ -112,6 +114,9 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
             return "a hash is not 16 hexadecimal digits";
     if (!take_hex(&c->fingerprint, print))
         return "the fingerprint is not 16 hexadecimal digits";
+    if (strlen(prefix) >= sizeof d->prefix)
+        return "the prefix is too long";
+    strcpy(d->prefix, prefix);
     strcpy(c->kind, kind);
     d->vocab = (int)vocab;
     d->invalid = (uint64_t)invalid;

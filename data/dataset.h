@@ -24,6 +24,7 @@ struct dataset {
     struct split      train, val;
     struct tokenizer *tokenizer;   // owned
     int               vocab;
+    char              prefix[32];  // text before every document
     uint64_t          invalid;     // bytes that are not UTF-8, all splits
     double            zstd_bpb;    // zstd -19 of the validation text, bits per byte
     double            order2_bpb;  // of the validation text under an order-2 model
@@ -41,6 +42,7 @@ struct dataset_options {
                                     // bytes has its own
     const struct tokenizer *given;  // (optional) taken as it is, where one would
                                     // be trained
+    const char        *prefix;      // (optional) text before every document
     double             val_fraction;
     int                lock_fd;     // not to be inherited by the tokenizer's trainer; -1
     /* (optional) called now and then: a phase ("reading", "training the tokenizer",

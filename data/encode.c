@@ -25,6 +25,8 @@ struct batch {
 
 struct encoder {
     const struct tokenizer *tokenizer;
+    const char             *prefix;
+    bool                    inside; // a document whose beginning was given
     struct shard_writer    *to[2];
     struct batch           *now;    // being filled
     struct batch           *before; // encoded, not yet appended
@@ -32,7 +34,8 @@ struct encoder {
 };
 
 enum fail encoder_open(struct encoder **out, const struct tokenizer *t,
-                       struct shard_writer *const to[2], struct why *why)
+                       const char *prefix, struct shard_writer *const to[2],
+                       struct why *why)
 {
     struct encoder *e = malloc(sizeof *e);
 
@@ -40,6 +43,8 @@ enum fail encoder_open(struct encoder **out, const struct tokenizer *t,
     if (!e)
         return fail(why, FAIL_MEMORY, "out of memory for encoding");
     e->tokenizer = t;
+    e->prefix = prefix;
+    e->inside = false;
     e->to[0] = to[0];
     e->to[1] = to[1];
     e->now = &e->batch[0];
@@ -106,17 +111,21 @@ static enum fail add(struct encoder *e, const struct slice *s, const char *bytes
                      struct why *why)
 {
     struct batch *b = e->now;
+    size_t        before = e->inside || s->eos ? 0 : strlen(e->prefix);
     enum fail     err;
 
-    if (b->n == SLICES || b->used + s->len > BATCH) {
+    if (b->n == SLICES || b->used + before + s->len > BATCH) {
         if ((err = turn(e, why)))
             return err;
         b = e->now;
     }
-    memcpy(b->text + b->used, bytes, s->len);
+    memcpy(b->text + b->used, e->prefix, before);
+    memcpy(b->text + b->used + before, bytes, s->len);
     b->slice[b->n] = *s;
-    b->slice[b->n++].at = b->used;
-    b->used += s->len;
+    b->slice[b->n].at = b->used;
+    b->slice[b->n++].len += before;
+    b->used += before + s->len;
+    e->inside = !s->eos;
     return 0;
 }
 

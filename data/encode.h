@@ -13,8 +13,8 @@
 
 struct encoder;
 
-/* Neither is owned. FAIL_MEMORY. */
-enum fail encoder_open(struct encoder **e, const struct tokenizer *t,
+/* prefix stands before the text of every document. None of them is owned. FAIL_MEMORY. */
+enum fail encoder_open(struct encoder **e, const struct tokenizer *t, const char *prefix,
                        struct shard_writer *const to[2], struct why *why);
 
 /* More text of the document that goes to shard `split`, or its end. */

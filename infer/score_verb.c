@@ -20,6 +20,7 @@
 #include <string.h>
 
 enum { SCORE_TOKENS = 4096 };       // about as many at once
+enum { PIECE_IDS = TEXT_PIECE + sizeof ((struct config *)0)->prefix };
 
 static const char help[] =
     "weft score runs/book chapter.txt\n"
@@ -50,19 +51,38 @@ struct scorer {
     struct dataset      dataset;
     struct shard_cursor cursor;
     struct text        *text;
-    uint32_t           *ids;        // (TEXT_PIECE + 1) of the current piece
+    uint32_t           *ids;        // (PIECE_IDS + 1) of the current piece
+    char               *joined;     // (PIECE_IDS) the prefix and a document's first piece
     long                n, at;
+    bool                inside;     // a document whose beginning was encoded
     uint64_t            before;     // input consumed before that piece
     uint64_t            bytes;      // of the documents read so far
 
     struct spread spread;           // nats and bytes of each window
     struct zeros  zeros;            // of the layers whose weights can be 0
     uint64_t      scored;
+    uint32_t      last;             // the token before the next, at first EOS
     double        start; // wall seconds
     struct live   live;
 };
 
 /* ---- tokens ---- */
+
+/* The ids of a piece that is no document's beginning, or has the prefix before it. */
+static void encode_text(struct scorer *s, const struct text_piece *p)
+{
+    const char *prefix = s->model.cfg.prefix;
+    size_t      before = s->inside ? 0 : strlen(prefix);
+    char       *text = before ? s->joined : NULL;
+
+    if (text) {
+        memcpy(text, prefix, before);
+        memcpy(text + before, p->bytes, p->len);
+    }
+    s->n = tokenizer_encode(s->tokenizer, text ? text : p->bytes, before + p->len, s->ids,
+                            PIECE_IDS);
+    s->inside = !p->last;
+}
 
 /* Encode the next piece of text; at the end nothing changes. */
 static enum fail encode_piece(struct scorer *s, struct why *why)
@@ -73,8 +93,8 @@ static enum fail encode_piece(struct scorer *s, struct why *why)
     s->before = text_consumed(s->text);
     if ((err = text_next(s->text, &piece, why)) || !piece.bytes)
         return err;
-    s->n = tokenizer_encode(s->tokenizer, piece.bytes, piece.len, s->ids, TEXT_PIECE);
-    if (s->n < 0 || s->n > TEXT_PIECE)
+    encode_text(s, &piece);
+    if (s->n < 0 || s->n > PIECE_IDS)
         return fail(why, FAIL_MEMORY, "no memory to tokenize %zu bytes", piece.len);
     if (piece.last)
         s->ids[s->n++] = (uint32_t)tokenizer_eos(s->tokenizer);
@@ -128,8 +148,9 @@ static void open_input(struct scorer *s, const char *path)
 
     if (err)
         cli_fail(&s->cli, err, &why);
-    s->ids = malloc((TEXT_PIECE + 1) * sizeof *s->ids);
-    if (!s->ids)
+    s->ids = malloc((PIECE_IDS + 1) * sizeof *s->ids);
+    s->joined = malloc(PIECE_IDS);
+    if (!s->ids || !s->joined)
         cli_die(&s->cli, FAIL_MEMORY, "no memory for the text");
 }
 
@@ -188,12 +209,16 @@ static bool all_utf8(const char *text, size_t len)
     return i == len;
 }
 
-/* {"id":5,"text":"the","nats":1.25}; a piece that is not whole characters also has
- * "bytes". */
-static void print_token(const char *piece, size_t len, uint32_t id, real nats)
+/* {"id":5,"context":2,"at":0,"text":"the","nats":1.25}: the input that the model saw
+ * last, and the token's place in its window. A piece that is not whole characters also
+ * has "bytes". */
+static void print_token(const struct scorer *s, uint32_t id, long at, real nats)
 {
-    json_t *j = json_pack("{s:I, s:o}", "id", (json_int_t)id, "text",
-                          whole_text(piece, len));
+    size_t      len;
+    const char *piece = tokenizer_piece(s->tokenizer, id, &len);
+    json_t     *j = json_pack("{s:I, s:I, s:I, s:o}", "id", (json_int_t)id, "context",
+                              (json_int_t)s->last, "at", (json_int_t)at, "text",
+                              whole_text(piece, len));
 
     if (!all_utf8(piece, len)) {
         json_t *bytes = json_array();
@@ -203,7 +228,7 @@ static void print_token(const char *piece, size_t len, uint32_t id, real nats)
         json_object_set_new(j, "bytes", bytes);
     }
     json_object_set_new(j, "nats", json_from_double((double)nats));
-    json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
 /* score_each. */
@@ -213,13 +238,14 @@ static void window(void *user, const uint32_t *ids, const real *nats, long n)
     double sum = 0, bytes = 0;
 
     for (long t = 0; t < n; t++) {
-        size_t      len;
-        const char *piece = tokenizer_piece(s->tokenizer, ids[t], &len);
+        size_t len;
 
+        tokenizer_piece(s->tokenizer, ids[t], &len);
         sum += (double)nats[t];
         bytes += (double)len;
         if (s->per_token)
-            print_token(piece, len, ids[t], nats[t]);
+            print_token(s, ids[t], t, nats[t]);
+        s->last = ids[t];
     }
     spread_add(&s->spread, sum, bytes);
     s->scored += (uint64_t)n;
@@ -348,6 +374,7 @@ static void unload(struct scorer *s)
     else
         text_close(s->text);
     free(s->ids);
+    free(s->joined);
     pass_close(&s->pass);
     tokenizer_free(s->tokenizer);
     model_close(&s->model);
@@ -358,6 +385,7 @@ static void run(struct scorer *s, struct score *result)
     struct why why;
     int eos = tokenizer_eos(s->tokenizer);
 
+    s->last = (uint32_t)eos;
     s->start = wall_seconds();
     s->live = live_open(30);
     enum fail err = score_run(

@@ -1,6 +1,7 @@
 #include "infer/writer.h"
 
 #include "data/base/clock.h"
+#include "infer/prompt.h"
 #include "infer/stream.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@ struct text_out {
     FILE           *file;           // o.out, or memory when there are several
     char           *bytes;          // that memory
     size_t          len;
+    const char     *skip;           // of the model's prefix, what is still to be left out
     bool            done;
 };
 
@@ -29,6 +31,7 @@ static bool text_out_open(struct writer *w, int k)
     t->stream = stream_open(t->file, w->o.terminal, w->o.stop, w->o.n_stop);
     sampler_ban(t->sampler, w->o.ignore_eos ? eos : -1);
     w->next[k] = eos;
+    t->skip = "";
     return t->stream != NULL;
 }
 
@@ -80,23 +83,23 @@ void writer_echo(struct writer *w, const char *bytes, size_t len)
 
 enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why)
 {
-    uint32_t *ids = malloc((len + 2) * sizeof *ids);
-    double    start = wall_seconds();
-    long      n = 0, more;
+    const char *prefix = w->model->cfg.prefix;
+    double      start = wall_seconds();
+    int32_t     first = w->next[0];
+    bool        begins = first == tokenizer_eos(w->tokenizer);
+    long        n;
+    uint32_t   *ids = prompt_encode(w->tokenizer, prefix, first, bytes, len, &n);
 
-    if (ids && w->next[0] >= 0)
-        ids[n++] = (uint32_t)w->next[0];
-    more = ids ? tokenizer_encode(w->tokenizer, bytes, len, ids + n, len + 1) : -1;
-    if (more < 0 || more > (long)len + 1) {
-        free(ids);
+    if (!ids)
         return fail(why, FAIL_MEMORY, "no memory for a prompt of %zu bytes", len);
-    }
-    for (long i = n; i < n + more; i++)
+    for (long i = first >= 0; i < n; i++)
         for (int k = 0; k < w->o.K; k++)
             sampler_accept(w->text[k].sampler, (int32_t)ids[i]);
-    session_prompt(&w->session, (const int32_t *)ids, n + more);
+    session_prompt(&w->session, (const int32_t *)ids, n);
+    for (int k = 0; k < w->o.K; k++)
+        w->text[k].skip = begins && !len ? prefix : "";
     w->next[0] = -1;
-    w->prompt_tokens += n + more;
+    w->prompt_tokens += n;
     w->prompt_seconds += wall_seconds() - start;
     free(ids);
     return 0;
@@ -126,6 +129,15 @@ static void print_ready(struct writer *w)
     }
 }
 
+/* Leave out the prefix that the model wrote itself. */
+static void skip_prefix(struct text_out *t, const char **piece, size_t *len)
+{
+    for (; *len && *t->skip && **piece == *t->skip; t->skip++)
+        ++*piece, --*len;
+    if (*len)
+        t->skip = "";
+}
+
 /* Choose the next token of text k from its logits; false when the text ends with it. */
 static bool pick(struct writer *w, int k)
 {
@@ -137,7 +149,9 @@ static bool pick(struct writer *w, int k)
     if (w->next[k] == tokenizer_eos(w->tokenizer) && !w->o.ignore_eos)
         return false;
     const char *piece = tokenizer_piece(w->tokenizer, (uint32_t)w->next[k], &len);
-    bool        stopped = stream_push(w->text[k].stream, piece, len);
+
+    skip_prefix(&w->text[k], &piece, &len);
+    bool stopped = stream_push(w->text[k].stream, piece, len);
 
     check_output(w);
     return !stopped;

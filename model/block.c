@@ -38,7 +38,7 @@ static real *d_after(const struct block *b, int i)
 
 static struct norm norm_of(const struct block *b)
 {
-    return (struct norm){1, b->cfg->C, true, (real)1e-5};
+    return (struct norm){1, b->cfg->C, true, (real)b->cfg->eps};
 }
 
 void block_layout(struct block *b, enum pass_mode mode, int B, int T, struct arena *kept,

@@ -25,6 +25,10 @@ const struct key config_keys[] = {
      KEY_INT, KEY_MODEL, AT(tied), 0, 1, NULL},
     {"context", "tokens in one training window",
      KEY_INT, KEY_MODEL, AT(context), 1, 1 << 20, NULL},
+    {"eps", "added under the root of RMSNorm",
+     KEY_REAL, KEY_MODEL, AT(eps), 1e-12, 1, NULL, .optional = true},
+    {"prefix", "text put before every document and prompt, in double quotes",
+     KEY_QUOTED, KEY_MODEL, AT(prefix), 0, 0, NULL, .optional = true},
     {"batch", "windows in one pass", KEY_INT, KEY_TRAIN, AT(batch), 1, 65536, NULL},
     {"accumulate", "passes in one step",
      KEY_INT, KEY_TRAIN, AT(accumulate), 1, 65536, NULL},
@@ -88,7 +92,8 @@ void config_defaults(struct config *c)
 {
     *c = (struct config){
         .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1,
-        .context = 256, .batch = 16, .accumulate = 1, .products = "own", .lr = 6e-3,
+        .context = 256, .eps = MIXER_EPS,
+        .batch = 16, .accumulate = 1, .products = "own", .lr = 6e-3,
         .lr_end = 0.1, .schedule = "cosine", .warmup = 0.1, .optimiser = "adamw",
         .weight_decay = 0.1, .clip = 1, .beta1 = 0.9, .beta2 = 0.95, .table_lr = 1,
         .embed_init = 1, .out_init = 1, .seed = 1, .keep = 3, .window_anneal = 0.1,
@@ -223,6 +228,26 @@ static enum fail set_text(void *at, const struct key *k, const char *value,
     return FAIL_NONE;
 }
 
+/* With or without double quotes around it; empty text is fine. */
+static enum fail set_quoted(char *at, const struct key *k, const char *value,
+                            struct why *why)
+{
+    size_t len = strlen(value);
+    bool   quotes = len > 1 && *value == '"' && value[len - 1] == '"';
+
+    value += quotes;
+    len -= 2 * quotes;
+    if (len >= k->size)
+        return fail(why, FAIL_USAGE, "%s: at most %zu bytes", k->name, k->size - 1);
+    for (size_t i = 0; i < len; i++)
+        if (iscntrl((unsigned char)value[i]) || strchr("#\"", value[i]))
+            return fail(why, FAIL_USAGE,
+                        "%s: no '#', '\"' or control characters, please", k->name);
+    memcpy(at, value, len);
+    at[len] = '\0';
+    return FAIL_NONE;
+}
+
 enum fail config_set(struct config *c, const char *key, const char *value,
                      struct why *why)
 {
@@ -240,6 +265,8 @@ enum fail config_set(struct config *c, const char *key, const char *value,
         return set_seed(at, k, value, why);
     case KEY_REAL:
         return set_real(at, k, value, why);
+    case KEY_QUOTED:
+        return set_quoted(at, k, value, why);
     case KEY_TEXT:
         break;
     }
@@ -276,6 +303,9 @@ void config_format(const struct config *c, const struct key *k, char *buf, size_
     case KEY_TEXT:
         snprintf(buf, cap, "%s", (const char *)at);
         break;
+    case KEY_QUOTED:
+        snprintf(buf, cap, "\"%s\"", (const char *)at);
+        break;
     }
 }
 
@@ -310,7 +340,8 @@ static enum fail parse_entry(const struct config *c, int i, struct mixer_cfg *ou
     for (int skip = i % config_entries(c); skip >= 0; skip--)
         rest = next_entry(rest, entry, sizeof entry);
     *out = (struct mixer_cfg){.C = c->width, .H = c->heads, .Hk = c->kv_heads,
-                              .layers = c->layers, .context = c->context};
+                              .layers = c->layers, .context = c->context,
+                              .eps = c->eps};
     return mixer_parse(out, entry, why);
 }
 
@@ -385,6 +416,8 @@ enum fail config_resolve(struct config *c, struct why *why)
 
     if (!c->kv_heads)
         c->kv_heads = c->heads;
+    if (!(c->eps > 0))
+        c->eps = MIXER_EPS;
     if (!c->mlp)
         c->mlp = ((int)ceil(c->width * 8 / 3.0) + 63) / 64 * 64;
     if (!c->window_short && c->window_p > 0)

@@ -20,6 +20,8 @@ struct config {
                                                     // mlp 0: 8/3 width, up to 64
     char mixers[512];
     int  tied, context, vocab;                      // vocab 0: chosen from the text
+    double eps;                                     // of RMSNorm
+    char prefix[32];                                // text before every document
     // training
     int    batch, accumulate, recompute;
     char   products[16];                            // own, openblas
@@ -41,7 +43,9 @@ struct config {
     int    threads;                                 // 0: all cores
 };
 
-enum key_type { KEY_INT, KEY_LONG, KEY_SEED, KEY_REAL, KEY_TEXT };
+/* KEY_QUOTED: text that may be empty or blank; in files and on command lines it stands in
+ * double quotes, in JSON without. */
+enum key_type { KEY_INT, KEY_LONG, KEY_SEED, KEY_REAL, KEY_TEXT, KEY_QUOTED };
 enum key_part { KEY_MODEL, KEY_TRAIN, KEY_DATA };
 
 struct key {
@@ -51,6 +55,7 @@ struct key {
     size_t        at, size;         // of the field in struct config
     double        min, max;
     const char   *choices;          // KEY_TEXT: "cosine|wsd", or NULL for any text
+    bool          optional;         // JSON has it only where it is not the default
 };
 extern const struct key config_keys[];              // ends with a NULL name
 
@@ -82,7 +87,8 @@ void config_format(const struct config *c, const struct key *k, char *buf, size_
 void config_print(const struct config *c, FILE *f);
 
 /* As a JSON object of the keys of this part (or -1: of all); a seed above 2^63 is
- * a string. config_from_json refuses unknown and missing keys. FAIL_INPUT. */
+ * a string. config_from_json refuses unknown and missing keys; an optional one that is
+ * missing gets its default. FAIL_INPUT. */
 json_t *config_to_json(const struct config *c, int part);
 enum fail config_from_json(struct config *c, const json_t *j, int part, const char *where,
                            struct why *why);

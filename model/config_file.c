@@ -153,10 +153,23 @@ static json_t *value_to_json(const struct config *c, const struct key *k)
         return json_integer(*(const long *)at);
     if (k->type == KEY_REAL)
         return json_real(*(const double *)at);
+    if (k->type == KEY_QUOTED)
+        return json_string(at);
     if (k->type == KEY_SEED && *(const uint64_t *)at <= INT64_MAX)
         return json_integer((json_int_t)*(const uint64_t *)at);
     config_format(c, k, text, sizeof text);
     return json_string(text);
+}
+
+static bool is_default(const struct config *c, const struct key *k)
+{
+    struct config d;
+    char          a[sizeof c->mixers], b[sizeof c->mixers];
+
+    config_defaults(&d);
+    config_format(c, k, a, sizeof a);
+    config_format(&d, k, b, sizeof b);
+    return !strcmp(a, b);
 }
 
 json_t *config_to_json(const struct config *c, int part)
@@ -164,15 +177,26 @@ json_t *config_to_json(const struct config *c, int part)
     json_t *j = json_object();
 
     for (const struct key *k = config_keys; k->name; k++)
-        if (part < 0 || k->part == (enum key_part)part)
+        if ((part < 0 || k->part == (enum key_part)part) &&
+            !(k->optional && is_default(c, k)))
             json_object_set_new(j, k->name, value_to_json(c, k));
     return j;
+}
+
+/* What an optional key that j has not stands for. */
+static void set_default(struct config *c, const struct key *k)
+{
+    struct config d;
+
+    config_defaults(&d);
+    memcpy((char *)c + k->at, (const char *)&d + k->at, k->size);
 }
 
 static enum fail set_from_json(struct config *c, const struct key *k, const json_t *v,
                                struct why *why)
 {
-    bool number = k->type != KEY_TEXT, whole = number && k->type != KEY_REAL;
+    bool text_key = k->type == KEY_TEXT || k->type == KEY_QUOTED;
+    bool number = !text_key, whole = number && k->type != KEY_REAL;
     char text[32];
 
     if (json_is_string(v) && (!number || k->type == KEY_SEED))
@@ -208,6 +232,10 @@ enum fail config_from_json(struct config *c, const json_t *j, int part, const ch
     for (const struct key *k = config_keys; k->name; k++) {
         if (part >= 0 && k->part != (enum key_part)part)
             continue;
+        if (k->optional && !json_object_get(j, k->name)) {
+            set_default(c, k);
+            continue;
+        }
         expected++;
         if (!json_object_get(j, k->name))
             return fail(why, FAIL_INPUT, "%s: the setting '%s' is missing", where,

@@ -25,6 +25,7 @@
 #include <stddef.h>
 
 enum { MIXER_PARAMS = 32, MIXER_OPTS = 12 };
+#define MIXER_EPS 1e-5
 
 /* ---- declarations ------------------------------------------------------------------ */
 
@@ -81,6 +82,7 @@ struct mixer_cfg {
     int    H, Hk;                       // heads, key/value heads
     int    layers;                      // of the model, for INIT_OUTPUT
     int    context;                     // tokens the model is trained on at once
+    double eps;                         // of RMSNorm; 0: MIXER_EPS, once parsed
     double opt[MIXER_OPTS];             // in the order of mixer->opts
     double position_opt[MIXER_OPTS];
 };

@@ -324,6 +324,7 @@ enum fail mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why)
             text[n++] = *p;
     text[n] = '\0';
     half = cut_position(text);
+    c->eps = c->eps > 0 ? c->eps : MIXER_EPS;
     err = parse_mixer(c, text, &inner);
     if (!err && !half) {
         snprintf(standard, sizeof standard, "%s", c->mixer->position);

@@ -11,7 +11,7 @@
 
 static struct norm final_norm(const struct model *m)
 {
-    return (struct norm){1, m->cfg.width, true, (real)1e-5};
+    return (struct norm){1, m->cfg.width, true, (real)m->cfg.eps};
 }
 
 /* ---- memory ------------------------------------------------------------------------ */

@@ -63,6 +63,7 @@ static enum fail build_data(struct setup *s, const char *dir, struct why *why)
         .tokenizer = r->cfg.tokenizer,
         .vocab = s->tokenizer ? 0 : r->cfg.vocab,
         .given = s->tokenizer,
+        .prefix = r->cfg.prefix,
         .val_fraction = r->cfg.val_fraction,
         .lock_fd = r->lock,
         .progress = s->watch.phase,
@@ -101,7 +102,13 @@ static enum fail settle_vocab(struct config *c, const struct dataset *d, bool bu
                     "vocab=%d, but the dataset %s has %d; leave vocab out, or "
                     "build another dataset",
                     c->vocab, d->dir, d->vocab);
+    if (!built && *c->prefix && strcmp(c->prefix, d->prefix))
+        return fail(why, FAIL_USAGE,
+                    "prefix=\"%s\", but the dataset %s was built with \"%s\"; give the "
+                    "text it was built from instead",
+                    c->prefix, d->dir, d->prefix);
     c->vocab = d->vocab;
+    snprintf(c->prefix, sizeof c->prefix, "%s", d->prefix);
     snprintf(c->tokenizer, sizeof c->tokenizer, "%s", tokenizer_kind(d->tokenizer));
     return 0;
 }

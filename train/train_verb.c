@@ -23,7 +23,6 @@ static const char help[] =
     "weft train book.txt --for 3m\n"
     "weft train INPUT... [flags] [key=value...]\n"
     "weft train --resume RUN [--steps N | --for TIME], weft train --replay RUN\n"
-    "\n"
     "Trains on text files, directories or a dataset. Ctrl-C saves and says what next.\n";
 
 static const double default_seconds = 180;

@@ -99,8 +99,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->step = layout_keep(m, "step", layout_tokens(m) * H);
     a->in = (struct heads_in){.Hk = c->H, .row = a->qkv, .k = act_from(a->qkv, C)};
     a->conv = short_conv_layout(m, CQ, -1, n_qkv(c), a->row.ld, a->qkv.ld, true);
-    a->out = (struct heads_out){{c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
-                                .wo = WO, .g = a->g};
+    a->out = (struct heads_out){{c->H, dv, true, (real)c->eps}, .act = GATE_SILU,
+                                .w = NORM, .wo = WO, .g = a->g};
     heads_out_layout(&a->out, m);
     a->core = (struct delta){
         .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = dv, .scale = 1 / (real)sqrt(e),

@@ -109,7 +109,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->core.core = (struct vector){.H = c->H, .dk = dk_of(c), .dv = dv_of(c),
                                    .scale = 1 / (real)sqrt(dk_of(c))};
     vector_heads_layout(&a->core, m, a->qkv, a->in.k, act_from(a->qkv, 2 * k), a->g);
-    a->out = (struct heads_out){{c->H, dv_of(c), true, (real)1e-5}, .act = GATE_SILU,
+    a->out = (struct heads_out){{c->H, dv_of(c), true, (real)c->eps}, .act = GATE_SILU,
                                 .w = NORM, .wo = WO, .g = a->r};
     heads_out_layout(&a->out, m);
 }

@@ -202,7 +202,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->o = a->normed = act_keep(m, "o", n_v(c));
     if (!normalised(c))
         a->normed.x = layout_work(m, "normed", n * n_v(c));
-    a->norm = (struct norm){c->H, dv_of(c), true, (real)1e-5};
+    a->norm = (struct norm){c->H, dv_of(c), true, (real)c->eps};
     a->partial = normalised(c) ? NULL : layout_grad(m, "partial", norm_partial(&a->norm));
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->fq = feature_of(m, c, 0);

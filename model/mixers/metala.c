@@ -86,7 +86,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->core.core = (struct vector){.H = c->H, .dk = dk_of(c), .dv = dv_of(c),
                                    .scale = 1 / (real)sqrt(dk_of(c))};
     vector_heads_layout(&a->core, m, a->q, a->k, a->v, a->log_a);
-    a->out = (struct heads_out){{c->H, dv_of(c), true, (real)1e-5}, .mean = true,
+    a->out = (struct heads_out){{c->H, dv_of(c), true, (real)c->eps}, .mean = true,
                                 .act = GATE_SILU, .w = -1, .wo = WO, .g = a->r};
     heads_out_layout(&a->out, m);
 }

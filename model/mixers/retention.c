@@ -57,8 +57,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->core.core = (struct scalar){.H = c->H, .dk = dk, .dv = dv,
                                    .scale = 1 / (real)sqrt(dk), .log_f = a->decay};
     scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
-    a->out = (struct heads_out){{c->H, dv, true, (real)1e-5}, .act = GATE_SILU, .w = NORM,
-                                .wo = WO, .g = a->g};
+    a->out = (struct heads_out){{c->H, dv, true, (real)c->eps}, .act = GATE_SILU,
+                                .w = NORM, .wo = WO, .g = a->g};
     heads_out_layout(&a->out, m);
 }
 

@@ -86,7 +86,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->k = act_from(a->xbc, e);
     a->q = act_from(a->xbc, e + N);
     a->dskip = layout_grad(m, "dskip", (size_t)m->B * c->H);
-    a->norm = (struct norm){1, inner(c), false, (real)1e-5};
+    a->norm = (struct norm){1, inner(c), false, (real)c->eps};
     a->partial = layout_grad(m, "partial", norm_partial(&a->norm));
     a->conv = short_conv_layout(m, CONV, CONVB, xbc(c), a->row.ld, a->xbc.ld, true);
     a->core.core = (struct scalar){.H = c->H, .dk = (int)N, .dv = p_of(c), .scale = 1,

@@ -285,15 +285,45 @@ START_TEST(tokens_are_json_lines_that_add_up_to_the_score)
 
         if (n < 6) {
             ck_assert_int_eq(json_integer_value(json_object_get(j, "id")), ids[n]);
+            ck_assert_int_eq(json_integer_value(json_object_get(j, "context")),
+                             n ? ids[n - 1] : 256);
+            ck_assert_int_eq(json_integer_value(json_object_get(j, "at")), n);
             ck_assert((json_object_get(j, "bytes") != NULL) == (n == 1 || n == 2));
             nats += here;
         } else {
-            ck_assert_double_eq_tol(here, nats / 6, 1e-4 * here);
+            ck_assert_double_eq_tol(here, nats / 6, 1e-7 * here);
         }
         json_decref(j);
         n++;
     }
     ck_assert_int_eq(n, 7);
+}
+END_TEST
+
+/* A model with prefix "Hi " and the same weights without, on the same text. */
+START_TEST(a_prefix_is_read_before_every_document_and_not_echoed)
+{
+    const char *plain = spawn_run_dir, *scored = "score @ - --per-token --json";
+    char        dir[512], *want;
+
+    need_run();
+    plain = spawn_run_dir;
+    want = strdup(infer("infer @ -p Hi~there -n 20 --seed 5 --no-echo", "")->out);
+    snprintf(dir, sizeof dir, "%s/prefix", rig_tmp());
+    spawn_run_dir = dir;
+    ck_assert_int_eq(
+        spawn_verb(spawn_checkpoint, "@ softmax prefix=\"Hi~\"", "")->code, 0);
+    ck_assert_str_eq(infer("infer @ -p there -n 20 --seed 5 --no-echo", "")->out, want);
+    ck_assert(!strncmp(infer("infer @ -p there -n 3", "")->out, "there", 5));
+    free(want);
+    want = strdup(score(scored, "a\n<|endoftext|>\nb\n")->out);
+    spawn_run_dir = plain;
+    const char *joined =
+        score(scored, "Hi a\n<|endoftext|>\nHi b\n")->out;
+
+    ck_assert_int_eq(strcspn(want, "{"), 0);
+    ck_assert_msg(!strncmp(want, joined, strrchr(joined, '{') - joined), "%s", want);
+    free(want);
 }
 END_TEST
 
@@ -335,6 +365,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, what_cannot_work_is_refused_in_one_line, 0, ROWS(refused));
     tcase_add_test(tc, score_counts_every_byte_and_the_end_of_the_document);
     tcase_add_test(tc, tokens_are_json_lines_that_add_up_to_the_score);
+    tcase_add_test(tc, a_prefix_is_read_before_every_document_and_not_echoed);
     tcase_add_test(tc, the_table_has_an_error_and_the_positions);
     suite_add_tcase(s, tc);
     return s;

@@ -98,6 +98,8 @@ static void fill_all(struct config *c)
         .tied = 0,
         .context = 100,
         .vocab = 257,
+        .eps = 1e-6,
+        .prefix = " = ",
         .batch = 3,
         .accumulate = 5,
         .recompute = 1,
@@ -133,8 +135,9 @@ static void assert_same(const struct config *a, const struct config *b)
     for (const struct key *k = config_keys; k->name; k++) {
         const char *x = (const char *)a + k->at, *y = (const char *)b + k->at;
 
-        ck_assert_msg(k->type == KEY_TEXT ? !strcmp(x, y) : !memcmp(x, y, k->size), "%s",
-                      k->name);
+        bool text = k->type == KEY_TEXT || k->type == KEY_QUOTED;
+
+        ck_assert_msg(text ? !strcmp(x, y) : !memcmp(x, y, k->size), "%s", k->name);
     }
 }
 
@@ -235,6 +238,45 @@ START_TEST(wrong_json_is_refused)
     ck_assert_msg(strstr(why.line, bad_json[_i].words) != NULL, "%s", why.line);
     ck_assert_msg(strstr(why.line, "config.json") != NULL, "%s", why.line);
     json_decref(j);
+}
+END_TEST
+
+START_TEST(an_optional_key_is_left_out_at_its_default_and_may_be_missing)
+{
+    struct config c, d;
+    struct why    why;
+    json_t       *j;
+
+    config_defaults(&d);
+    d.vocab = 257;
+    j = config_to_json(&d, KEY_MODEL);
+    ck_assert_ptr_null(json_object_get(j, "eps"));
+    ck_assert_ptr_null(json_object_get(j, "prefix"));
+    fill_all(&c);
+    ck_assert_msg(!config_from_json(&c, j, KEY_MODEL, "config.json", &why), "%s",
+                  why.line);
+    ck_assert_double_eq(c.eps, 1e-5);
+    ck_assert_str_eq(c.prefix, "");
+    json_decref(j);
+}
+END_TEST
+
+START_TEST(a_quoted_text_keeps_its_blanks)
+{
+    struct config c;
+    struct why    why;
+
+    config_defaults(&c);
+    ck_assert(!config_parse(&c, "prefix = \" \" # a blank", "text", NULL, &why));
+    ck_assert_str_eq(c.prefix, " ");
+    ck_assert(!config_set(&c, "prefix", "x", &why));
+    ck_assert_str_eq(c.prefix, "x");
+    ck_assert(!config_set(&c, "prefix", "\"\"", &why));
+    ck_assert_str_eq(c.prefix, "");
+    ck_assert_int_eq(config_set(&c, "prefix", "a\nb", &why), FAIL_USAGE);
+    ck_assert_int_eq(config_set(&c, "prefix", "\"a\"b\"", &why), FAIL_USAGE);
+    ck_assert_int_eq(config_set(&c, "prefix", "0123456789012345678901234567890123", &why),
+                     FAIL_USAGE);
 }
 END_TEST
 
@@ -567,6 +609,8 @@ static Suite *suite(void)
     tcase_add_test(keys, settings_survive_text_exactly);
     tcase_add_test(keys, settings_survive_json_exactly);
     tcase_add_test(keys, every_key_has_its_own_place_and_a_meaning);
+    tcase_add_test(keys, an_optional_key_is_left_out_at_its_default_and_may_be_missing);
+    tcase_add_test(keys, a_quoted_text_keeps_its_blanks);
     tcase_add_test(keys, the_defaults_are_values_that_may_be_set);
     tcase_add_loop_test(files, wrong_json_is_refused, 0, COUNT(bad_json));
     tcase_add_test(files, a_file_may_have_comments_blanks_and_includes);

@@ -90,6 +90,19 @@ static void set_queries(struct model *m)
     }
 }
 
+/* key=value ...; false when one cannot be set. */
+static bool settings(struct config *c, int n, char **pair, struct why *why)
+{
+    for (int i = 0; i < n; i++) {
+        char *value = strchr(pair[i], '=');
+
+        *value++ = 0;
+        if (config_set(c, pair[i], value, why))
+            return false;
+    }
+    return true;
+}
+
 int spawn_checkpoint(int argc, char **argv)
 {
     struct config     c;
@@ -99,8 +112,9 @@ int spawn_checkpoint(int argc, char **argv)
 
     config_defaults(&c);
     c.layers = 2, c.width = 32, c.context = 32, c.vocab = 257, c.tied = 0;
-    if (argc != 2 || config_set(&c, "mixers", argv[1], &why) ||
-        config_resolve(&c, &why) || model_open(&m, &c, &why))
+    if (argc < 2 || config_set(&c, "mixers", argv[1], &why) ||
+        !settings(&c, argc - 2, argv + 2, &why) || config_resolve(&c, &why) ||
+        model_open(&m, &c, &why))
         return 1;
     model_init(&m, 1);
     set_queries(&m);

@@ -16,7 +16,7 @@ extern const char *spawn_run_dir;
 const struct ran *spawn_verb(int (*verb)(int argc, char **argv), const char *line,
                             const char *input);
 
-/* A verb for spawn_verb: DIR MIXERS writes a checkpoint of a small untrained model
+/* A verb for spawn_verb: DIR MIXERS [KEY=VALUE...] writes a checkpoint of a small model
  * with the byte tokenizer and a context of 32. The queries of its first layer are 0;
  * elsewhere a mixer with wq and wk of one shape has them equal. */
 int spawn_checkpoint(int argc, char **argv);

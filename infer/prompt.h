@@ -1,0 +1,12 @@
+/* The ids that a document or a prompt begins with. */
+#ifndef WEFT_PROMPT_H
+#define WEFT_PROMPT_H
+
+#include "tokenizer/tokenizer.h"
+
+/* `first` (-1: none) and the ids of text, malloc'ed, and how many; NULL: out of memory.
+ * After EOS a document begins: its text, unless empty, has the model's prefix before it. */
+uint32_t *prompt_encode(const struct tokenizer *t, const char *prefix, int32_t first,
+                        const char *text, size_t len, long *n);
+
+#endif
