@@ -5,7 +5,7 @@
 #include "tokenizer/tokenizer.h"
 
 /* `first` (-1: none) and the ids of text, malloc'ed, and how many; NULL: out of memory.
- * After EOS a document begins: its text, unless empty, has the model's prefix before it. */
+ * After EOS a document begins: its text, unless empty, has the prefix before it. */
 uint32_t *prompt_encode(const struct tokenizer *t, const char *prefix, int32_t first,
                         const char *text, size_t len, long *n);
 

@@ -21,6 +21,8 @@ static const struct {
     [DTYPE_F32] = {"F32", 4},
     [DTYPE_F64] = {"F64", 8},
     [DTYPE_I64] = {"I64", 8},
+    [DTYPE_F16] = {"F16", 2},
+    [DTYPE_BF16] = {"BF16", 2},
 };
 enum { N_TYPES = sizeof types / sizeof *types };
 
@@ -96,7 +98,7 @@ static const char *read_type(struct tensor *t, const char *name)
             t->dtype = (enum dtype)i;
             return NULL;
         }
-    return "its dtype is none of F32, F64, I64";
+    return "its dtype is none of F32, F16, BF16, F64, I64";
 }
 
 static const char *read_range(struct tensor *t, const json_t *range, const char *data,

@@ -17,7 +17,7 @@
 
 enum { SAFETENSORS_HEADER = 16 << 20, TENSOR_NAME = 128, TENSOR_DIMS = 4 };
 
-enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64 };
+enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64, DTYPE_F16, DTYPE_BF16 };
 
 struct tensor {
     char        name[TENSOR_NAME];
