@@ -66,6 +66,20 @@ START_TEST(pairs_without_a_partner_are_left_out)
 }
 END_TEST
 
+START_TEST(the_best_of_several_counts_and_a_mark_says_where_they_disagree)
+{
+    const double near[] = {990, NAN, 1000, 950}, far[] = {1000, 850};
+    char         text[16];
+
+    report_rate(text, sizeof text, rate_of(near, 4));
+    ck_assert_str_eq(text, "1.00k");
+    report_rate(text, sizeof text, rate_of(far, 2));
+    ck_assert_str_eq(text, "~1.00k");
+    report_rate(text, sizeof text, rate_of(near + 1, 1));
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 START_TEST(seeds_beyond_jsons_numbers_are_text)
 {
     struct comparison *c = calloc(1, sizeof *c);
@@ -137,6 +151,39 @@ START_TEST(a_chart_holds_no_number_that_is_none)
         fclose(f);
         ck_assert(strstr(text, "<?xml") == text && strstr(text, "a&lt;b&gt;&amp;&quot;"));
         ck_assert_msg(!strstr(text, "nan") && !strstr(text, "inf "), "%s", text);
+        ck_assert_msg(!strstr(text, "var("), "librsvg and Inkscape know no variables");
+        free(text);
+    }
+}
+END_TEST
+
+/* Series that end at the right edge bear their names there; points need a legend. */
+START_TEST(lines_are_named_where_they_end)
+{
+    const double        x[] = {1, 2, 3}, y[] = {3, 2, 1};
+    struct chart_series s[] = {{"one", x, y, NULL, 3, 0, 0, 0},
+                               {"two", x, y, NULL, 3, 0, 0, 1}};
+
+    for (int points = 0; points < 2; points++) {
+        struct chart c = {"t", "x", "y", 0, 0, s, 2, NULL, 0, 0, 0};
+        char        *text = NULL, *one, *two;
+        size_t       len = 0;
+        FILE        *f = open_memstream(&text, &len);
+        double       at[2];
+
+        s[1].points = points;
+        chart_write(f, &c, 1);
+        fclose(f);
+        ck_assert_ptr_nonnull(one = strstr(text, "\">one</text>"));
+        ck_assert_ptr_nonnull(two = strstr(text, "\">two</text>"));
+        for (one -= 3; one[-1] != '"'; one--)
+            continue;
+        for (two -= 3; two[-1] != '"'; two--)
+            continue;
+        at[0] = atof(one);
+        at[1] = atof(two);
+        ck_assert_msg(points ? at[0] == at[1] : fabs(at[0] - at[1]) >= 12.9,
+                      "names at heights %g and %g", at[0], at[1]);
         free(text);
     }
 }
@@ -243,6 +290,7 @@ START_TEST(every_file_of_the_answer_is_there)
     ck_assert_int_eq(charts, 9);
     ck_assert(!strstr(page, "<script") && !strstr(page, "src=") && !strstr(page, "nan"));
     ck_assert(strstr(page, "compare") && strstr(page, "--tokens 2k"));
+    ck_assert(strstr(page, "<th>architecture</th><th>bits/byte</th>"));
     marks = file_in("whole", "report.md");
     ck_assert(strstr(marks, "| `gla` |"));
     free(table), free(page), free(marks);
@@ -497,12 +545,14 @@ int main(void)
 
     tcase_add_loop_test(parts, students_distribution_has_its_known_values, 0,
                         COUNT(students));
+    tcase_add_test(parts, the_best_of_several_counts_and_a_mark_says_where_they_disagree);
     tcase_add_test(parts, the_incomplete_beta_function_is_a_polynomial_for_whole_numbers);
     tcase_add_test(parts, pairs_without_a_partner_are_left_out);
     tcase_add_test(parts, seeds_beyond_jsons_numbers_are_text);
     tcase_add_test(parts, holms_correction_is_that_of_the_textbook);
     tcase_add_test(parts, commas_in_parentheses_do_not_part_architectures);
     tcase_add_test(parts, a_chart_holds_no_number_that_is_none);
+    tcase_add_test(parts, lines_are_named_where_they_end);
     tcase_add_test(parts, text_in_a_page_is_harmless);
     tcase_add_test(verb, every_file_of_the_answer_is_there);
     tcase_add_test(

@@ -11,6 +11,7 @@
 /* A chart is WIDE units across, whatever the screen; its letters are 12 high. */
 enum { WIDE = 480, LEFT = 52, RIGHT = 12, TOP = 30, PLOT = 240, FOOT = 42, ROW = 18 };
 enum { MAX_TICKS = 16, MANY = 40 };
+enum { LINE = 13, END = 20, ENDS = 12, END_NAME = 20, CLEAR = 20 };  // of names
 
 /* One direction of the plane: data from lo to hi (their logarithms under log) onto
  * from .. from + length. */
@@ -27,6 +28,11 @@ static double scaled(const struct axis *a, double v)
 static double place(const struct axis *a, double v)
 {
     return a->from + a->length * (scaled(a, v) - a->lo) / (a->hi - a->lo);
+}
+
+static double far_edge(const struct axis *a)
+{
+    return a->from + a->length;
 }
 
 static void cover(struct axis *a, double v)
@@ -100,26 +106,33 @@ void chart_number(char *buf, size_t cap, double v)
     snprintf(buf, cap, "%.*g%s", fabs(v) >= 1000 ? 4 : 3, v, unit[u]);
 }
 
-static void draw_ticks(FILE *f, const struct axis *a, bool upright, double edge)
+static int ticks(const struct axis *a, double *at)
+{
+    return a->log ? log_ticks(a, at) : even_ticks(a->lo, a->hi, at);
+}
+
+static void draw_ticks(FILE *f, const struct axis *ax, const struct axis *ay)
 {
     double at[MAX_TICKS];
-    int    n = a->log ? log_ticks(a, at) : even_ticks(a->lo, a->hi, at);
     char   text[32];
 
-    for (int i = 0; i < n; i++) {
-        double p = place(a, at[i]);
+    for (int i = 0, n = ticks(ax, at); i < n; i++) {
+        double x = place(ax, at[i]);
 
         chart_number(text, sizeof text, fabs(at[i]) < 1e-12 ? 0 : at[i]);
-        if (upright)
-            fprintf(f,
-                    "<path class=\"grid\" d=\"M%d %.1fH%d\"/><text class=\"tick\" "
-                    "text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-                    LEFT, p, WIDE - RIGHT, edge - 6, p + 4, text);
-        else
-            fprintf(f,
-                    "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"tick\" "
-                    "text-anchor=\"middle\" x=\"%.1f\" y=\"%.1f\">%s</text>\n",
-                    p, TOP, TOP + PLOT, p, edge + 15, text);
+        fprintf(f,
+                "<path class=\"grid\" d=\"M%.1f %dV%d\"/><text class=\"tick\" "
+                "text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">%s</text>\n",
+                x, TOP, TOP + PLOT, x, TOP + PLOT + 15, text);
+    }
+    for (int i = 0, n = ticks(ay, at); i < n; i++) {
+        double y = place(ay, at[i]);
+
+        chart_number(text, sizeof text, fabs(at[i]) < 1e-12 ? 0 : at[i]);
+        fprintf(f,
+                "<path class=\"grid\" d=\"M%d %.1fH%.1f\"/><text class=\"tick\" "
+                "text-anchor=\"end\" x=\"%d\" y=\"%.1f\">%s</text>\n",
+                LEFT, y, far_edge(ax), LEFT - 6, y + 4, text);
     }
 }
 
@@ -223,39 +236,163 @@ static int by_height(const void *a, const void *b)
     return (p->y < q->y) - (p->y > q->y);
 }
 
-/* Dashed lines; their names, from the top down, keep clear of one another. */
-static void draw_yardsticks(FILE *f, const struct chart *c, const struct axis *ay)
+/* How far the lines are from a name of this width that ends or begins at x, at most
+ * CLEAR. */
+static double clearance(const struct chart *c, const struct axis *ax,
+                        const struct axis *ay, double from, double to, double y)
+{
+    double least = CLEAR;
+
+    for (int i = 0; i < c->nseries; i++)
+        for (int k = 1; k < c->series[i].n; k++) {
+            const struct chart_series *s = &c->series[i];
+            double x0 = place(ax, s->x[k - 1]), y0 = place(ay, s->y[k - 1]);
+            double dx = place(ax, s->x[k]) - x0, dy = place(ay, s->y[k]) - y0;
+
+            for (double t = 0; t <= 1; t += 0.125)
+                if (x0 + t * dx >= from && x0 + t * dx <= to)
+                    least = fmin(least, fabs(y0 + t * dy - y));
+        }
+    return least;
+}
+
+/* A dashed line; its name stands where it is clear of the lines and, going down, of other
+ * names: next[0] and next[1] are free at the left and the right. */
+static void draw_yardstick(FILE *f, const struct chart *c, const struct axis *ax,
+                           const struct axis *ay, const struct chart_line *l,
+                           double *next)
+{
+    double y = place(ay, l->y), best = -INFINITY, edge = far_edge(ax);
+    double wide = 6 * (chart_columns(l->name) + 6);
+    int    side = 0;
+
+    if (!isfinite(y) || y < TOP || y > TOP + PLOT)
+        return;
+    for (int s = 1; s >= 0; s--) {
+        double from = s ? edge - wide : LEFT, text = fmax(y - 4, next[s]);
+        double score = clearance(c, ax, ay, from, from + wide, text - 4) -
+                       2 * (text - (y - 4));
+
+        if (score > best) {
+            best = score;
+            side = s;
+        }
+    }
+    next[side] = fmax(y - 4, next[side]) + LINE;
+    fprintf(f,
+            "<path class=\"yard\" d=\"M%d %.1fH%.1f\"/><text class=\"yardname\" "
+            "text-anchor=\"%s\" x=\"%.1f\" y=\"%.1f\">",
+            LEFT, y, edge, side ? "end" : "start", side ? edge - 4 : LEFT + 5,
+            next[side] - LINE);
+    chart_text(f, l->name);
+    fprintf(f, " %.3g</text>\n", l->y);
+}
+
+/* From the top down. */
+static void draw_yardsticks(FILE *f, const struct chart *c, const struct axis *ax,
+                            const struct axis *ay)
 {
     const struct chart_line **line = malloc((size_t)(c->nlines + 1) * sizeof *line);
-    double                    next = TOP + 10;
+    double                    next[2] = {TOP + 10, TOP + 10};
 
     if (!line)
         return;
     for (int i = 0; i < c->nlines; i++)
         line[i] = &c->lines[i];
     qsort(line, (size_t)c->nlines, sizeof *line, by_height);
-    for (int i = 0; i < c->nlines; i++) {
-        double y = place(ay, line[i]->y), text;
-
-        if (!isfinite(y) || y < TOP || y > TOP + PLOT)
-            continue;
-        text = fmax(y - 4, next);
-        next = text + 13;
-        fprintf(f,
-                "<path class=\"yard\" d=\"M%d %.1fH%d\"/><text class=\"yardname\" "
-                "text-anchor=\"end\" x=\"%d\" y=\"%.1f\">",
-                LEFT, y, WIDE - RIGHT, WIDE - RIGHT - 4, text);
-        chart_text(f, line[i]->name);
-        fprintf(f, " %.3g</text>\n", line[i]->y);
-    }
+    for (int i = 0; i < c->nlines; i++)
+        draw_yardstick(f, c, ax, ay, line[i], next);
     free(line);
 }
 
-/* ---- legend ---- */
+/* ---- names of the series: at the ends of their lines, else in a legend ---- */
 
 static bool in_legend(const struct chart_series *s)
 {
     return !s->thin && s->name && *s->name;
+}
+
+/* The last point of a series, or -1. */
+static int last_point(const struct chart_series *s, const struct axis *ax,
+                      const struct axis *ay)
+{
+    for (int i = s->n - 1; i >= 0; i--)
+        if (isfinite(place(ax, s->x[i])) && isfinite(place(ay, s->y[i])))
+            return i;
+    return -1;
+}
+
+/* Letters that the longest name at an end takes; 0 where a legend is better: points, many
+ * series, long names, lines that end far apart. */
+static double end_letters(const struct chart *c, const struct axis *ax,
+                          const struct axis *ay)
+{
+    double longest = 0;
+    int    n = 0;
+
+    for (int i = 0; i < c->nseries; i++) {
+        const struct chart_series *s = &c->series[i];
+        int                        last = last_point(s, ax, ay);
+
+        if (!in_legend(s))
+            continue;
+        if (s->points || last < 0 ||
+            place(ax, s->x[last]) < far_edge(ax) - 0.15 * ax->length)
+            return 0;
+        longest = fmax(longest, chart_columns(s->name));
+        n++;
+    }
+    return n <= ENDS && longest <= END_NAME ? longest : 0;
+}
+
+struct end {
+    const struct chart_series *series;
+    double                     x, y, text; // of the point; of the name
+};
+
+static int by_end(const void *a, const void *b)
+{
+    const struct end *p = a, *q = b;
+
+    return (p->y > q->y) - (p->y < q->y);
+}
+
+/* From the top down names keep clear of one another, and of the foot from there up. */
+static void spread(struct end *end, int n)
+{
+    for (int i = 0; i < n; i++)
+        end[i].text = i ? fmax(end[i].y, end[i - 1].text + LINE) : end[i].y;
+    for (int i = n - 1; i >= 0; i--)
+        end[i].text = fmin(end[i].text, i == n - 1 ? TOP + PLOT : end[i + 1].text - LINE);
+}
+
+static void draw_ends(FILE *f, const struct chart *c, const struct axis *ax,
+                      const struct axis *ay)
+{
+    struct end end[ENDS];
+    double     edge = far_edge(ax);
+    int        n = 0;
+
+    for (int i = 0; i < c->nseries; i++) {
+        const struct chart_series *s = &c->series[i];
+        int                        last = last_point(s, ax, ay);
+
+        if (in_legend(s))
+            end[n++] = (struct end){
+                s, place(ax, s->x[last]),
+                fmin(fmax(place(ay, s->y[last]), TOP), TOP + PLOT), 0};
+    }
+    qsort(end, (size_t)n, sizeof *end, by_end);
+    spread(end, n);
+    for (int i = 0; i < n; i++) {
+        fprintf(f,
+                "<g class=\"%s thin\"><path class=\"line\" d=\"M%.1f %.1fL%.1f %.1f\"/>"
+                "<text x=\"%.1f\" y=\"%.1f\">",
+                chart_colour(end[i].series->colour), end[i].x + 4, end[i].y, edge + 14,
+                end[i].text, edge + 17, end[i].text + 4);
+        chart_text(f, end[i].series->name);
+        fputs("</text></g>\n", f);
+    }
 }
 
 /* Lay the legend's entries out in rows below the plot; draw them unless f is NULL.
@@ -320,10 +457,10 @@ static void range(const struct chart *c, struct axis *ax, struct axis *ay)
     }
 }
 
-static void draw_labels(FILE *f, const struct chart *c)
+static void draw_labels(FILE *f, const struct chart *c, const struct axis *ax)
 {
-    fprintf(f, "<text class=\"label\" text-anchor=\"middle\" x=\"%d\" y=\"%d\">",
-            (LEFT + WIDE - RIGHT) / 2, TOP + PLOT + 33);
+    fprintf(f, "<text class=\"label\" text-anchor=\"middle\" x=\"%.1f\" y=\"%d\">",
+            ax->from + ax->length / 2, TOP + PLOT + 33);
     chart_text(f, c->xlabel ? c->xlabel : "");
     fprintf(
         f,
@@ -334,36 +471,86 @@ static void draw_labels(FILE *f, const struct chart *c)
     fputs("</text>\n", f);
 }
 
-void chart_write(FILE *f, const struct chart *c, int standalone)
+static void draw_inside(FILE *f, const struct chart *c, const struct axis *ax,
+                        const struct axis *ay)
 {
-    struct axis ax = {.log = c->logx,
-                      .lo = INFINITY,
-                      .hi = -INFINITY,
-                      .from = LEFT,
-                      .length = WIDE - LEFT - RIGHT};
-    struct axis ay = {.log = c->logy,
-                      .lo = INFINITY,
-                      .hi = -INFINITY,
-                      .from = TOP + PLOT,
-                      .length = -PLOT};
-    int         height = TOP + PLOT + FOOT + ROW * legend(NULL, c) + 4;
-
-    range(c, &ax, &ay);
-    chart_open(f, WIDE, height, c->title, standalone);
-    draw_ticks(f, &ax, false, TOP + PLOT);
-    draw_ticks(f, &ay, true, LEFT);
-    draw_labels(f, c);
-    draw_yardsticks(f, c, &ay);
     // a nested <svg> clips what lies outside the axes
-    fprintf(
-        f, "<svg x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" viewBox=\"%d %d %d %d\">\n",
-        LEFT, TOP, WIDE - LEFT - RIGHT, PLOT, LEFT, TOP, WIDE - LEFT - RIGHT, PLOT);
+    fprintf(f,
+            "<svg x=\"%d\" y=\"%d\" width=\"%.1f\" height=\"%d\" "
+            "viewBox=\"%d %d %.1f %d\">\n",
+            LEFT, TOP, ax->length, PLOT, LEFT, TOP, ax->length, PLOT);
     for (int thin = 1; thin >= 0; thin--)
         for (int i = 0; i < c->nseries; i++)
             if (!c->series[i].thin == !thin)
-                draw_series(f, &c->series[i], &ax, &ay);
-    fprintf(f, "</svg>\n<path class=\"frame\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP,
-            TOP + PLOT, WIDE - RIGHT);
-    legend(f, c);
+                draw_series(f, &c->series[i], ax, ay);
+    fputs("</svg>\n", f);
+}
+
+/* A chart with its axes settled. */
+struct drawing {
+    const struct chart *c;
+    struct axis         x, y;
+    bool                named;      // at the ends of lines; else there is a legend
+    int                 high;
+};
+
+static struct drawing settle(const struct chart *c)
+{
+    struct drawing d = {
+        .c = c,
+        .x = {c->logx, INFINITY, -INFINITY, LEFT, WIDE - LEFT - RIGHT},
+        .y = {c->logy, INFINITY, -INFINITY, TOP + PLOT, -PLOT},
+    };
+    double letters;
+
+    range(c, &d.x, &d.y);
+    letters = end_letters(c, &d.x, &d.y);
+    d.named = letters > 0;
+    if (d.named)
+        d.x.length -= END + 6.5 * letters - RIGHT;
+    d.high = TOP + PLOT + FOOT + 4 + (d.named ? 0 : ROW * legend(NULL, c));
+    return d;
+}
+
+static void draw(FILE *f, const struct drawing *d)
+{
+    draw_ticks(f, &d->x, &d->y);
+    draw_labels(f, d->c, &d->x);
+    draw_yardsticks(f, d->c, &d->x, &d->y);
+    draw_inside(f, d->c, &d->x, &d->y);
+    fprintf(f, "<path class=\"frame\" d=\"M%d %dV%dH%.1f\"/>\n", LEFT, TOP, TOP + PLOT,
+            far_edge(&d->x));
+    if (d->named)
+        draw_ends(f, d->c, &d->x, &d->y);
+    else
+        legend(f, d->c);
+}
+
+void chart_write(FILE *f, const struct chart *c, int standalone)
+{
+    struct drawing d = settle(c);
+
+    chart_open(f, WIDE, d.high, standalone, c->title);
+    chart_title(f, c->title);
+    draw(f, &d);
+    fputs("</svg>\n", f);
+}
+
+void chart_sheet(FILE *f, const char *title, const struct chart *c, int n)
+{
+    int columns = n > 1 ? 2 : 1, high = 0;
+
+    for (int i = 0; i < n; i++)
+        high = settle(&c[i]).high > high ? settle(&c[i]).high : high;
+    chart_open(f, columns * WIDE, (n + columns - 1) / columns * high, 1, title);
+    for (int i = 0; i < n; i++) {
+        struct drawing d = settle(&c[i]);
+
+        fprintf(f, "<g transform=\"translate(%d %d)\">\n", i % columns * WIDE,
+                i / columns * high);
+        chart_title(f, c[i].title);
+        draw(f, &d);
+        fputs("</g>\n", f);
+    }
     fputs("</svg>\n", f);
 }

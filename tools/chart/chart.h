@@ -1,6 +1,7 @@
 /* A chart as one self-contained <svg>: lines and points over linear or log axes, error
- * bars, horizontal yardsticks, a legend; readable in light and dark and when printed.
- * weft lab writes it to a file, weft compare into its report.
+ * bars, horizontal yardsticks, names at the ends of lines or a legend; readable in light
+ * and dark and when printed. weft lab writes it to a file, weft compare into its report,
+ * weft plot both.
  */
 #ifndef WEFT_TOOLS_CHART_H
 #define WEFT_TOOLS_CHART_H
@@ -35,6 +36,9 @@ struct chart {
 // A standalone file begins with <?xml; inside a page only the <svg> element is wanted.
 void chart_write(FILE *f, const struct chart *c, int standalone);
 
+// n charts as one standalone file, two beside each other.
+void chart_sheet(FILE *f, const char *title, const struct chart *c, int n);
+
 // Text made harmless inside SVG, HTML and XML attributes.
 void chart_text(FILE *f, const char *s);
 
@@ -42,6 +46,7 @@ struct chart_bar {
     const char *name;
     double value, err;              // NaN: no bar; err 0: no error bar
     int colour;
+    int rough;                      // the value is shown with a ~
 };
 
 // Horizontal bars from zero, one a row, each with its value.

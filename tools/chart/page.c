@@ -9,43 +9,74 @@
 
 /* Ten colours that differ in lightness too; from the eleventh on, lines are dotted. */
 enum { COLOURS = 10, CLASSES = 20 };
-static const char *const light[COLOURS] = {"#1f6fc0", "#d23c4f", "#23875a", "#b87400",
-                                           "#7a4fc0", "#0b8793", "#93503f", "#c0459a",
-                                           "#55646d", "#6f8000"};
-static const char *const dark[COLOURS] = {"#6fb0f5", "#f5808c", "#62c794", "#efb14f",
-                                          "#b897f0", "#4fc6cc", "#d0a193", "#f093d0",
-                                          "#a7b6bf", "#bccd50"};
 
-/* Scoped by a class, because in a page every chart's style counts for all of them. */
+struct theme {
+    const char *ink, *soft, *rule, *back;
+    const char *colour[COLOURS];
+};
+
+static const struct theme light = {"#24292f", "#656d76", "#e3e6ea", "#ffffff",
+                                   {"#1f6fc0", "#d23c4f", "#23875a", "#b87400", "#7a4fc0",
+                                    "#0b8793", "#93503f", "#c0459a", "#55646d",
+                                    "#6f8000"}};
+static const struct theme dark = {"#e6edf3", "#9aa4af", "#2d333b", "#0f1419",
+                                  {"#6fb0f5", "#f5808c", "#62c794", "#efb14f", "#b897f0",
+                                   "#4fc6cc", "#d0a193", "#f093d0", "#a7b6bf",
+                                   "#bccd50"}};
+
+/* Scoped by a class, because in a page every chart's style counts for all of them; and
+ * without var(), which librsvg and Inkscape do not know. */
 static const char style[] =
-    ".weft-chart{font:12px system-ui,sans-serif;max-width:100%;height:auto;"
-    "--ink:#24292f;--soft:#656d76;--rule:#e3e6ea;--back:#fff}\n"
-    ".weft-chart text{fill:var(--ink)}\n"
+    ".weft-chart{font-family:system-ui,sans-serif;font-size:12px;max-width:100%;"
+    "height:auto}\n"
     ".weft-chart .title{font-weight:600;font-size:13px}\n"
-    ".weft-chart .tick,.weft-chart .label{fill:var(--soft);font-size:11px}\n"
-    ".weft-chart .grid{stroke:var(--rule);fill:none}\n"
-    ".weft-chart .frame{stroke:var(--soft);fill:none}\n"
-    ".weft-chart .yard{stroke:var(--soft);stroke-dasharray:2 4;fill:none}\n"
-    ".weft-chart .yardname{fill:var(--soft);font-size:10.5px;paint-order:stroke;"
-    "stroke:var(--back);stroke-width:3px}\n"
-    ".weft-chart g{fill:var(--c);stroke:none}\n"
-    ".weft-chart .line{fill:none;stroke:var(--c);stroke-width:1.8;"
-    "stroke-linejoin:round}\n"
-    ".weft-chart .err{fill:none;stroke:var(--c);stroke-width:1.2;opacity:.4}\n"
+    ".weft-chart .tick,.weft-chart .label{font-size:11px}\n"
+    ".weft-chart .grid,.weft-chart .frame,.weft-chart .yard,.weft-chart .err,"
+    ".weft-chart .line{fill:none}\n"
+    ".weft-chart .yard{stroke-dasharray:2 4}\n"
+    ".weft-chart .yardname{font-size:10.5px;paint-order:stroke;stroke-width:3px}\n"
+    ".weft-chart g{stroke:none}\n"
+    ".weft-chart .line{stroke-width:1.8;stroke-linejoin:round}\n"
+    ".weft-chart .err{stroke-width:1.2;opacity:.4}\n"
     ".weft-chart .thin .line{stroke-width:1;opacity:.45}\n"
     ".weft-chart .none .line{stroke-dasharray:6 4;stroke-width:1.3}\n";
 
-static void write_palette(FILE *f, const char *const *colours, bool dotted)
+static void write_class(FILE *f, const char *name, const char *colour)
 {
-    for (int i = 0; i < CLASSES; i++)
-        fprintf(f, ".weft-chart .c%d{--c:%s}", i, colours[i % COLOURS]);
-    fputs(".weft-chart .none{--c:var(--soft)}\n", f);
-    for (int i = COLOURS; dotted && i < CLASSES; i++)
-        fprintf(f, ".weft-chart .c%d .line{stroke-dasharray:1.5 3}", i);
-    fputc('\n', f);
+    fprintf(f,
+            ".weft-chart .%s{fill:%s}.weft-chart .%s .line,.weft-chart .%s "
+            ".err{stroke:%s}\n",
+            name, colour, name, name, colour);
 }
 
-void chart_open(FILE *f, int width, int height, const char *title, int standalone)
+static void write_theme(FILE *f, const struct theme *t)
+{
+    fprintf(f,
+            ".weft-chart text{fill:%s}.weft-chart .ink{stroke:%s}\n"
+            ".weft-chart .tick,.weft-chart .label,.weft-chart .yardname{fill:%s}\n"
+            ".weft-chart .frame,.weft-chart .yard{stroke:%s}\n"
+            ".weft-chart .grid{stroke:%s}.weft-chart .back{fill:%s}\n"
+            ".weft-chart .yardname{stroke:%s}\n",
+            t->ink, t->ink, t->soft, t->soft, t->rule, t->back, t->back);
+    for (int i = 0; i < CLASSES; i++)
+        write_class(f, chart_colour(i), t->colour[i % COLOURS]);
+    write_class(f, chart_colour(-1), t->soft);
+}
+
+static void write_style(FILE *f)
+{
+    fputs("<style>\n", f);
+    fputs(style, f);
+    for (int i = COLOURS; i < CLASSES; i++)
+        fprintf(f, ".weft-chart .c%d .line{stroke-dasharray:1.5 3}", i);
+    fputc('\n', f);
+    write_theme(f, &light);
+    fputs("@media screen and (prefers-color-scheme:dark){\n", f);
+    write_theme(f, &dark);
+    fputs("}\n</style>\n", f);
+}
+
+void chart_open(FILE *f, int width, int height, int standalone, const char *label)
 {
     if (standalone)
         fputs("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n", f);
@@ -53,24 +84,18 @@ void chart_open(FILE *f, int width, int height, const char *title, int standalon
             "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"weft-chart\" "
             "viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" role=\"img\" aria-label=\"",
             width, height, width, height);
-    chart_text(f, title ? title : "chart");
-    fputs("\">\n<style>\n", f);
-    fputs(style, f);
-    write_palette(f, light, true);
-    fputs("@media screen and "
-          "(prefers-color-scheme:dark){.weft-chart{--ink:#e6edf3;--soft:#9aa4af;"
-          "--rule:#2d333b;--back:#0f1419}\n",
-          f);
-    write_palette(f, dark, false);
-    fputs("}\n</style>\n", f);
+    chart_text(f, label ? label : "chart");
+    fputs("\">\n", f);
+    write_style(f);
     if (standalone)
-        fprintf(f, "<rect width=\"%d\" height=\"%d\" style=\"fill:var(--back)\"/>\n",
-                width, height);
-    if (title) {
-        fputs("<text class=\"title\" x=\"8\" y=\"16\">", f);
-        chart_text(f, title);
-        fputs("</text>\n", f);
-    }
+        fprintf(f, "<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", width, height);
+}
+
+void chart_title(FILE *f, const char *title)
+{
+    fputs("<text class=\"title\" x=\"8\" y=\"16\">", f);
+    chart_text(f, title ? title : "");
+    fputs("</text>\n", f);
 }
 
 const char *chart_colour(int colour)
@@ -119,7 +144,7 @@ void chart_text(FILE *f, const char *s)
 
 /* ---- bars ---- */
 
-enum { WIDE = 480, TOP = 30, STEP = 22, VALUE = 78, FOOT = 24 };
+enum { WIDE = 480, TOP = 30, STEP = 22, VALUE = 78, FOOT = 24, LETTER = 7 };
 
 static double bar_names(const struct chart_bar *bars, int n)
 {
@@ -127,7 +152,7 @@ static double bar_names(const struct chart_bar *bars, int n)
 
     for (int i = 0; i < n; i++)
         most = fmax(most, chart_columns(bars[i].name));
-    return fmin(16 + 6.5 * most, WIDE / 2.0);
+    return fmin(16 + LETTER * most, WIDE / 2.0);
 }
 
 void chart_bars(FILE *f, const char *title, const char *xlabel,
@@ -139,13 +164,14 @@ void chart_bars(FILE *f, const char *title, const char *xlabel,
     for (int i = 0; i < n; i++)
         if (isfinite(bars[i].value))
             most = fmax(most, bars[i].value + bars[i].err);
-    chart_open(f, WIDE, TOP + STEP * n + FOOT, title, standalone);
+    chart_open(f, WIDE, TOP + STEP * n + FOOT, standalone, title);
+    chart_title(f, title);
     for (int i = 0; i < n; i++) {
         const struct chart_bar *b = &bars[i];
         double y = TOP + STEP * i, w = most > 0 ? room * b->value / most : 0;
 
         fprintf(f, "<text text-anchor=\"end\" x=\"%.1f\" y=\"%.1f\"", left - 8, y + 14);
-        if (6.5 * chart_columns(b->name) > left - 8)
+        if (LETTER * chart_columns(b->name) > left - 8)
             fprintf(f, " textLength=\"%.1f\" lengthAdjust=\"spacingAndGlyphs\"",
                     left - 12);
         fputc('>', f);
@@ -160,10 +186,10 @@ void chart_bars(FILE *f, const char *title, const char *xlabel,
                     "opacity=\".8\"/>",
                     left, y + 3, fmax(w, 0));
             if (err > 0)
-                fprintf(f, "<path style=\"stroke:var(--ink)\" d=\"M%.1f %.1fh%.1f\"/>",
+                fprintf(f, "<path class=\"ink\" d=\"M%.1f %.1fh%.1f\"/>",
                         left + w - err, y + 10, 2 * err);
-            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">%s</text>", left + w + err + 6,
-                    y + 14, text);
+            fprintf(f, "<text x=\"%.1f\" y=\"%.1f\">%s%s</text>",
+                    left + w + err + 6, y + 14, b->rough ? "~" : "", text);
         }
         fputs("</g>\n", f);
     }

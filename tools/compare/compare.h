@@ -18,7 +18,8 @@
 #include "train/setup.h"
 
 enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 11, CURVE = 10, LOSSES = 48 };
-enum { CURVE_TOKENS = 1 << 13, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200 };
+enum { CURVE_TOKENS = 1 << 13, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200,
+       DECODES = 3 };
 
 enum match { MATCH_PARAMS, MATCH_FLOPS, MATCH_NONE };
 
@@ -41,7 +42,8 @@ struct trial {
     double   tokens, flops, steps;
     double   seconds;                   // of optimiser steps
     double   wall;                      // of everything, for the time left
-    double   decode;                    // tokens/s of one sequence
+    double   decode;                    // tokens/s of one sequence, best of DECODES
+    double   decode_low;                // the slowest of them
     double   stories;                   // share of them that hold, NAN: unknown
     double   bucket[SCORE_BUCKETS];     // nats a token by log2 of the position, NAN: none
     char     sample[SAMPLE];            // UTF-8
@@ -61,7 +63,8 @@ struct arch {
     struct trial  trial[MOST_SEEDS];
 
     // over the seeds, see gather()
-    struct mean   bpb, tokens, steps, seconds, speed, decode, stories;
+    struct mean   bpb, tokens, steps, seconds, stories;
+    struct rate   speed, decode;        // tokens/s of training and of writing
     struct paired against;              // the first architecture
     double        p;                    // of that, corrected for all the tests; NAN
 };
@@ -156,6 +159,7 @@ void plots_alone(const struct comparison *c, FILE *f);  // the first, as a file
 
 /* The plain sentences, one after the other, each ended by a line break. */
 void report_conclude(const struct comparison *c, FILE *f);
+void report_rate(char *buf, size_t cap, struct rate r);   // 12k, ~12k, "" for NAN
 void report_p(char *buf, size_t cap, double p);           // 0.034, or "" for NAN
 void report_budget(const struct comparison *c, char *buf, size_t cap);  // "2e12 FLOPs"
 

@@ -260,20 +260,39 @@ static void plot_state(const struct comparison *c, struct points *r, FILE *f)
 
 /* ---- bars ---- */
 
-static void plot_bars(const struct comparison *c, const char *title, const char *xlabel,
-                      size_t at, double scale, const char *words, FILE *f)
+static void bars(const struct comparison *c, const char *title, const char *xlabel,
+                 const struct chart_bar *bar, const char *words, FILE *f)
+{
+    fputs("<figure>", f);
+    chart_bars(f, title, xlabel, bar, c->n, 0);
+    fprintf(f, "<figcaption>%s</figcaption></figure>\n", words);
+}
+
+static void plot_rates(const struct comparison *c, const char *title, const char *xlabel,
+                       size_t at, const char *words, FILE *f)
 {
     struct chart_bar bar[MOST_ARCHS];
 
     for (int i = 0; i < c->n; i++) {
-        const struct mean *m = (const struct mean *)((const char *)&c->arch[i] + at);
+        const struct rate *r = (const struct rate *)((const char *)&c->arch[i] + at);
 
-        bar[i] = (struct chart_bar){c->arch[i].name, scale * m->mean,
-                                    isfinite(m->error) ? scale * m->error : 0, i};
+        bar[i] = (struct chart_bar){c->arch[i].name, r->best, 0, i, r->rough};
     }
-    fputs("<figure>", f);
-    chart_bars(f, title, xlabel, bar, c->n, 0);
-    fprintf(f, "<figcaption>%s</figcaption></figure>\n", words);
+    bars(c, title, xlabel, bar, words, f);
+}
+
+static void plot_stories(const struct comparison *c, FILE *f)
+{
+    struct chart_bar bar[MOST_ARCHS];
+
+    for (int i = 0; i < c->n; i++) {
+        const struct mean *m = &c->arch[i].stories;
+
+        bar[i] = (struct chart_bar){c->arch[i].name, 100 * m->mean,
+                                    isfinite(m->error) ? 100 * m->error : 0, i, 0};
+    }
+    bars(c, "Stories that hold", "percent of the stories written", bar,
+         "Whole, in form, and without a contradiction, by the grammar's checker.", f);
 }
 
 void plots_write(const struct comparison *c, FILE *f)
@@ -287,15 +306,17 @@ void plots_write(const struct comparison *c, FILE *f)
     plot_seeds(c, r, f);
     plot_positions(c, r, f);
     plot_state(c, r, f);
-    plot_bars(c, "Training speed", "tokens a second", offsetof(struct arch, speed), 1,
-              "Forward, backward and update.", f);
-    plot_bars(c, "Writing speed", "tokens a second, one sequence",
-              offsetof(struct arch, decode), 1, "Decoding one token at a time.", f);
+    plot_rates(c, "Training speed", "tokens a second", offsetof(struct arch, speed),
+               "Forward, backward and update; the fastest seed. ~: seeds differ by more "
+               "than a tenth.",
+               f);
+    plot_rates(c, "Writing speed", "tokens a second, one sequence",
+               offsetof(struct arch, decode),
+               "Decoding one token at a time; the fastest of several. ~: they differ by "
+               "more than a tenth.",
+               f);
     if (c->data.floor_bpb > 0)
-        plot_bars(
-            c, "Stories that hold", "percent of the stories written",
-            offsetof(struct arch, stories), 100,
-            "Whole, in form, and without a contradiction, by the grammar's checker.", f);
+        plot_stories(c, f);
     free(r);
 }
 

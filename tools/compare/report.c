@@ -49,6 +49,17 @@ void report_p(char *buf, size_t cap, double p)
         snprintf(buf, cap, p < 0.001 ? "<0.001" : "%.3f", p);
 }
 
+void report_rate(char *buf, size_t cap, struct rate r)
+{
+    char text[16];
+
+    *buf = 0;
+    if (!isfinite(r.best))
+        return;
+    format_count(text, sizeof text, r.best);
+    snprintf(buf, cap, "%s%.14s", r.rough ? "~" : "", text);
+}
+
 /* ---- what it means ---- */
 
 enum verdict { BETTER, WORSE, OPEN };
@@ -156,10 +167,10 @@ static void markdown_row(const struct comparison *c, const struct arch *a, FILE 
     format_count(params, sizeof params, a->params);
     format_count(flops, sizeof flops, a->flops);
     format_bytes(state, sizeof state, a->state);
-    fprintf(f, "| `%s` | %s | ", a->name, params);
+    fprintf(f, "| `%s` | ", a->name);
     if (a->bpb.n == 0) {
-        fprintf(f, "%s | | | %s | | | | %s |%s\n", a->trial[0].failed, flops, state,
-                c->data.floor_bpb > 0 ? " |" : "");
+        fprintf(f, "%s | | | %s | %s | | | | %s |%s\n", a->trial[0].failed, params,
+                flops, state, c->data.floor_bpb > 0 ? " |" : "");
         return;
     }
     fprintf(f, "%.4f", a->bpb.mean);
@@ -171,9 +182,9 @@ static void markdown_row(const struct comparison *c, const struct arch *a, FILE 
     fputs(" | ", f);
     report_p(p, sizeof p, a->p);
     fputs(p, f);
-    format_count(speed, sizeof speed, a->speed.mean);
-    format_count(decode, sizeof decode, a->decode.mean);
-    fprintf(f, " | %s | %.1f | %s | %s | %s |", flops, a->seconds.mean, speed, decode,
+    report_rate(speed, sizeof speed, a->speed);
+    report_rate(decode, sizeof decode, a->decode);
+    fprintf(f, " | %s | %s | %.1f | %s | %s | %s |", params, flops, a->seconds.mean, speed, decode,
             state);
     if (c->data.floor_bpb > 0)
         fprintf(f, " %.0f %% |", 100 * a->stories.mean);
@@ -185,7 +196,7 @@ static void markdown_table(const struct comparison *c, FILE *f)
     bool stories = c->data.floor_bpb > 0;
 
     fprintf(f,
-            "| architecture | parameters | bits/byte | against `%s` | p | FLOPs/token | "
+            "| architecture | bits/byte | against `%s` | p | parameters | FLOPs/token | "
             "seconds | train tok/s | decode tok/s | decode state |%s\n",
             c->arch[0].name, stories ? " stories that hold |" : "");
     fprintf(f, "|---|---|---|---|---|---|---|---|---|---|%s\n", stories ? "---|" : "");
@@ -197,7 +208,9 @@ static void markdown_table(const struct comparison *c, FILE *f)
     fprintf(f, "Order-2 model: %.4f.", c->data.order2_bpb);
     if (stories)
         fprintf(f, " Exact floor: %.4f.", c->data.floor_bpb);
-    fputs(" (bits per byte of the validation text)\n\n", f);
+    fputs(" (bits per byte of the validation text)\n\nSpeeds: the best of several; ~ where "
+          "they differ by more than a tenth.\n\n",
+          f);
 }
 
 void report_sweep(const struct arch *a, char *buf, size_t cap)

@@ -3,6 +3,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/version.h"
+#include "train/log_read.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -25,7 +26,8 @@ static const struct field {
 #name, offsetof(struct trial, name)                                              \
     }
     FIELD(bpb),   FIELD(nats),    FIELD(error), FIELD(tokens), FIELD(flops),
-    FIELD(steps), FIELD(seconds), FIELD(wall),  FIELD(decode), FIELD(stories),
+    FIELD(steps), FIELD(seconds), FIELD(wall),  FIELD(decode), FIELD(decode_low),
+    FIELD(stories),
 #undef FIELD
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
@@ -111,84 +113,47 @@ bool result_read(struct trial *t)
 
 /* ---- the log ---- */
 
-/* A number of a log line; NAN: null or not there. */
-static double logged(const json_t *line, const char *key)
+/* The training loss in LOSSES stretches of equally many steps. */
+static void bin_losses(struct curve *c, const struct log_table *log)
 {
-    return json_to_double(json_object_get(line, key));
-}
+    double sum = 0;
+    long   n = 0;
 
-struct bins {
-    long   steps, n; // in all; in the bin so far
-    double sum;
-};
+    for (long i = 0; i < log->n && c->losses < LOSSES; i++) {
+        double loss = log->column[LOG_LOSS][i];
 
-static void add_loss(struct curve *c, struct bins *b, double step, double tokens,
-                     double loss)
-{
-    if (isfinite(loss)) {
-        b->sum += loss;
-        b->n++;
+        sum += isfinite(loss) ? loss : 0;
+        n += isfinite(loss);
+        if (log->column[LOG_STEP][i] < (double)log->n * (c->losses + 1) / LOSSES)
+            continue;
+        c->loss_tokens[c->losses] = log->column[LOG_TOKENS][i];
+        c->loss[c->losses++] = n ? sum / (double)n : NAN;
+        n = 0;
+        sum = 0;
     }
-    if (step < (double)b->steps * (c->losses + 1) / LOSSES || c->losses == LOSSES)
-        return;
-    c->loss_tokens[c->losses] = tokens;
-    c->loss[c->losses++] = b->n ? b->sum / (double)b->n : NAN;
-    b->n = 0;
-    b->sum = 0;
-}
-
-static void add_line(struct trial *t, struct bins *b, const json_t *line)
-{
-    struct curve *c = &t->curve;
-    double        bpb = logged(line, "val_bpb"), tokens = logged(line, "tokens");
-
-    t->seconds += logged(line, "ms") / 1000;
-    add_loss(c, b, logged(line, "step"), tokens, logged(line, "loss"));
-    if (!isfinite(bpb))
-        return;
-    c->n -= c->n == 2 * CURVE;          // the last one counts
-    c->tokens[c->n] = tokens;
-    c->flops[c->n] = logged(line, "flops");
-    c->seconds[c->n] = t->seconds;
-    c->bpb[c->n++] = bpb;
-}
-
-/* The line of a step, whole; else NULL. */
-static json_t *step_of(const char *line)
-{
-    json_t *j = json_loads(line, 0, NULL);
-
-    if (json_is_integer(json_object_get(j, "step")) && json_object_get(j, "ms"))
-        return j;
-    json_decref(j);
-    return NULL;
 }
 
 void curve_read(struct trial *t)
 {
-    char        path[PATH_MAX], *line = NULL;
-    FILE       *f = fopen(path_join(path, sizeof path, t->dir, "log.jsonl"), "r");
-    size_t      cap = 0;
-    struct bins b = {0};
+    char             path[PATH_MAX];
+    struct curve    *c = &t->curve;
+    struct log_table log;
+    struct why       ignored;
 
-    t->curve = (struct curve){0};
+    *c = (struct curve){0};
     t->seconds = 0;
-    if (!f)
+    if (log_read(&log, path_join(path, sizeof path, t->dir, "log.jsonl"), &ignored))
         return;
-    while (getline(&line, &cap, f) > 0) {
-        json_t *j = step_of(line);
-
-        b.steps += j != NULL;
-        json_decref(j);
+    bin_losses(c, &log);
+    for (long i = 0; i < log.n; i++) {
+        t->seconds = log.column[LOG_SECONDS][i];
+        if (!isfinite(log.column[LOG_VAL_BPB][i]))
+            continue;
+        c->n -= c->n == 2 * CURVE;          // the last one counts
+        c->tokens[c->n] = log.column[LOG_TOKENS][i];
+        c->flops[c->n] = log.column[LOG_FLOPS][i];
+        c->seconds[c->n] = t->seconds;
+        c->bpb[c->n++] = log.column[LOG_VAL_BPB][i];
     }
-    rewind(f);
-    while (getline(&line, &cap, f) > 0) {
-        json_t *j = step_of(line);
-
-        if (j)
-            add_line(t, &b, j);
-        json_decref(j);
-    }
-    free(line);
-    fclose(f);
+    log_table_free(&log);
 }

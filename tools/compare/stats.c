@@ -23,6 +23,18 @@ struct mean mean_of(const double *x, int n)
     return m;
 }
 
+struct rate rate_of(const double *x, int n)
+{
+    double best = NAN, worst = NAN;
+
+    for (int i = 0; i < n; i++)
+        if (isfinite(x[i])) {
+            best = fmax(best, x[i]);
+            worst = fmin(worst, x[i]);
+        }
+    return (struct rate){best, worst < 0.9 * best};
+}
+
 /* The continued fraction of I_x(a, b), by Lentz's method; it converges quickly for
  * x < (a + 1) / (a + b + 2):
  *

@@ -2,6 +2,8 @@
 #ifndef WEFT_COMPARE_STATS_H
 #define WEFT_COMPARE_STATS_H
 
+#include <stdbool.h>
+
 struct mean {
     int    n;
     double mean;            // NAN when n is 0
@@ -10,6 +12,14 @@ struct mean {
 
 /* Of the n values that are finite. */
 struct mean mean_of(const double *x, int n);
+
+/* A speed, measured several times: the best counts, as whatever else ran took from the
+ * others; where the slowest has less than nine tenths of it they disagree. */
+struct rate {
+    double best;            // NAN: none
+    bool   rough;           // they disagree
+};
+struct rate rate_of(const double *x, int n);        // of the n that are finite
 
 /* Student's t: the probability that |t| is at least as large by chance, with v = freedom:
  * I_{v/(v + t²)}(v/2, 1/2). */

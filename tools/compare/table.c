@@ -26,16 +26,18 @@ static void column(const struct comparison *c, const struct arch *a, size_t at, 
 
 static void gather_one(const struct comparison *c, struct arch *a)
 {
-    double x[MOST_SEEDS], first[MOST_SEEDS];
+    double x[2 * MOST_SEEDS], first[MOST_SEEDS];
 
     a->tokens = MEAN(tokens);
     a->steps = MEAN(steps);
     a->seconds = MEAN(seconds);
-    a->decode = MEAN(decode);
     a->stories = MEAN(stories);
     for (int k = 0; k < c->seeds; k++)
         x[k] = *a->trial[k].failed ? NAN : a->trial[k].tokens / a->trial[k].seconds;
-    a->speed = mean_of(x, c->seeds);
+    a->speed = rate_of(x, c->seeds);
+    column(c, a, offsetof(struct trial, decode), x);
+    column(c, a, offsetof(struct trial, decode_low), x + c->seeds);
+    a->decode = rate_of(x, 2 * c->seeds);
     a->bpb = MEAN(bpb);
     column(c, &c->arch[0], offsetof(struct trial, bpb), first);
     a->against = paired_test(first, x, c->seeds);
@@ -88,8 +90,8 @@ static void print_row(const struct comparison *c, const struct arch *a, int wide
         format_mean(diff, sizeof diff, a->against.diff, "+");
     if (isfinite(a->p))
         report_p(p, sizeof p, a->p);
-    format_count(speed, sizeof speed, a->speed.mean);
-    format_count(decode, sizeof decode, a->decode.mean);
+    report_rate(speed, sizeof speed, a->speed);
+    report_rate(decode, sizeof decode, a->decode);
     format_bytes(state, sizeof state, a->state);
     if (isfinite(a->stories.mean))
         snprintf(story, sizeof story, "%6.0f%%", 100 * a->stories.mean);
