@@ -55,14 +55,14 @@ static int make_room(struct sample *s)
         s->text = malloc(SAMPLE_MAX + SAMPLE_STRETCH);
         s->stride = 1;
     }
-    if (s->n == s->room) {
-        size_t room = s->room ? 2 * s->room : 256;
-        void  *slice = realloc(s->slice, room * sizeof *s->slice);
+    if (s->n == s->cap) {
+        size_t cap = s->cap ? 2 * s->cap : 256;
+        void  *slice = realloc(s->slice, cap * sizeof *s->slice);
 
         if (!slice)
             return -1;
         s->slice = slice;
-        s->room = room;
+        s->cap = cap;
     }
     return s->text ? 0 : -1;
 }

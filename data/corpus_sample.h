@@ -20,7 +20,7 @@ struct sample {
         uint64_t pos;               // in the stream
         size_t   at, len;           // in text
     }       *slice;                 // (n) owned, in the stream's order
-    size_t   n, room, used;         // used: bytes of text
+    size_t   n, cap, used;          // used: bytes of text
     uint64_t stride;                // 0: nothing was added yet
 };
 

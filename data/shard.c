@@ -42,8 +42,8 @@ struct shard_writer {
     int            failed;              // the first failure's code
     uint64_t       n;                   // tokens appended
     uint32_t       fill;                // of them in raw
-    uint32_t       frames, room;        // entries in the table, and allocated
-    unsigned char *table;               // (room, ENTRY)
+    uint32_t       frames, cap;         // entries in the table, and allocated
+    unsigned char *table;               // (cap, ENTRY)
     unsigned char  raw[MAX_RAW], packed[MAX_PACKED];
 };
 
@@ -79,20 +79,20 @@ enum fail shard_create(struct shard_writer **out, const char *path, int token_by
 
 static enum fail table_room(struct shard_writer *w, struct why *why)
 {
-    if (w->frames < w->room)
+    if (w->frames < w->cap)
         return 0;
 
-    uint32_t       room = w->room ? 2 * w->room : 64;
+    uint32_t       cap = w->cap ? 2 * w->cap : 64;
     unsigned char *table;
 
     if (w->frames >= MAX_FRAMES)
         return fail(why, FAIL_WRITE, "%s: too many tokens for one shard", w->file.path);
-    table = realloc(w->table, (size_t)room * ENTRY);
+    table = realloc(w->table, (size_t)cap * ENTRY);
     if (!table)
         return fail(why, FAIL_MEMORY, "%s: out of memory for its seek table",
                     w->file.path);
     w->table = table;
-    w->room = room;
+    w->cap = cap;
     return 0;
 }
 

@@ -125,7 +125,7 @@ void yardstick_close(struct yardstick *y)
 
 /* Compress one part of the text; the last ends the frame. Returns the bytes that came
  * out, or an error of zstd. */
-static size_t pack(ZSTD_CCtx *zstd, const char *text, size_t len, bool last, void *room,
+static size_t pack(ZSTD_CCtx *zstd, const char *text, size_t len, bool last, void *to,
                    size_t cap)
 {
     ZSTD_EndDirective mode = last ? ZSTD_e_end : ZSTD_e_continue;
@@ -133,7 +133,7 @@ static size_t pack(ZSTD_CCtx *zstd, const char *text, size_t len, bool last, voi
     size_t            packed = 0, left;
 
     do {
-        ZSTD_outBuffer out = {room, cap, 0};
+        ZSTD_outBuffer out = {to, cap, 0};
 
         left = ZSTD_compressStream2(zstd, &out, &in, mode);
         if (ZSTD_isError(left))
@@ -148,9 +148,9 @@ double yardstick_zstd(const struct yardstick *y,
 {
     enum { PART = 1 << 18 };
 
-    char      *room = malloc(PART);
+    char      *to = malloc(PART);
     ZSTD_CCtx *zstd = ZSTD_createCCtx();
-    double     bits = room && zstd ? 0 : -1;
+    double     bits = to && zstd ? 0 : -1;
 
     if (bits == 0) {
         ZSTD_CCtx_setParameter(zstd, ZSTD_c_compressionLevel, 19);
@@ -158,12 +158,12 @@ double yardstick_zstd(const struct yardstick *y,
     }
     for (size_t at = 0; at < y->len && bits >= 0; at += PART) {
         size_t n = smaller(y->len - at, PART);
-        size_t packed = pack(zstd, y->text + at, n, at + n == y->len, room, PART);
+        size_t packed = pack(zstd, y->text + at, n, at + n == y->len, to, PART);
 
         bits = ZSTD_isError(packed) ? -1 : bits + 8 * (double)packed;
         progress(user, (double)(at + n) / (double)y->len);
     }
     ZSTD_freeCCtx(zstd);
-    free(room);
+    free(to);
     return bits > 0 ? bits / (double)y->len : bits;
 }

@@ -1,6 +1,7 @@
 #include "infer/bias.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -7,7 +7,7 @@
 #define WEFT_SCORE_H
 
 #include "data/shard.h"
-#include "model/model.h"
+#include "model/pass.h"
 
 enum { SCORE_BUCKETS = 24 };
 

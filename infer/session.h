@@ -4,7 +4,7 @@
 #ifndef WEFT_SESSION_H
 #define WEFT_SESSION_H
 
-#include "model/model.h"
+#include "model/pass.h"
 
 enum { SESSION_CHUNK = TINY(512, 4) };      // tokens of a prompt taken at once
 

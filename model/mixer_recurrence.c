@@ -75,13 +75,13 @@ void recurrence_forward(const struct ctx *ctx, const struct recurrence *r, const
         bias_forward(r->row.x, ctx->w[f->bin], ctx_rows(ctx), (int)r->row.ld);
     if (f->logits)
         gates_forward(ctx, r);
-    each_token(ctx, r, f->enter);
+    each_token(ctx, r, f->input);
     if (ctx->state)
         scan_extend(&scan, ctx->state, r->state, r->h.x);
     else
         scan_forward(&scan, r->h.x);
-    if (f->leave)
-        each_token(ctx, r, f->leave);
+    if (f->output)
+        each_token(ctx, r, f->output);
     out_proj_forward(ctx, f->wo, y, r->v);
 }
 
@@ -101,10 +101,10 @@ void recurrence_backward(const struct ctx *ctx, const struct recurrence *r, cons
     struct scan scan = {ctx->B, ctx->T, r->e, r->a};
 
     out_proj_backward(ctx, f->wo, r->v, dy);
-    if (f->leave)
-        each_token(ctx, r, f->leave_back);
+    if (f->output)
+        each_token(ctx, r, f->output_back);
     scan_backward(&scan, r->h.dx, r->z.dx, r->z.ld, r->h.x);
-    each_token(ctx, r, f->enter_back);
+    each_token(ctx, r, f->input_back);
     if (f->logits)
         gates_backward(ctx, r);
     if (f->bin >= 0)

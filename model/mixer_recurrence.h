@@ -4,9 +4,9 @@
  *     p, w = Win x + bin               p, w (e)
  *     u = conv(w)                      no activation
  *     z = gates of u + bg              (gates, e) logits
- *     a, b = enter(z, u)               the mixer's own
+ *     a, b = input(z, u)               the mixer's own
  *     h_t = a_t h_{t-1} + b_t
- *     y = Wo leave(p, z, h)            the mixer's own
+ *     y = Wo output(p, z, h)           the mixer's own
  *
  * Without a convolution (mingru) z = Win x, and y = Wo h.
  */
@@ -20,7 +20,7 @@ struct recurrence_token {
     int         e;
     bool        first;          // of its sequence
     const real *p, *z, *u;
-    real       *a, *h, *v;      // v is what leaves
+    real       *a, *h, *v;      // v is what output makes
     real       *dp, *dz, *dh;   // in backward
 };
 
@@ -36,17 +36,17 @@ struct recurrence_form {
     void (*logits_back)(const struct ctx *ctx, const struct recurrence *r);
 
     /* a, and b into h. */
-    void (*enter)(const struct ctx *ctx, const struct recurrence_token *t);
+    void (*input)(const struct ctx *ctx, const struct recurrence_token *t);
 
-    /* From da, in the place of the first of dz, and db, in dh: all of dz but what leave
+    /* From da, in the place of the first of dz, and db, in dh: all of dz but what output
      * made, du into dh, and into a what sums over tokens to the gradient of the mixer's
      * own weights. Without a convolution a is not to be changed. */
-    void (*enter_back)(const struct ctx *ctx, const struct recurrence_token *t);
+    void (*input_back)(const struct ctx *ctx, const struct recurrence_token *t);
 
     /* v from p, z and h; and from dv, in dh: dp, dh, what z had in it, and a again.
      * NULL: v is h. */
-    void (*leave)(const struct ctx *ctx, const struct recurrence_token *t);
-    void (*leave_back)(const struct ctx *ctx, const struct recurrence_token *t);
+    void (*output)(const struct ctx *ctx, const struct recurrence_token *t);
+    void (*output_back)(const struct ctx *ctx, const struct recurrence_token *t);
 };
 
 struct recurrence {

@@ -1,10 +1,10 @@
-/* Passes over a model: training and scoring on (B, T), streaming with decode states. */
+#include "model/pass.h"
+
 #include "model/kernels/arena.h"
 #include "model/kernels/meter.h"
 #include "model/kernels/product.h"
 #include "model/layers/loss.h"
 #include "model/layers/norm.h"
-#include "model/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -189,16 +189,16 @@ static void run_forward(const struct model *m, struct pass *p, const int32_t *to
 {
     struct norm norm = final_norm(m);
     size_t      C = m->cfg.width;
-    int         L = m->cfg.layers;
+    int         layers = m->cfg.layers;
     long        n = (long)p->now_B * p->now_T;
 
     embed(m, p->block[0].x, tokens, n);
-    for (int i = 0; i < L; i++) {
+    for (int i = 0; i < layers; i++) {
         block_forward(&p->block[i], window);
         if (p->watch)
             p->watch(p->user, i, &p->block[i].mixer);
     }
-    rms_forward(&norm, p->n, C, p->x, C, m->wp[m->first[L]], n);
+    rms_forward(&norm, p->n, C, p->x, C, m->wp[m->first[layers]], n);
 }
 
 /* From p->dx, the gradient of the normalised stream, to all parameters. What the last
@@ -207,14 +207,14 @@ static void run_backward(const struct model *m, struct pass *p, const int32_t *t
                          int window)
 {
     struct norm norm = final_norm(m);
-    int         L = m->cfg.layers, f = m->first[L];
+    int         layers = m->cfg.layers, f = m->first[layers];
     size_t      C = m->cfg.width;
     long        n = (long)p->now_B * p->now_T;
 
     rms_backward(&norm, p->dx, C, 0, p->dwp[f], p->dx, C, p->x, C, m->wp[f], n,
                  p->partial);
-    for (int i = L - 1; i >= 0; i--) {
-        if (p->mode == PASS_RECOMPUTE && i < L - 1)
+    for (int i = layers - 1; i >= 0; i--) {
+        if (p->mode == PASS_RECOMPUTE && i < layers - 1)
             block_recompute(&p->block[i], window);
         block_backward(&p->block[i], p->dx);
     }

@@ -27,18 +27,18 @@ int child_write(int out, const void *bytes, size_t len)
  * then *bytes is NULL. */
 static char *read_all(int in, size_t *len)
 {
-    size_t room = 1 << 16;
-    char  *bytes = malloc(room);
+    size_t cap = 1 << 16;
+    char  *bytes = malloc(cap);
 
     for (*len = 0; bytes;) {
-        ssize_t n = read(in, bytes + *len, room - *len);
+        ssize_t n = read(in, bytes + *len, cap - *len);
 
         if (n == 0)
             return bytes;
         if (n < 0 && errno != EINTR)
             break;
-        if (n > 0 && (*len += (size_t)n) == room) {
-            char *grown = realloc(bytes, room *= 2);
+        if (n > 0 && (*len += (size_t)n) == cap) {
+            char *grown = realloc(bytes, cap *= 2);
 
             if (!grown)
                 break;

@@ -40,19 +40,19 @@ size_t carried_run(const char *s, size_t n, size_t max, bool by_word)
 
 struct buffer {
     char  *bytes;
-    size_t n, room;
+    size_t n, cap;
 };
 
 static bool add_line(struct buffer *b, const char *s, size_t n)
 {
-    if (b->room - b->n <= n) {
-        size_t room = (b->room + n + 1) * 2;
-        char  *grown = realloc(b->bytes, room);
+    if (b->cap - b->n <= n) {
+        size_t cap = (b->cap + n + 1) * 2;
+        char  *grown = realloc(b->bytes, cap);
 
         if (!grown)
             return false;
         b->bytes = grown;
-        b->room = room;
+        b->cap = cap;
     }
     memcpy(b->bytes + b->n, s, n);
     b->bytes[b->n + n] = '\n';
@@ -104,9 +104,9 @@ static uint32_t codepoint_at(const char *s, int *len)
 }
 
 /* Zero the counts of rare characters: those beyond 99.95 % of the text, and those whose
- * pieces would take more than half of the vocabulary's room. table and sorted
+ * pieces would take more than half of the vocabulary's places. table and sorted
  * (CODEPOINTS). */
-static void forget_rare(struct count *table, struct count *sorted, size_t room)
+static void forget_rare(struct count *table, struct count *sorted, size_t places)
 {
     size_t n = 0;
     double all = 0, kept = 0;
@@ -118,14 +118,14 @@ static void forget_rare(struct count *table, struct count *sorted, size_t room)
         }
     qsort(sorted, n, sizeof *sorted, most_first);
     for (size_t i = 0; i < n; i++) {
-        if (i >= room / 2 || kept >= 0.9995 * all)
+        if (i >= places / 2 || kept >= 0.9995 * all)
             table[sorted[i].codepoint].n = 0;
         kept += sorted[i].n;
     }
 }
 
 /* End the lines at rare characters; byte pieces must do for them. */
-static bool drop_rare(struct buffer *b, size_t room)
+static bool drop_rare(struct buffer *b, size_t places)
 {
     struct count *table = calloc(2 * CODEPOINTS, sizeof *table);
     int           len;
@@ -139,7 +139,7 @@ static bool drop_rare(struct buffer *b, size_t room)
 
         table[c].n += c != '\n';
     }
-    forget_rare(table, table + CODEPOINTS, room);
+    forget_rare(table, table + CODEPOINTS, places);
     for (size_t i = 0; i < b->n; i += (size_t)len)
         if (!table[codepoint_at(b->bytes + i, &len)].n)
             memset(b->bytes + i, '\n', (size_t)len);

@@ -130,16 +130,16 @@ static bool read_spec(struct wire w, uint64_t *value, uint64_t max, uint64_t emp
     return true;
 }
 
-static enum fail add_piece(struct model_form *f, size_t *room, struct wire w)
+static enum fail add_piece(struct model_form *f, size_t *cap, struct wire w)
 {
-    if (f->n == *room) {
-        size_t              more = *room ? *room * 2 : 1024;
+    if (f->n == *cap) {
+        size_t              more = *cap ? *cap * 2 : 1024;
         struct model_piece *grown = realloc(f->piece, more * sizeof *grown);
 
         if (!grown)
             return FAIL_MEMORY;
         f->piece = grown;
-        *room = more;
+        *cap = more;
     }
     return refuse_unless(f->n < MODEL_PIECES && read_piece(w, &f->piece[f->n++]));
 }
@@ -148,7 +148,7 @@ static enum fail read_model(struct model_form *f, struct wire w)
 {
     uint64_t trainer[36] = {[3] = 1};
     uint64_t normalizer[6] = {[3] = 1, [4] = 1, [5] = 1};
-    size_t   room = 0;
+    size_t   cap = 0;
 
     while (w.at < w.end) {
         struct field x;
@@ -157,7 +157,7 @@ static enum fail read_model(struct model_form *f, struct wire w)
         if (!read_field(&w, &x) || x.type != BYTES)
             return err;
         if (x.number == 1)
-            err = add_piece(f, &room, x.bytes);
+            err = add_piece(f, &cap, x.bytes);
         else if (x.number == 2)
             err = refuse_unless(read_spec(x.bytes, trainer, 36, 0));
         else if (x.number == 3)

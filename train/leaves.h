@@ -7,7 +7,7 @@
 #ifndef WEFT_LEAVES_H
 #define WEFT_LEAVES_H
 
-#include "model/model.h"
+#include "model/pass.h"
 
 struct leaves {
     double *loss;           // (n) of each leaf

@@ -16,14 +16,14 @@ const char *const decided_names[DECISIONS] = {
 
 enum fail decisions_add(struct decisions *d, struct decision made, struct why *why)
 {
-    if (d->n == d->room) {
-        int              room = 2 * d->room + 16;
-        struct decision *more = realloc(d->list, (size_t)room * sizeof *more);
+    if (d->n == d->cap) {
+        int              cap = 2 * d->cap + 16;
+        struct decision *more = realloc(d->list, (size_t)cap * sizeof *more);
 
         if (!more)
-            return fail(why, FAIL_MEMORY, "out of memory for %d decisions", room);
+            return fail(why, FAIL_MEMORY, "out of memory for %d decisions", cap);
         d->list = more;
-        d->room = room;
+        d->cap = cap;
     }
     d->list[d->n++] = made;
     return 0;

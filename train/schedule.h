@@ -30,7 +30,7 @@ struct decision {
 /* In the order they were made. */
 struct decisions {
     struct decision *list;      // owned
-    int              n, room;
+    int              n, cap;
 };
 
 /* Append. FAIL_MEMORY. */

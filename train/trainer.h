@@ -5,7 +5,7 @@
 #define WEFT_TRAINER_H
 
 #include "data/loader.h"
-#include "model/model.h"
+#include "model/pass.h"
 #include "train/adamw.h"
 #include "train/leaves.h"
 #include "train/muon.h"

@@ -13,7 +13,7 @@ void trace_add(const struct trace_call *call)
 
     #pragma omp critical(trace)
     {
-        if (t->n < t->room)
+        if (t->n < t->cap)
             t->call[t->n] = *call;
         t->n++;
         t->madds += (uint64_t)call->m * (uint64_t)call->n * (uint64_t)call->k;

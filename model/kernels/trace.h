@@ -21,8 +21,8 @@ struct trace_call {
 
 /* The products of a stretch of work, of all threads, in the order they began. */
 struct trace {
-    struct trace_call *call;        // (room)
-    long               n, room;     // n may pass room: then not all are written down
+    struct trace_call *call;        // (cap)
+    long               n, cap;      // n may pass cap: then not all are written down
     uint64_t           madds;       // multiply-adds of all n
 };
 

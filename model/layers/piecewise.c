@@ -6,9 +6,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-static int channels_of(const struct pieces *p) { return p->channels / p->groups; }
+static int channels_of(const struct piecewise *p)
+{
+    return p->channels / p->groups;
+}
 
-size_t pieces_layout(struct pieces *p, real *base)
+size_t piecewise_layout(struct piecewise *p, real *base)
 {
     struct arena a = arena_over(base, SIZE_MAX);
     size_t       n = (size_t)p->hidden + 1;
@@ -61,7 +64,8 @@ static real anchor_of(const real *knot, int i)
     return isfinite(knot[i]) ? knot[i] : 0;
 }
 
-static void build_piece(const struct pieces *p, const struct pieces_net *w, int g, int i)
+static void build_piece(const struct piecewise *p, const struct piecewise_net *w, int g,
+                        int i)
 {
     const int   hidden = p->hidden, per = channels_of(p);
     const real *knot = p->knot + (size_t)g * p->search, *f1 = w->f1 + (size_t)g * hidden;
@@ -83,7 +87,7 @@ static void build_piece(const struct pieces *p, const struct pieces_net *w, int 
     }
 }
 
-void pieces_build(struct pieces *p, const struct pieces_net *w)
+void piecewise_build(struct piecewise *p, const struct piecewise_net *w)
 {
     for (int g = 0; g < p->groups; g++) {
         real *knot = p->knot + (size_t)g * p->search;
@@ -99,7 +103,7 @@ void pieces_build(struct pieces *p, const struct pieces_net *w)
 }
 
 /* How many knots are at or below u. */
-static inline int find(const struct pieces *p, const real *knot, real u)
+static inline int find(const struct piecewise *p, const real *knot, real u)
 {
     int i = 0;
 
@@ -110,7 +114,7 @@ static inline int find(const struct pieces *p, const real *knot, real u)
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-void pieces_read(const struct pieces *p, real *psi, const real *u, int n)
+void piecewise_read(const struct piecewise *p, real *psi, const real *u, int n)
 {
     const int per = channels_of(p), channels = p->channels;
 
@@ -125,21 +129,21 @@ void pieces_read(const struct pieces *p, real *psi, const real *u, int n)
 
             for (int l = 0; l < per; l++)
                 psi[(size_t)i * channels + g * per + l] = p->value[at + l] +
-                                                   p->slope[at + l] * from;
+                                                          p->slope[at + l] * from;
         }
     }
 }
 
-size_t pieces_sums(const struct pieces *p)
+size_t piecewise_sums(const struct piecewise *p)
 {
     return 2 * ((size_t)p->hidden + 1) * p->channels;
 }
 
-void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi,
-                 const real *u, int n)
+void piecewise_back(const struct piecewise *p, real *du, double *sums, const real *dpsi,
+                    const real *u, int n)
 {
     const int per = channels_of(p), channels = p->channels;
-    double   *plain = sums + pieces_sums(p) / 2;
+    double   *plain = sums + piecewise_sums(p) / 2;
 
     memset(du, 0, n * sizeof *du);
     for (int g = 0; g < p->groups; g++)
@@ -169,11 +173,11 @@ static double column_sum(const double *a, int n, int step)
  *
  *     df2 = f1 X + f1b Y,  df1 = f2 X,  df1b = f2 Y       df2b: dpsi over all pieces
  */
-void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
-                    const struct pieces_net *w, const double *sums)
+void piecewise_weights(const struct piecewise *p, const struct piecewise_net *dw,
+                       const struct piecewise_net *w, const double *sums)
 {
     const int     hidden = p->hidden, channels = p->channels, per = channels_of(p);
-    const double *plain = sums + pieces_sums(p) / 2;
+    const double *plain = sums + piecewise_sums(p) / 2;
 
     for (int l = 0; l < channels; l++) {
         int         g = l / per;

@@ -14,40 +14,40 @@
 
 #include <stddef.h>
 
-struct pieces {
+struct piecewise {
     int   groups, channels, hidden;
-    int   search;               // a power of two above hidden
-    real *knot;                 // (groups, search) ascending, then INFINITY
-    real *anchor;               // (groups, hidden + 1) a number in each piece
-    real *value, *slope;        // (hidden + 1, channels) of psi at the anchor
+    int   search;        // a power of two above hidden
+    real *knot;          // (groups, search) ascending, then INFINITY
+    real *anchor;        // (groups, hidden + 1) a number in each piece
+    real *value, *slope; // (hidden + 1, channels) of psi at the anchor
 };
 
 /* The weights, as stored; or their gradients. */
-struct pieces_net {
-    real *f1, *f1b;             // (groups, hidden)
-    real *f2, *f2b;             // (channels, hidden), (channels)
+struct piecewise_net {
+    real *f1, *f1b; // (groups, hidden)
+    real *f2, *f2b; // (channels, hidden), (channels)
 };
 
 /* Lay p's tables out from base (NULL: only count) once its groups, channels and hidden
  * are set; returns their size in reals. */
-size_t pieces_layout(struct pieces *p, real *base);
+size_t piecewise_layout(struct piecewise *p, real *base);
 
 /* Fill the tables from the weights. */
-void pieces_build(struct pieces *p, const struct pieces_net *w);
+void piecewise_build(struct piecewise *p, const struct piecewise_net *w);
 
 /* psi (n, channels) of u (n). */
-void pieces_read(const struct pieces *p, real *psi, const real *u, int n);
+void piecewise_read(const struct piecewise *p, real *psi, const real *u, int n);
 
 /* Sums over each piece, in double: of dpsi u and of dpsi, (2, hidden + 1, channels). */
-size_t pieces_sums(const struct pieces *p);             // doubles
+size_t piecewise_sums(const struct piecewise *p); // doubles
 
 /* du (n) = sum_l slope_l dpsi_l of the piece that u is in; dpsi u and dpsi are added to
  * that piece's sums. */
-void pieces_back(const struct pieces *p, real *du, double *sums, const real *dpsi,
-                 const real *u, int n);
+void piecewise_back(const struct piecewise *p, real *du, double *sums, const real *dpsi,
+                    const real *u, int n);
 
 /* Add to dw what follows from the sums. */
-void pieces_weights(const struct pieces *p, const struct pieces_net *dw,
-                    const struct pieces_net *w, const double *sums);
+void piecewise_weights(const struct piecewise *p, const struct piecewise_net *dw,
+                       const struct piecewise_net *w, const double *sums);
 
 #endif

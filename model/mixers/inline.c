@@ -18,10 +18,10 @@
  *
  * Plain linear attention of deviations (model/layers/means.h): nothing large is ever
  * subtracted.
- * The local term is model/layers/local.h.
+ * The local term is model/layers/dynconv.h.
  */
 #include "model/layers/feature.h"
-#include "model/layers/local.h"
+#include "model/layers/dynconv.h"
 #include "model/layers/means.h"
 #include "model/mixer_heads.h"
 
@@ -68,10 +68,10 @@ struct acts {
     real *du;                   // as o: gradient of the core's output
     struct act xm;              // (C) with the local term
     real *dhid;                 // as xm
-    struct local_kept kept;     // of the local term
+    struct dynconv_kept kept;   // of the local term
     struct heads_in in;
     struct feature map;
-    struct local local;
+    struct dynconv local;
     struct scalar_heads core;
     size_t k_sum, v_sum, x_sum; // where the sums (C) of means are, in reals
     size_t last;                // where the state of the local term is, in reals
@@ -83,9 +83,9 @@ static void layout_local(struct acts *a, struct layout *m, const struct mixer_cf
 
     a->xm = act_work(m, "xm", c->C);
     a->dhid = layout_grad(m, "dhid", n);
-    a->kept = (struct local_kept){layout_work(m, "pre", n), layout_work(m, "hid", n),
-                                  layout_work(m, "r", n * taps(c))};
-    a->local = (struct local){
+    a->kept = (struct dynconv_kept){layout_work(m, "pre", n), layout_work(m, "hid", n),
+                                    layout_work(m, "r", n * taps(c))};
+    a->local = (struct dynconv){
         .B = m->B, .T = m->T, .C = c->C, .H = c->H, .taps = taps(c), .ld = a->v.ld,
         .w1 = layout_param(m, W1), .b1 = layout_param(m, B1),
         .w2 = layout_param(m, W2), .b2 = layout_param(m, B2),
@@ -141,7 +141,7 @@ static void prepare(const struct ctx *ctx, const real *x, struct acts *a)
     means_forward(&m, MEANS_LESS, a->dv.x, a->v.x, ld, ctx->state, a->v_sum);
     if (taps(ctx->cfg)) {
         means_forward(&m, MEANS_OF, a->xm.x, x, a->xm.ld, ctx->state, a->x_sum);
-        local_taps(&a->local, &a->kept, a->xm.x);
+        dynconv_taps(&a->local, &a->kept, a->xm.x);
     }
 }
 
@@ -171,19 +171,19 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     scalar_heads_forward(ctx, &a->core, a->o.x);
     add_mean(ctx, a);
     if (taps(ctx->cfg))
-        local_apply(&a->local, &a->kept, a->o.x, a->v.x, ctx->state, a->last);
+        dynconv_apply(&a->local, &a->kept, a->o.x, a->v.x, ctx->state, a->last);
     out_proj_forward(ctx, WO, y, a->o);
 }
 
 /* The local term's share of dx, and of dv. */
 static void local_back(const struct ctx *ctx, struct acts *a, real *dx)
 {
-    real *const      *dw = ctx->dw;
-    struct means      m = means_of(ctx);
-    struct local_grad to = {.w1 = dw[W1], .b1 = dw[B1], .w2 = dw[W2], .b2 = dw[B2]};
+    real *const        *dw = ctx->dw;
+    struct means        m = means_of(ctx);
+    struct dynconv_grad to = {.w1 = dw[W1], .b1 = dw[B1], .w2 = dw[W2], .b2 = dw[B2]};
 
-    local_backward(&a->local, &to, &a->kept, a->v.dx, a->xm.dx, a->dhid, a->o.dx, a->xm.x,
-                   a->v.x);
+    dynconv_backward(&a->local, &to, &a->kept, a->v.dx, a->xm.dx, a->dhid, a->o.dx,
+                     a->xm.x, a->v.x);
     means_backward(&m, MEANS_OF, dx, ctx->cfg->C, true, a->xm.dx, NULL);
 }
 

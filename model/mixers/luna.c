@@ -124,7 +124,7 @@ static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
 struct acts {
     struct act row, q, k, v;    // (H, e), rotated
     struct act o;               // (H, e)
-    struct pieces psi;
+    struct piecewise psi;
     struct act u;               // (2 H, m)
     struct act phi;             // (2 H, m, channels)
     real *dfw;                  // (2 H, m, e + 1) each head's share of fw's and fb's
@@ -141,14 +141,14 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
 
     a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C}, {0}});
     a->o = act_keep(m, "o", C);
-    a->psi = (struct pieces){.groups = groups(c), .channels = channels(c),
-                             .hidden = hidden(c)};
-    pieces_layout(&a->psi, layout_work(m, "psi", pieces_layout(&a->psi, NULL)));
+    a->psi = (struct piecewise){.groups = groups(c), .channels = channels(c),
+                                .hidden = hidden(c)};
+    piecewise_layout(&a->psi, layout_work(m, "psi", piecewise_layout(&a->psi, NULL)));
     a->u = act_work(m, "u", us(c));
     a->phi = act_work(m, "phi", phis(c));
     a->dfw = layout_grad(m, "dfw", us(c) * (width(c) + 1));
     a->sums = layout_grad_bytes(m, "sums",
-                                BLOCKS * pieces_sums(&a->psi) * sizeof(double));
+                                BLOCKS * piecewise_sums(&a->psi) * sizeof(double));
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->core.core = (struct scalar){.H = c->H, .dk = m_of(c) * channels(c),
                                    .dv = width(c), .den = SCALAR_SUM, .scale = 1,
@@ -160,9 +160,9 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
 
 /* ---- features ---------------------------------------------------------------------- */
 
-static struct pieces_net net_of(real *const *w)
+static struct piecewise_net net_of(real *const *w)
 {
-    return (struct pieces_net){.f1 = w[F1], .f1b = w[F1B], .f2 = w[F2], .f2b = w[F2B]};
+    return (struct piecewise_net){.f1 = w[F1], .f1b = w[F1B], .f2 = w[F2], .f2b = w[F2B]};
 }
 
 /* u and phi of n tokens from row i on. */
@@ -178,17 +178,17 @@ static void map_rows(const struct ctx *ctx, const struct acts *a, long i, int n)
                 a->row.ld, ctx->w[FW], e, n, m, e, 1, 0);
     for (size_t j = 0; j < n * us(c); j++)
         u[j] += ctx->w[FB][j % m];
-    pieces_read(&a->psi, phi, u, (int)(n * us(c)));
+    piecewise_read(&a->psi, phi, u, (int)(n * us(c)));
     for (size_t j = 0; j < n * phis(c); j++)
         phi[j] = phi[j] < 0 ? 0 : norm * phi[j];
 }
 
 static void map_features(const struct ctx *ctx, struct acts *a)
 {
-    struct pieces_net net = net_of((real *const *)ctx->w);
-    const long        rows = ctx_rows(ctx);
+    struct piecewise_net net = net_of((real *const *)ctx->w);
+    const long           rows = ctx_rows(ctx);
 
-    pieces_build(&a->psi, &net);
+    piecewise_build(&a->psi, &net);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < rows; i += TILE)
         map_rows(ctx, a, i, rows - i < TILE ? (int)(rows - i) : TILE);
@@ -206,7 +206,7 @@ static void map_rows_back(const struct ctx *ctx, const struct acts *a, double *s
 
     for (size_t j = 0; j < n * phis(c); j++)
         dphi[j] = phi[j] > 0 ? norm * dphi[j] : 0;
-    pieces_back(&a->psi, du, sums, dphi, a->u.x + i * us(c), (int)(n * us(c)));
+    piecewise_back(&a->psi, du, sums, dphi, a->u.x + i * us(c), (int)(n * us(c)));
     for (int h = 0; h < 2 * c->H; h++)
         gemm_nn(a->row.dx + i * a->row.ld + (size_t)h * e, a->row.ld, du + (size_t)h * m,
                 us(c), ctx->w[FW], e, n, e, m, 1, 0);
@@ -242,9 +242,9 @@ static void projection_back(const struct ctx *ctx, const struct acts *a)
 
 static void map_back(const struct ctx *ctx, const struct acts *a)
 {
-    const long        rows = ctx_rows(ctx);
-    const size_t      per = pieces_sums(&a->psi);
-    struct pieces_net net = net_of((real *const *)ctx->w), dnet = net_of(ctx->dw);
+    const long           rows = ctx_rows(ctx);
+    const size_t         per = piecewise_sums(&a->psi);
+    struct piecewise_net net = net_of((real *const *)ctx->w), dnet = net_of(ctx->dw);
 
     memset(a->sums, 0, BLOCKS * per * sizeof *a->sums);
     #pragma omp parallel for schedule(static)
@@ -256,7 +256,7 @@ static void map_back(const struct ctx *ctx, const struct acts *a)
     }
     for (size_t j = per; j < BLOCKS * per; j++)
         a->sums[j % per] += a->sums[j];
-    pieces_weights(&a->psi, &dnet, &net, a->sums);
+    piecewise_weights(&a->psi, &dnet, &net, a->sums);
     projection_back(ctx, a);
 }
 
@@ -288,11 +288,11 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 /* Projections, u, psi read from its pieces, writing and reading the state. */
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
-    double C = c->C, m = m_of(c), e = width(c), L = channels(c);
+    double C = c->C, m = m_of(c), e = width(c);
 
     (void)window;
     return T * (8 * C * C + forget_flops(kind_of(c), c) +
-                c->H * (4 * m * e + 4 * m * L +
+                c->H * (4 * m * e + 4 * m * channels(c) +
                         scalar_flops(T, m_of(c) * channels(c), width(c))));
 }
 

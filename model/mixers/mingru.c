@@ -47,7 +47,7 @@ static inline real candidate_slope(real v, bool act)
 }
 
 /* a = 1 - z,  b = z c */
-static void enter(const struct ctx *ctx, const struct recurrence_token *t)
+static void input(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const bool  act = positive(ctx->cfg);
@@ -62,7 +62,7 @@ static void enter(const struct ctx *ctx, const struct recurrence_token *t)
 }
 
 /* dk = z (1 - z) (c db - da),  dv = z g'(v) db */
-static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
+static void input_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const bool  act = positive(ctx->cfg);
@@ -79,7 +79,7 @@ static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
 }
 
 static const struct recurrence_form form = {
-    .win = WZ, .bin = -1, .wo = WO, .gates = 2, .enter = enter, .enter_back = enter_back,
+    .win = WZ, .bin = -1, .wo = WO, .gates = 2, .input = input, .input_back = input_back,
 };
 
 static void layout(struct layout *m, const struct mixer_cfg *c)

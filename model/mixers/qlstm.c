@@ -80,7 +80,7 @@ static void logits_back(const struct ctx *ctx, const struct recurrence *r)
 }
 
 /* a = f,  b = sigmoid(zi) u */
-static void enter(const struct ctx *ctx, const struct recurrence_token *t)
+static void input(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
@@ -95,7 +95,7 @@ static void enter(const struct ctx *ctx, const struct recurrence_token *t)
 }
 
 /* v = gelu(p) sigmoid(zo) h */
-static void leave(const struct ctx *ctx, const struct recurrence_token *t)
+static void output(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const real *p = t->p, *zo = t->z + 2 * e, *h = t->h;
@@ -107,7 +107,7 @@ static void leave(const struct ctx *ctx, const struct recurrence_token *t)
         v[j] = vgelu(p[j]) * vsigmoid(zo[j]) * h[j];
 }
 
-static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
+static void output_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
@@ -127,7 +127,7 @@ static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
 
 /* dzf = df df/dzf,  dzi = db u i (1 - i),  du = db i;  and where f was, df df/da, the
  * token's part of the gradient of the parameter a. */
-static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
+static void input_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const struct forget_gate o = forget_of(ctx);
     const int   e = t->e;
@@ -147,8 +147,8 @@ static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
 
 static const struct recurrence_form form = {
     .win = WIN, .bin = -1, .conv = CONV, .convb = CONVB, .bg = BG, .wo = WO, .gates = 3,
-    .logits = logits, .logits_back = logits_back, .enter = enter,
-    .enter_back = enter_back, .leave = leave, .leave_back = leave_back,
+    .logits = logits, .logits_back = logits_back, .input = input,
+    .input_back = input_back, .output = output, .output_back = output_back,
 };
 
 static void layout(struct layout *m, const struct mixer_cfg *c)

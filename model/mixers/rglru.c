@@ -127,7 +127,7 @@ static const real *rates(const struct ctx *ctx)
 }
 
 /* a, and b = sqrt(1 - a²) i u */
-static void enter(const struct ctx *ctx, const struct recurrence_token *t)
+static void input(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const real  least = t->first ? 1 : 0;
@@ -144,7 +144,7 @@ static void enter(const struct ctx *ctx, const struct recurrence_token *t)
 }
 
 /* v = gelu(p) h */
-static void leave(const struct ctx *ctx, const struct recurrence_token *t)
+static void output(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const real *p = t->p, *h = t->h;
@@ -156,7 +156,7 @@ static void leave(const struct ctx *ctx, const struct recurrence_token *t)
         v[j] = vgelu(p[j]) * h[j];
 }
 
-static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
+static void output_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const real *p = t->p, *z = t->z, *h = t->h, *rate = rates(ctx);
@@ -176,7 +176,7 @@ static void leave_back(const struct ctx *ctx, const struct recurrence_token *t)
  *     dzr = flow (1 - r),  dzi = db s u i (1 - i),  du = db s i
  *
  * a leaves holding flow. */
-static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
+static void input_back(const struct ctx *ctx, const struct recurrence_token *t)
 {
     const int   e = t->e;
     const real  least = t->first ? 1 : 0;
@@ -199,8 +199,8 @@ static void enter_back(const struct ctx *ctx, const struct recurrence_token *t)
 
 static const struct recurrence_form form = {
     .win = WY, .bin = BY, .conv = CONV, .convb = CONVB, .bg = BA, .wo = WO, .gates = 2,
-    .logits = logits, .logits_back = logits_back, .enter = enter,
-    .enter_back = enter_back, .leave = leave, .leave_back = leave_back,
+    .logits = logits, .logits_back = logits_back, .input = input,
+    .input_back = input_back, .output = output, .output_back = output_back,
 };
 
 static void layout(struct layout *m, const struct mixer_cfg *c)

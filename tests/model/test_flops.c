@@ -2,7 +2,7 @@
  * are counted where they run (model/kernels/trace.h), those of elementwise cores by hand
  * below. */
 #include "model/kernels/trace.h"
-#include "model/model.h"
+#include "model/pass.h"
 #include "tests/support/rig.h"
 #include "tests/support/variants.h"
 

@@ -531,17 +531,17 @@ END_TEST
 
 /* psi and its gradients by the formula of the network, against the table of its pieces.
  * Two units do not depend on u, two share a knot. */
-START_TEST(pieces_are_the_network)
+START_TEST(a_piecewise_psi_is_the_network)
 {
     enum { L = 3, HID = 11, N = 500 };
     struct rng        r = rng_open(4, RNG_TEST, 0);
     real              w[4][L * HID], d[4][L * HID] = {{0}}, u[N], psi[N * L], du[N],
                       dpsi[N * L];
-    struct pieces_net net = {w[0], w[1], w[2], w[3]}, dnet = {d[0], d[1], d[2], d[3]};
+    struct piecewise_net net = {w[0], w[1], w[2], w[3]}, dnet = {d[0], d[1], d[2], d[3]};
 
     for (int groups = 1; groups <= L; groups += L - 1) {
-        struct pieces p = {.groups = groups, .channels = L, .hidden = HID};
-        real         *room = rig_reals(pieces_layout(&p, NULL));
+        struct piecewise p = {.groups = groups, .channels = L, .hidden = HID};
+        real         *memory = rig_reals(piecewise_layout(&p, NULL));
         double       *sums, want[N * L], want_du[N] = {0}, want_d[4][L * HID] = {{0}};
 
         for (int i = 0; i < 4; i++)
@@ -551,12 +551,12 @@ START_TEST(pieces_are_the_network)
         rig_normal(&r, dpsi, N * L);
         w[0][2] = w[0][3] = 0, w[1][2] = 1, w[1][3] = -1;
         w[0][5] = -w[0][4], w[1][5] = -w[1][4];
-        pieces_layout(&p, room);
-        pieces_build(&p, &net);
-        sums = calloc(pieces_sums(&p), sizeof *sums);
-        pieces_read(&p, psi, u, N);
-        pieces_back(&p, du, sums, dpsi, u, N);
-        pieces_weights(&p, &dnet, &net, sums);
+        piecewise_layout(&p, memory);
+        piecewise_build(&p, &net);
+        sums = calloc(piecewise_sums(&p), sizeof *sums);
+        piecewise_read(&p, psi, u, N);
+        piecewise_back(&p, du, sums, dpsi, u, N);
+        piecewise_weights(&p, &dnet, &net, sums);
         for (int i = 0; i < N * L; i++) {
             int    l = i % L, g = groups > 1 ? l : 0;
             double at = u[i / L], by = dpsi[i];
@@ -582,7 +582,7 @@ START_TEST(pieces_are_the_network)
         rig_assert_error("df1b", d[1], want_d[1], (size_t)groups * HID);
         rig_assert_error("df2", d[2], want_d[2], L * HID);
         rig_assert_error("df2b", d[3], want_d[3], L);
-        free(sums), free(room);
+        free(sums), free(memory);
     }
 }
 END_TEST
@@ -734,7 +734,7 @@ static Suite *suite(void)
     tcase_add_test(tc, taylor_features_make_the_second_order_kernel);
     tcase_add_test(tc, random_features_approach_the_exponential_kernel);
     tcase_add_test(tc, rows_of_a_projection_are_orthogonal_in_blocks_of_the_head_width);
-    tcase_add_test(tc, pieces_are_the_network);
+    tcase_add_test(tc, a_piecewise_psi_is_the_network);
     tcase_add_loop_test(tc, long_and_extreme_sequences_follow_the_recurrence, 0, N_LONG);
     suite_add_tcase(s, tc);
     return s;

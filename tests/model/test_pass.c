@@ -1,6 +1,6 @@
 /* The memory of a pass: laid out once, for any shape it holds, within its end. */
 #include "model/kernels/gemm.h"
-#include "model/model.h"
+#include "model/pass.h"
 #include "tests/support/rig.h"
 
 #include <math.h>

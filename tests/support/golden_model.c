@@ -2,7 +2,7 @@
 #include "tests/support/golden.h"
 #include "tests/support/rig.h"
 
-#include "model/model.h"
+#include "model/pass.h"
 #include "train/adamw.h"
 
 #include <math.h>

@@ -10,7 +10,7 @@
 
 #include "data/base/fail.h"
 #include "model/kernels/meter.h"
-#include "model/model.h"
+#include "model/pass.h"
 #include "train/muon.h"
 
 /* Tokens of a prompt, sequences at once. */

@@ -137,13 +137,13 @@ static void warm_up(struct rig *r, struct trace *log)
     trace_products(log);
     rig_step(r, NULL);
     log->call = malloc(log->n * sizeof *log->call);
-    log->room = log->call ? log->n : 0;
+    log->cap = log->call ? log->n : 0;
     log->n = 0;
     rig_step(r, NULL);
     trace_products(NULL);
 }
 
-/* Seconds of the products alone, best of tries; 0 when there was no room to write them
+/* Seconds of the products alone, best of tries; 0 when there was no memory to write them
  * down. */
 static double products_alone(const struct rig *r, const struct trace *log, int tries)
 {

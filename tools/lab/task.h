@@ -10,7 +10,7 @@
 #ifndef WEFT_TASK_H
 #define WEFT_TASK_H
 
-#include "model/model.h"
+#include "model/pass.h"
 #include "tools/lab/lab.h"
 
 /* One sequence into tokens and targets (T); targets[t] is the answer wanted at position

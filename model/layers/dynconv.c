@@ -1,4 +1,4 @@
-#include "model/layers/local.h"
+#include "model/layers/dynconv.h"
 
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
@@ -13,7 +13,7 @@ static void heads_forward(real *y, const real *x, const real *w, const real *b, 
 {
     const int tile = product_tile(n);
 
-#pragma omp parallel for collapse(2) schedule(static)
+    #pragma omp parallel for collapse(2) schedule(static)
     for (long i = 0; i < n; i += tile)
         for (int h = 0; h < H; h++) {
             int   rows = n - i < tile ? (int)(n - i) : tile;
@@ -48,17 +48,17 @@ static void heads_backward(real *dx, real *dw, real *db, const real *dy, const r
 
 /* ---- forward ----------------------------------------------------------------------- */
 
-void local_taps(const struct local *l, struct local_kept *k, const real *z)
+void dynconv_taps(const struct dynconv *f, struct dynconv_kept *k, const real *z)
 {
-    const long n = (long)l->B * l->T;
-    const int  e = l->C / l->H;
+    const long n = (long)f->B * f->T;
+    const int  e = f->C / f->H;
 
-    heads_forward(k->pre, z, l->w1, l->b1, n, l->H, e, e);
+    heads_forward(k->pre, z, f->w1, f->b1, n, f->H, e, e);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
-        for (long j = i * l->C; j < (i + 1) * l->C; j++)
+        for (long j = i * f->C; j < (i + 1) * f->C; j++)
             k->hid[j] = vgelu(k->pre[j]);
-    heads_forward(k->r, k->hid, l->w2, l->b2, n, l->H, e, e * l->taps);
+    heads_forward(k->r, k->hid, f->w2, f->b2, n, f->H, e, e * f->taps);
 }
 
 /* o += r[:, i] v for one token and tap; r is `taps` apart. */
@@ -69,83 +69,83 @@ static inline void add_tap(real *o, const real *r, const real *v, int C, int tap
 }
 
 /* The last taps - 1 of [last, v (T)]. */
-static void remember(const struct local *l, real *last, const real *v)
+static void remember(const struct dynconv *f, real *last, const real *v)
 {
-    const int    have = l->taps - 1, old = have > l->T ? have - l->T : 0;
-    const size_t C = l->C;
+    const int    have = f->taps - 1, old = have > f->T ? have - f->T : 0;
+    const size_t C = f->C;
 
     memmove(last, last + (have - old) * C, old * C * sizeof *last);
     for (int i = old; i < have; i++)
-        memcpy(last + i * C, v + (size_t)(l->T - have + i) * l->ld, C * sizeof *last);
+        memcpy(last + i * C, v + (size_t)(f->T - have + i) * f->ld, C * sizeof *last);
 }
 
-void local_apply(const struct local *l, const struct local_kept *k, real *o,
-                 const real *v, void *const *state, size_t at)
+void dynconv_apply(const struct dynconv *f, const struct dynconv_kept *k, real *o,
+                   const real *v, void *const *state, size_t at)
 {
-    const int C = l->C, T = l->T, taps = l->taps;
+    const int C = f->C, T = f->T, taps = f->taps;
 
     #pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < l->B; b++)
+    for (int b = 0; b < f->B; b++)
         for (int t = 0; t < T; t++) {
             size_t      row = (size_t)b * T + t;
             const real *r = k->r + row * C * taps;
             const real *last = state ? (const real *)state[b] + at : NULL;
 
             for (int i = 0; i < taps && i <= t; i++)
-                add_tap(o + row * C, r + i, v + (row - i) * l->ld, C, taps);
+                add_tap(o + row * C, r + i, v + (row - i) * f->ld, C, taps);
             for (int i = t + 1; i < taps && last; i++)
-                add_tap(o + row * C, r + i, last + (size_t)(taps - 1 + t - i) * C,
-                        C, taps);
+                add_tap(o + row * C, r + i, last + (size_t)(taps - 1 + t - i) * C, C,
+                        taps);
         }
-    for (int b = 0; state && b < l->B; b++)
-        remember(l, (real *)state[b] + at, v + (size_t)b * T * l->ld);
+    for (int b = 0; state && b < f->B; b++)
+        remember(f, (real *)state[b] + at, v + (size_t)b * T * f->ld);
 }
 
 /* ---- backward ---------------------------------------------------------------------- */
 
 /* dv_s = sum_i r_{s+i}[:, i] d_o_{s+i} of token s of sequence b. */
-static void back_value(const struct local *l, const struct local_kept *k, real *dv,
+static void back_value(const struct dynconv *f, const struct dynconv_kept *k, real *dv,
                        const real *d_o, int b, int s)
 {
-    const size_t row = (size_t)b * l->T + s, C = l->C;
+    const size_t row = (size_t)b * f->T + s, C = f->C;
 
-    memset(dv + row * l->ld, 0, C * sizeof *dv);
-    for (int i = 0; i < l->taps && s + i < l->T; i++)
-        add_tap(dv + row * l->ld, k->r + (row + i) * C * l->taps + i,
-                d_o + (row + i) * C, l->C, l->taps);
+    memset(dv + row * f->ld, 0, C * sizeof *dv);
+    for (int i = 0; i < f->taps && s + i < f->T; i++)
+        add_tap(dv + row * f->ld, k->r + (row + i) * C * f->taps + i, d_o + (row + i) * C,
+                f->C, f->taps);
 }
 
 /* r_t <- dr_t[:, i] = d_o_t v_{t-i} of token t of sequence b. */
-static void back_taps(const struct local *l, const struct local_kept *k, const real *d_o,
-                      const real *v, int b, int t)
+static void back_taps(const struct dynconv *f, const struct dynconv_kept *k,
+                      const real *d_o, const real *v, int b, int t)
 {
-    const size_t row = (size_t)b * l->T + t, C = l->C;
-    real        *r = k->r + row * C * l->taps;
+    const size_t row = (size_t)b * f->T + t, C = f->C;
+    real        *r = k->r + row * C * f->taps;
 
-    for (int i = 0; i < l->taps; i++)
+    for (int i = 0; i < f->taps; i++)
         for (size_t j = 0; j < C; j++)
-            r[j * l->taps + i] = i <= t ? d_o[row * C + j] * v[(row - i) * l->ld + j] : 0;
+            r[j * f->taps + i] = i <= t ? d_o[row * C + j] * v[(row - i) * f->ld + j] : 0;
 }
 
-void local_backward(const struct local *l, const struct local_grad *dw,
-                    struct local_kept *k, real *dv, real *dz, real *dhid, const real *d_o,
-                    const real *z, const real *v)
+void dynconv_backward(const struct dynconv *f, const struct dynconv_grad *dw,
+                      struct dynconv_kept *k, real *dv, real *dz, real *dhid,
+                      const real *d_o, const real *z, const real *v)
 {
-    const long n = (long)l->B * l->T;
-    const int  e = l->C / l->H;
+    const long n = (long)f->B * f->T;
+    const int  e = f->C / f->H;
 
     #pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < l->B; b++)
-        for (int s = 0; s < l->T; s++)
-            back_value(l, k, dv, d_o, b, s);
+    for (int b = 0; b < f->B; b++)
+        for (int s = 0; s < f->T; s++)
+            back_value(f, k, dv, d_o, b, s);
     #pragma omp parallel for collapse(2) schedule(static)
-    for (int b = 0; b < l->B; b++)
-        for (int t = 0; t < l->T; t++)
-            back_taps(l, k, d_o, v, b, t);
-    heads_backward(dhid, dw->w2, dw->b2, k->r, k->hid, l->w2, n, l->H, e, e * l->taps);
+    for (int b = 0; b < f->B; b++)
+        for (int t = 0; t < f->T; t++)
+            back_taps(f, k, d_o, v, b, t);
+    heads_backward(dhid, dw->w2, dw->b2, k->r, k->hid, f->w2, n, f->H, e, e * f->taps);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
-        for (long j = i * l->C; j < (i + 1) * l->C; j++)
+        for (long j = i * f->C; j < (i + 1) * f->C; j++)
             dhid[j] *= vgelu_slope(k->pre[j]);
-    heads_backward(dz, dw->w1, dw->b1, dhid, z, l->w1, n, l->H, e, e);
+    heads_backward(dz, dw->w1, dw->b1, dhid, z, f->w1, n, f->H, e, e);
 }
