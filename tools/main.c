@@ -21,6 +21,7 @@ static const struct verb {
     {"train", train_main, "train a model on text, or continue a run"},
     {"infer", infer_main, "stream text from a run"},
     {"score", score_main, "how well a run predicts a text"},
+    {"plot", plot_main, "draw the curves of runs"},
     {"data", data_main, "tokenize text into a dataset; write the built-in stories"},
     {"info", info_main, "describe a dataset, a run, or the mixers (--arch)"},
     {"verify", verify_main, "check every hash of a dataset, a run or a checkpoint"},

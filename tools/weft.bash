@@ -24,6 +24,8 @@ _weft() {
     --arch) words=$(_weft_mixers "$weft") ;;
     --from|--resume|--replay) ;;
     --size) words='nano mini small base' ;;
+    --x) words='steps tokens flops seconds' ;;
+    --y) words='val loss lr norm window speed' ;;
     --match) words='params flops none' ;;
     --tokenizer) words='unigram bpe bytes' ;;
     help) words=$(_weft_words "$weft" '') ;;

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* A chart is WIDE units across, whatever the screen; its letters are 12 high. */
-enum { WIDE = 480, LEFT = 52, RIGHT = 12, TOP = 30, PLOT = 240, FOOT = 42, ROW = 18 };
-enum { MAX_TICKS = 16, MANY = 40 };
+enum { WIDE = 480, LEFT = 58, RIGHT = 12, TOP = 30, PLOT = 240, FOOT = 42, ROW = 18 };
+enum { MANY = 40 };
 enum { LINE = 13, END = 20, ENDS = 12, END_NAME = 20, CLEAR = 20 };  // of names
 
 /* One direction of the plane: data from lo to hi (their logarithms under log) onto
@@ -60,16 +60,15 @@ static void pad(struct axis *a, double share)
 
 /* ---- ticks ---- */
 
-/* Multiples of 1, 2 or 5 times a power of ten, about five between lo and hi. */
-static int even_ticks(double lo, double hi, double *at)
+int chart_ticks(double lo, double hi, double *at)
 {
     double raw = (hi - lo) / 5, ten = pow(10, floor(log10(raw))), share = raw / ten;
     double step = ten * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
     int    n = 0;
 
-    for (double i = ceil(lo / step - 1e-9); i * step <= hi + 1e-9 * step && n < MAX_TICKS;
+    for (double i = ceil(lo / step - 1e-9); i * step <= hi + 1e-9 * step && n < CHART_TICKS;
          i++)
-        at[n++] = i * step;
+        at[n++] = i * step + 0.0; // no -0
     return n;
 }
 
@@ -80,12 +79,12 @@ static int log_ticks(const struct axis *a, double *at)
     int                 n = 0, each = span > 7 ? (int)ceil(span / 6) : 1;
 
     if (span < 0.9)
-        return even_ticks(pow(10, a->lo), pow(10, a->hi), at);
+        return chart_ticks(pow(10, a->lo), pow(10, a->hi), at);
     for (int e = (int)floor(a->lo); e <= a->hi; e++)
         for (int d = 0; d < (span < 2.5 ? 3 : 1); d++) {
             double v = digits[d] * pow(10, e), s = log10(v);
 
-            if (s >= a->lo && s <= a->hi && e % each == 0 && n < MAX_TICKS)
+            if (s >= a->lo && s <= a->hi && e % each == 0 && n < CHART_TICKS)
                 at[n++] = v;
         }
     return n;
@@ -108,12 +107,12 @@ void chart_number(char *buf, size_t cap, double v)
 
 static int ticks(const struct axis *a, double *at)
 {
-    return a->log ? log_ticks(a, at) : even_ticks(a->lo, a->hi, at);
+    return a->log ? log_ticks(a, at) : chart_ticks(a->lo, a->hi, at);
 }
 
 static void draw_ticks(FILE *f, const struct axis *ax, const struct axis *ay)
 {
-    double at[MAX_TICKS];
+    double at[CHART_TICKS];
     char   text[32];
 
     for (int i = 0, n = ticks(ax, at); i < n; i++) {
@@ -464,7 +463,7 @@ static void draw_labels(FILE *f, const struct chart *c, const struct axis *ax)
     chart_text(f, c->xlabel ? c->xlabel : "");
     fprintf(
         f,
-        "</text>\n<text class=\"label\" text-anchor=\"middle\" transform=\"translate(13 "
+        "</text>\n<text class=\"label\" text-anchor=\"middle\" transform=\"translate(12 "
         "%d) rotate(-90)\">",
         TOP + PLOT / 2);
     chart_text(f, c->ylabel ? c->ylabel : "");

@@ -53,6 +53,10 @@ struct chart_bar {
 void chart_bars(FILE *f, const char *title, const char *xlabel,
                 const struct chart_bar *bars, int n, int standalone);
 
+// Multiples of 1, 2 or 5 times a power of ten, about five between lo and hi; how many.
+enum { CHART_TICKS = 16 };
+int chart_ticks(double lo, double hi, double *at);
+
 // A number in few characters: 12k, 3.4M, 0.05.
 void chart_number(char *buf, size_t cap, double v);
 #endif

@@ -3,6 +3,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/format.h"
+#include "tools/csv.h"
 
 #include <limits.h>
 #include <math.h>
@@ -129,24 +130,6 @@ void table_print(const struct comparison *c, FILE *f)
 
 /* ---- in files ---- */
 
-static void csv_text(FILE *f, const char *s)
-{
-    fputc('"', f);
-    for (; *s; s++) {
-        if (*s == '"')
-            fputc('"', f);
-        fputc(*s == '\n' ? ' ' : *s, f);
-    }
-    fputc('"', f);
-}
-
-static void csv_number(FILE *f, double x, bool last)
-{
-    if (isfinite(x))
-        fprintf(f, "%.10g", x);
-    fputc(last ? '\n' : ',', f);
-}
-
 static void csv_row(const struct comparison *c, const struct trial *t, FILE *f)
 {
     const struct arch *a = &c->arch[t->arch];
@@ -166,7 +149,7 @@ static void csv_row(const struct comparison *c, const struct trial *t, FILE *f)
     csv_text(f, t->failed);
     fputc(',', f);
     for (int i = 0; i < N; i++)
-        csv_number(f, ok || i < 6 ? x[i] : NAN, i == N - 1);
+        csv_number(f, ok || i < 6 ? x[i] : NAN, 10, i == N - 1);
 }
 
 static enum fail write_csv(const struct comparison *c, struct why *why)
