@@ -9,6 +9,8 @@ static size_t lay_out(struct session *s, struct arena a)
 {
     s->state = arena_bytes(&a, "state", (size_t)s->S * sizeof *s->state);
     s->pos = arena_bytes(&a, "pos", (size_t)s->S * sizeof *s->pos);
+    s->row_state = arena_bytes(&a, "state", (size_t)s->S * sizeof *s->row_state);
+    s->row_pos = arena_bytes(&a, "pos", (size_t)s->S * sizeof *s->row_pos);
     s->logits = arena_reals(&a, "logits", (size_t)s->S * (size_t)s->model->cfg.vocab);
     for (int i = 0; i < s->S; i++) {
         void *state = arena_bytes(&a, "state", s->state_bytes);
@@ -47,27 +49,20 @@ void session_close(struct session *s)
 
 void session_reset(struct session *s)
 {
-    for (int i = 0; i < s->S; i++) {
-        memset(s->state[i], 0, s->state_bytes);
-        s->pos[i] = 0;
-    }
+    for (int i = 0; i < s->S; i++)
+        session_clear(s, i);
 }
+
+/* ---- in step ---- */
 
 void session_prompt(struct session *s, const int32_t *tokens, long n)
 {
     size_t vocab = (size_t)s->model->cfg.vocab;
 
-    for (long at = 0; at < n; at += SESSION_CHUNK) {
-        int take = n - at < SESSION_CHUNK ? (int)(n - at) : SESSION_CHUNK;
-
-        model_extend(s->model, &s->prompt, s->state, s->pos, 1, take, tokens + at,
-                     at + take == n ? s->logits : NULL);
-        s->pos[0] += take;
-    }
+    session_feed(s, 0, tokens, n, s->logits);
     for (int i = 1; i < s->S; i++) {
-        memcpy(s->state[i], s->state[0], s->state_bytes);
+        session_copy(s, i, 0);
         memcpy(s->logits + (size_t)i * vocab, s->logits, vocab * sizeof *s->logits);
-        s->pos[i] = s->pos[0];
     }
 }
 
@@ -76,4 +71,58 @@ void session_extend(struct session *s, const int32_t *tokens)
     model_extend(s->model, &s->token, s->state, s->pos, s->S, 1, tokens, s->logits);
     for (int i = 0; i < s->S; i++)
         s->pos[i]++;
+}
+
+/* ---- each at its own pace ---- */
+
+long session_chunk(const struct session *s, int slot, long n)
+{
+    long left = SESSION_CHUNK - s->pos[slot] % SESSION_CHUNK;
+
+    return n < left ? n : left;
+}
+
+void session_feed(struct session *s, int slot, const int32_t *tokens, long n,
+                  real *logits)
+{
+    for (long take; n > 0; tokens += take, n -= take) {
+        take = session_chunk(s, slot, n);
+        model_extend(s->model, &s->prompt, &s->state[slot], &s->pos[slot], 1, (int)take,
+                     tokens, take == n ? logits : NULL);
+        s->pos[slot] += take;
+    }
+}
+
+void session_step(struct session *s, const int *slots, const int32_t *tokens, int k,
+                  real *logits)
+{
+    for (int i = 0; i < k; i++) {
+        s->row_state[i] = s->state[slots[i]];
+        s->row_pos[i] = s->pos[slots[i]]++;
+    }
+    model_extend(s->model, &s->token, s->row_state, s->row_pos, k, 1, tokens, logits);
+}
+
+void session_clear(struct session *s, int slot)
+{
+    memset(s->state[slot], 0, s->state_bytes);
+    s->pos[slot] = 0;
+}
+
+void session_copy(struct session *s, int to, int from)
+{
+    memcpy(s->state[to], s->state[from], s->state_bytes);
+    s->pos[to] = s->pos[from];
+}
+
+void session_get(const struct session *s, int slot, void *state, long *pos)
+{
+    memcpy(state, s->state[slot], s->state_bytes);
+    *pos = s->pos[slot];
+}
+
+void session_set(struct session *s, int slot, const void *state, long pos)
+{
+    memcpy(s->state[slot], state, s->state_bytes);
+    s->pos[slot] = pos;
 }

@@ -187,6 +187,129 @@ START_TEST(sequences_of_a_session_do_not_disturb_each_other)
 }
 END_TEST
 
+/* ---- slots ---- */
+
+enum { TEXTS = 24, TEXT_MOST = 40 };
+
+/* A text that is decoded: its first tokens are fed, the rest stepped. */
+struct text_of {
+    int32_t tokens[TEXT_MOST];
+    int     n, fed;
+    real    logits[VOCAB];          // of the last
+};
+
+static struct text_of text_of(int i)
+{
+    struct rng     r = rng_open(5, RNG_TEST, (uint64_t)i);
+    struct text_of t = {.n = 2 + (int)rng_below(&r, TEXT_MOST - 2)};
+
+    t.fed = 1 + (int)rng_below(&r, (uint64_t)t.n);
+    for (int j = 0; j < t.n; j++)
+        t.tokens[j] = (int32_t)rng_below(&r, VOCAB);
+    return t;
+}
+
+static void decode_alone(struct session *s, struct text_of *t)
+{
+    int slot = 0;
+
+    session_clear(s, slot);
+    session_feed(s, slot, t->tokens, t->fed, t->logits);
+    for (int i = t->fed; i < t->n; i++)
+        session_step(s, &slot, t->tokens + i, 1, t->logits);
+}
+
+/* All texts through a session of 16 slots: they come when a slot is free, and who is in
+ * a step, and in what order, is a matter of chance. */
+static void decode_together(struct session *s, struct text_of *t, real *logits)
+{
+    struct rng r = rng_open(6, RNG_TEST, 0);
+    int        at[TEXTS] = {0}, in[SESSION_ROWS], left = TEXTS, next = 0;
+
+    for (int i = 0; i < s->S; i++)
+        in[i] = -1;
+    while (left) {
+        int     slots[SESSION_ROWS], k = 0, first = (int)rng_below(&r, (uint64_t)s->S);
+        int32_t tokens[SESSION_ROWS];
+
+        for (int i = 0; i < s->S; i++) {
+            int slot = (first + i) % s->S;
+
+            if (in[slot] < 0 && next < TEXTS && rng_below(&r, 2)) {
+                in[slot] = next;
+                session_clear(s, slot);
+                session_feed(s, slot, t[next].tokens, t[next].fed, t[next].logits);
+                at[next] = t[next].fed;
+                next++;
+            }
+            if (in[slot] >= 0 && at[in[slot]] == t[in[slot]].n)
+                in[slot] = -1, left--;
+            if (in[slot] >= 0 && rng_below(&r, 4)) {
+                slots[k] = slot;
+                tokens[k++] = t[in[slot]].tokens[at[in[slot]]++];
+            }
+        }
+        if (k)
+            session_step(s, slots, tokens, k, logits);
+        for (int i = 0; i < k; i++)
+            memcpy(t[in[slots[i]]].logits, logits + i * VOCAB, VOCAB * sizeof *logits);
+    }
+}
+
+START_TEST(a_sequence_has_the_same_bits_alone_and_in_company)
+{
+    struct model   m;
+    struct session s;
+    struct text_of alone, *t = malloc(TEXTS * sizeof *t);
+    real          *logits = malloc(SESSION_ROWS * VOCAB * sizeof *logits);
+
+    small_model(&m, stack_name(_i));
+    start(&s, &m, SESSION_ROWS);
+    for (int i = 0; i < TEXTS; i++)
+        t[i] = text_of(i);
+    decode_together(&s, t, logits);
+    for (int i = 0; i < TEXTS; i++) {
+        alone = text_of(i);
+        decode_alone(&s, &alone);
+        ck_assert_msg(!memcmp(alone.logits, t[i].logits, sizeof alone.logits),
+                      "%s: text %d of %d tokens", stack_name(_i), i, alone.n);
+    }
+    session_close(&s);
+    model_close(&m);
+    free(logits);
+    free(t);
+}
+END_TEST
+
+START_TEST(a_prompt_has_the_same_bits_in_any_pieces_that_end_at_chunks)
+{
+    int32_t *tokens = malloc(LONG * sizeof *tokens);
+    real     whole[VOCAB], pieces[VOCAB];
+    long     pos, at = 0;
+    struct model   m;
+    struct session s;
+
+    small_model(&m, stack_name(_i));
+    random_tokens(tokens, LONG);
+    start(&s, &m, 3);
+    session_feed(&s, 0, tokens, LONG, whole);
+    while (at < SESSION_CHUNK)
+        at += session_chunk(&s, 1, LONG - at), session_feed(&s, 1, tokens, at, NULL);
+    void *state = malloc(s.state_bytes);
+
+    session_get(&s, 1, state, &pos);
+    ck_assert_int_eq(pos, SESSION_CHUNK);
+    session_set(&s, 2, state, pos);
+    session_copy(&s, 1, 2);
+    session_feed(&s, 1, tokens + at, LONG - at, pieces);
+    ck_assert_msg(!memcmp(whole, pieces, sizeof whole), "%s", stack_name(_i));
+    free(state);
+    free(tokens);
+    session_close(&s);
+    model_close(&m);
+}
+END_TEST
+
 START_TEST(a_zeroed_session_closes)
 {
     struct session s = {0};
@@ -395,6 +518,10 @@ static Suite *suite(void)
                         N_STACKS + n_mixers);
     tcase_add_loop_test(tc, sequences_of_a_session_do_not_disturb_each_other, 0,
                         N_STACKS + n_mixers);
+    tcase_add_loop_test(tc, a_sequence_has_the_same_bits_alone_and_in_company, 0,
+                        N_STACKS + n_mixers);
+    tcase_add_loop_test(tc, a_prompt_has_the_same_bits_in_any_pieces_that_end_at_chunks,
+                        0, N_STACKS + n_mixers);
     tcase_add_test(tc, a_zeroed_session_closes);
     suite_add_tcase(s, tc);
 
