@@ -22,6 +22,7 @@
 #   MODE=tiny         double, with the smallest chunks and tiles: nine tokens cross every seam
 #   MARCH=x86-64-v3   build for another machine than this one
 #   CC=clang CXX=clang++   another compiler
+#   SERVE=0           without weft serve and its libmicrohttpd
 #   V=1               show the commands
 #
 # Another MODE has its own directory; another MARCH, compiler or flag compiles everything again.
@@ -31,6 +32,7 @@ VERSION := 0.2.0
 MODE   ?= release
 MARCH  ?= native
 PREFIX ?= /usr/local
+SERVE  ?= 1
 CC     ?= cc
 CXX    ?= c++
 O      := build/$(MODE)
@@ -70,10 +72,17 @@ CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE
 CFLAGS   := -std=c11 -g $(OPT) $(MATH) -fopenmp
 CXXFLAGS := -std=c++17 -g $(OPT) -fopenmp
 LDLIBS   := -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
+ifeq ($(SERVE),0)
+CPPFLAGS += -DWEFT_NO_SERVE
+else
+LDLIBS   += -lmicrohttpd
+endif
 
-LIB   := $(wildcard tokenizer/*.cc $(foreach d,tokenizer data data/* model model/* infer train,$d/*.c))
+LIB   := $(wildcard tokenizer/*.cc $(foreach d,tokenizer data data/* model model/* infer train \
+           $(filter-out 0,$(SERVE:1=serve)),$d/*.c))
 TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
 TESTS := $(wildcard tests/*/test_*.c)
+TESTS := $(if $(filter 0,$(SERVE)),$(filter-out tests/serve/%,$(TESTS)),$(TESTS))
 RIG   := $(wildcard tests/support/*.c)
 
 MAINO := $O/tools/main.c.o
@@ -141,6 +150,14 @@ $O/train/configs.inc: $(wildcard train/configs/*.cfg)
 	@mkdir -p $(@D)
 	$Qfor f in $^; do printf '{"%s",\n' "$$(basename $$f .cfg)"; \
 	  sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$f; echo '},'; done > $@
+
+# The page is compiled in: one C string per file of serve/page.
+$O/serve/page.c.o: $O/serve/page.inc
+$O/serve/page.inc: $(wildcard serve/page/*)
+	@mkdir -p $(@D)
+	$Qfor f in $^; do printf '{"%s",\n' "$$(basename $$f)"; \
+	  sed 's/\\/\\\\/g; s/"/\\"/g; s/?/\\?/g; s/.*/"&\\n"/' $$f; \
+	  printf ', %s},\n' "$$(wc -c < $$f) + 1"; done > $@
 
 # What opens each mixer's file is what `weft info --arch NAME` prints, as one C string.
 $O/tools/arch.c.o: $O/tools/notes.inc
@@ -228,8 +245,8 @@ $(EXTRA:%=run-%): run-template-%: $E/%
 run-layers:
 	@tests/run.sh $O/results/layers $@ tools/layers.sh
 
-# data/base < tokenizer < data < model < infer < train < tools, and inside model/: kernels < layers
-# < cores < mixer.h < mixers, positions < block < model < files. Includes go left only.
+# data/base < tokenizer < data < model < infer < serve < train < tools, and inside model/: kernels
+# < layers < cores < mixer.h < mixers, positions < block < model < files. Includes go left only.
 layers:
 	@tools/layers.sh
 
@@ -256,7 +273,7 @@ recording: $O/bin/weft
 # ---- setting up ---------------------------------------------------------------------------------
 
 DEBIAN := gcc g++ make pkg-config libopenblas0-openmp libsentencepiece-dev libzstd-dev \
-          libjansson-dev libxxhash-dev check
+          libjansson-dev libxxhash-dev $(if $(filter 0,$(SERVE)),,libmicrohttpd-dev) check
 
 # Silent when everything is there. Only Debian and Ubuntu are installed on; others are told how.
 deps:
@@ -284,7 +301,8 @@ help:
 
 # The commands of the rules above, in the form that editors read.
 SOURCES := $(LIB) $(TOOL) $(RIG) $(TESTS)
-compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/notes.inc FORCE
+compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/notes.inc \
+                       $O/serve/page.inc FORCE
 	$Q{ sep='['; for f in $(SOURCES); do \
 	  case $$f in *.cc) how='$(CPLUS)';; *) how='$C';; esac; \
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \

@@ -12,7 +12,6 @@
 #include "infer/verbs.h"
 #include "model/cores/attention.h"
 #include "model/files/checkpoint.h"
-#include "tokenizer/model_form.h"
 
 #include <math.h>
 #include <omp.h>
@@ -185,20 +184,6 @@ static void progress(struct scorer *s)
     }
 }
 
-/* The text, with U+FFFD for each byte that is part of no character. */
-static json_t *whole_text(const char *text, size_t len)
-{
-    char   buf[3 * MODEL_PIECE_BYTES + 4];
-    size_t n = 0;
-
-    for (size_t i = 0, width; i < len && n + 4 < sizeof buf; i += width ? width : 1) {
-        width = (size_t)utf8_length(text + i, len - i);
-        memcpy(buf + n, width ? text + i : "\ufffd", width ? width : 3);
-        n += width ? width : 3;
-    }
-    return json_stringn(buf, n);
-}
-
 static bool all_utf8(const char *text, size_t len)
 {
     size_t i = 0;
@@ -218,7 +203,7 @@ static void print_token(const struct scorer *s, uint32_t id, long at, real nats)
     const char *piece = tokenizer_piece(s->tokenizer, id, &len);
     json_t     *j = json_pack("{s:I, s:I, s:I, s:o}", "id", (json_int_t)id, "context",
                               (json_int_t)s->last, "at", (json_int_t)at, "text",
-                              whole_text(piece, len));
+                              json_from_bytes(piece, len));
 
     if (!all_utf8(piece, len)) {
         json_t *bytes = json_array();

@@ -255,6 +255,25 @@ void model_score(const struct model *m, struct pass *p, int B, int T,
              m->cfg.width, m->cfg.vocab);
 }
 
+void model_score_top(const struct model *m, struct pass *p, int T, const int32_t *tokens,
+                     const int32_t *targets, real *nats, struct likely *top, int k)
+{
+    int  C = m->cfg.width, V = m->cfg.vocab;
+    long slice = (long)(loss_scratch(T, V) / V);
+
+    fit(p, m, 1, T);
+    run_forward(m, p, tokens, 0);
+    for (long i = 0; i < T; i += slice) {
+        long rows = T - i < slice ? T - i : slice;
+
+        product_forward(p->logits, p->n + i * C, model_head(m), rows, C, V);
+        #pragma omp parallel for schedule(static)
+        for (long j = 0; j < rows; j++)
+            nats[i + j] = cross_entropy_top(p->logits + j * V, targets[i + j], V,
+                                            top + (i + j) * k, k);
+    }
+}
+
 /* Bring the rows of x (n, C) with targets >= 0 to its front; returns how many. */
 static long gather(real *x, const int32_t *targets, long n, size_t C)
 {

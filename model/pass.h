@@ -7,6 +7,7 @@
 #ifndef WEFT_PASS_H
 #define WEFT_PASS_H
 
+#include "model/layers/loss.h"
 #include "model/model.h"
 
 /* Memory for passes over (B, T), laid out when it opens: a step's way through the model
@@ -62,6 +63,11 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
  * lays it out anew. */
 void model_score(const struct model *m, struct pass *p, int B, int T,
                  const int32_t *tokens, const int32_t *targets, int window, real *nats);
+
+/* As model_score, for one sequence; and the k likeliest tokens of every position into
+ * top (T, k), as cross_entropy_top ranks them. */
+void model_score_top(const struct model *m, struct pass *p, int T, const int32_t *tokens,
+                     const int32_t *targets, real *nats, struct likely *top, int k);
 
 /* The likeliest token at every position with targets >= 0, -1 elsewhere, into
  * best (B, T). As model_score otherwise. */

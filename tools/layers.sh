@@ -21,7 +21,8 @@ model="$mixer|model/(config|block|model|pass)"
 data="$base|tokenizer/|data/"
 files="$data|model/"
 infer="$files|infer/"
-train="$infer|train/"
+serve="$infer|serve/"
+train="$serve|train/"
 
 allow data/base "$base" data/base/*.[ch]
 allow tokenizer "$base|tokenizer/" tokenizer/*
@@ -35,6 +36,7 @@ allow model/positions "$mixer" model/positions/*.[ch]
 allow model "$model" model/config*.[ch] model/block.[ch] model/model.[ch] model/pass*.[ch]
 allow model/files "$files" model/files/*.[ch]
 allow infer "$infer" infer/*.[ch]
+allow serve "$serve" serve/*.[ch]
 allow train "$train" train/*.[ch]
 allow tools "$train|tools/" $(find tools -name '*.[ch]')
 
@@ -46,7 +48,7 @@ wrong=$(grep -rl cblas tokenizer data infer train tools model | grep -v -e model
 # by its parent, and an arena's last word is that of a programming error.
 voices='data/base/(cli|live)\.c|[a-z]+/[a-z]+_verb\.c|train/(report|progress)\.c'
 voices="$voices|tokenizer/(child\.c|sentencepiece\.cc)|model/kernels/arena\.c"
-wrong=$(grep -nE '\b(stdout|stderr|v?printf\(|puts\(|putchar\()' $(find data tokenizer model infer \
+wrong=$(grep -nE '\b(stdout|stderr|v?printf\(|puts\(|putchar\()' $(find data tokenizer model infer serve \
   train -name '*.c' -o -name '*.cc') | grep -vE "^($voices):" || true)
 [ -z "$wrong" ] || { echo "a library prints:"; echo "$wrong"; bad=1; }
 exit $bad

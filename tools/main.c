@@ -4,6 +4,7 @@
 #include "data/base/version.h"
 #include "infer/verbs.h"
 #include "model/kernels/product.h"
+#include "serve/serve.h"
 #include "tools/verbs.h"
 #include "train/train_verb.h"
 
@@ -22,6 +23,9 @@ static const struct verb {
     {"infer", infer_main, "stream text from a run"},
     {"score", score_main, "how well a run predicts a text"},
     {"plot", plot_main, "draw the curves of runs"},
+#ifndef WEFT_NO_SERVE
+    {"serve", serve_main, "answer requests over HTTP, with a page to watch and try it"},
+#endif
     {"data", data_main, "tokenize text into a dataset; write the built-in stories"},
     {"info", info_main, "describe a dataset, a run, or the mixers (--arch)"},
     {"verify", verify_main, "check every hash of a dataset, a run or a checkpoint"},

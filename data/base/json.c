@@ -1,6 +1,7 @@
 #include "data/base/json.h"
 
 #include "data/base/file.h"
+#include "data/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,6 +48,22 @@ void json_line(FILE *to, json_t *j, size_t flags)
     json_dumpf(j, to, flags);
     fputc('\n', to);
     json_decref(j);
+}
+
+json_t *json_from_bytes(const char *bytes, size_t len)
+{
+    char   *text = malloc(3 * len + 1);
+    size_t  n = 0;
+    json_t *j;
+
+    for (size_t i = 0, width; text && i < len; i += width ? width : 1) {
+        width = (size_t)utf8_length(bytes + i, len - i);
+        memcpy(text + n, width ? bytes + i : "\ufffd", width ? width : 3);
+        n += width ? width : 3;
+    }
+    j = text ? json_stringn(text, n) : NULL;
+    free(text);
+    return j;
 }
 
 json_t *json_from_double(double x)

@@ -19,6 +19,9 @@ enum fail json_write(const char *path, json_t *j, size_t flags, struct why *why)
 /* j on a line of its own; taken over. Whether that arrived is for ferror to say. */
 void json_line(FILE *to, json_t *j, size_t flags);
 
+/* Bytes as a string, with U+FFFD for each that is part of no character. */
+json_t *json_from_bytes(const char *bytes, size_t len);
+
 /* A number, or null when it is not finite; and back, where anything else is NAN. */
 json_t *json_from_double(double x);
 double  json_to_double(const json_t *j);

@@ -58,6 +58,31 @@ static real row_nats(real *x, int32_t target, int V, real scale)
     return (real)log(sum) - at;
 }
 
+/* Put id, whose logit is x, in its place among the n largest so far, of at most k. */
+static int rank(struct likely *top, int n, int k, int32_t id, real x)
+{
+    int at = n < k ? n++ : k - 1;
+
+    for (; at > 0 && top[at - 1].nats < x; at--)
+        top[at] = top[at - 1];
+    top[at] = (struct likely){id, x};
+    return n;
+}
+
+real cross_entropy_top(real *logits, int32_t target, int V, struct likely *top, int k)
+{
+    real max = vmax(logits, V, logits[0]), at = target < 0 ? 0 : logits[target] - max, sum;
+    int  n = 0;
+
+    for (int32_t j = 0; j < V && k > 0; j++)
+        if (n < k || logits[j] > top[n - 1].nats)
+            n = rank(top, n, k, j, logits[j]);
+    sum = exp_row(logits, max, V);
+    for (int i = 0; i < n; i++)
+        top[i].nats = (real)log(sum) - (top[i].nats - max);
+    return target < 0 ? 0 : (real)log(sum) - at;
+}
+
 void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V,
                    real scale)
 {

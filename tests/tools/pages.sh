@@ -11,7 +11,7 @@ for page in $pages; do
     for link in $(grep -oE '\]\([^)#]+\)' $page | sed 's/^](//; s/)$//' | grep -v '^http' || true); do
         [ -e "$(dirname $page)/$link" ] || wrong "$page: $link: no such file"
     done
-    for file in $(grep -oE '\b(data|tokenizer|model|infer|train|tools|tests|docs)/[a-z0-9_/-]+\.(c|h|cc|sh|md|svg)\b' $page |
+    for file in $(grep -oE '\b(data|tokenizer|model|infer|serve|train|tools|tests|docs)/[a-z0-9_/-]+\.(c|h|cc|sh|md|svg)\b' $page |
                   grep -v -e /foo -e template | sort -u || true); do
         [ -e "$file" ] || wrong "$page: $file: no such file"
     done

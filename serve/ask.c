@@ -1,0 +1,480 @@
+#include "serve/ask.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+bool refuse(struct refusal *why, int status, const char *param, const char *format, ...)
+{
+    va_list args;
+
+    *why = (struct refusal){.status = status, .param = param};
+    va_start(args, format);
+    vsnprintf(why->message, sizeof why->message, format, args);
+    va_end(args);
+    one_line(why->message);
+    return false;
+}
+
+/* ---- JSON ---- */
+
+/* Arrays and objects in one another, strings left out. */
+static int depth_of(const char *text, size_t len)
+{
+    int  depth = 0, most = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '[' || c == '{'))
+            most = ++depth > most ? depth : most;
+        else if (!quoted && (c == ']' || c == '}'))
+            depth--;
+    }
+    return most;
+}
+
+json_t *ask_json(const char *body, size_t len, struct refusal *why)
+{
+    json_error_t bad;
+    json_t      *j;
+
+    if (depth_of(body, len) > ASK_DEPTH) {
+        refuse(why, 400, NULL, "the JSON is more than %d levels deep", ASK_DEPTH);
+        return NULL;
+    }
+    j = json_loadb(body, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &bad);
+    if (!j)
+        refuse(why, 400, NULL, "not JSON: line %d, %s", bad.line, bad.text);
+    else if (!json_is_object(j)) {
+        refuse(why, 400, NULL, "the body must be a JSON object");
+        json_decref(j);
+        j = NULL;
+    }
+    return j;
+}
+
+bool ask_string(const json_t *body, const char *key, const char **text, size_t *len,
+                struct refusal *why)
+{
+    const json_t *j = json_object_get(body, key);
+
+    *text = NULL;
+    *len = 0;
+    if (!j || json_is_null(j))
+        return true;
+    if (!json_is_string(j))
+        return refuse(why, 400, key, "%s must be a string", key);
+    *text = json_string_value(j);
+    *len = json_string_length(j);
+    return true;
+}
+
+/* A number field between two bounds; left as it is where there is none. */
+static bool take_real(const json_t *body, const char *key, double min, double max,
+                      double *x, struct refusal *why)
+{
+    const json_t *j = json_object_get(body, key);
+    double        v = json_to_double(j);
+
+    if (!j || json_is_null(j))
+        return true;
+    if (!(v >= min && v <= max))
+        return refuse(why, 400, key, "%s must be a number from %g to %g", key, min, max);
+    *x = v;
+    return true;
+}
+
+static bool take_whole(const json_t *body, const char *key, long min, long max, long *x,
+                       struct refusal *why)
+{
+    const json_t *j = json_object_get(body, key);
+    double        v = json_to_double(j);
+
+    if (!j || json_is_null(j))
+        return true;
+    if (!(v >= (double)min && v <= (double)max && v == floor(v)))
+        return refuse(why, 400, key, "%s must be a whole number from %ld to %ld", key, min,
+                      max);
+    *x = (long)v;
+    return true;
+}
+
+static bool take_switch(const json_t *body, const char *key, bool *on,
+                        struct refusal *why)
+{
+    const json_t *j = json_object_get(body, key);
+
+    if (!j || json_is_null(j))
+        return true;
+    if (!json_is_boolean(j))
+        return refuse(why, 400, key, "%s must be true or false", key);
+    *on = json_is_true(j);
+    return true;
+}
+
+/* ---- ids ---- */
+
+int32_t *ask_ids(const struct tokenizer *t, const char *text, size_t len, bool eos_first,
+                 long *n)
+{
+    uint32_t *ids = malloc((len + 2) * sizeof *ids);
+    bool      end = len == 4 && !memcmp(text, "</s>", 4);
+    long      more;
+
+    *n = 0;
+    if (ids && (eos_first || end))
+        ids[(*n)++] = (uint32_t)tokenizer_eos(t);
+    more = ids && !end ? tokenizer_encode(t, text, len, ids + *n, len + 1) : 0;
+    if (!ids || more < 0 || more > (long)len + 1) {
+        free(ids);
+        return NULL;
+    }
+    *n += more;
+    return (int32_t *)ids;
+}
+
+bool ask_id_list(const json_t *list, const char *param, int vocab, int32_t **ids, long *n,
+                 struct refusal *why)
+{
+    size_t  i, count = json_array_size(list);
+    json_t *id;
+
+    *ids = count <= ASK_TOKENS ? malloc((count + 1) * sizeof **ids) : NULL;
+    *n = (long)count;
+    if (count > ASK_TOKENS)
+        return refuse(why, 400, param, "%s has more than %d tokens", param, ASK_TOKENS);
+    if (!*ids)
+        return refuse(why, 503, NULL, "not enough memory");
+    json_array_foreach(list, i, id) {
+        json_int_t v = json_is_integer(id) ? json_integer_value(id) : -1;
+
+        if (v < 0 || v >= vocab)
+            return refuse(why, 400, param, "%s: a token id is a whole number below %d",
+                          param, vocab);
+        (*ids)[i] = (int32_t)v;
+    }
+    return true;
+}
+
+/* ---- prompts ---- */
+
+static bool add_text(struct ask *a, const char *text, size_t len,
+                     const struct tokenizer *t, struct refusal *why)
+{
+    struct ask_prompt *p = &a->prompt[a->n_prompt++];
+
+    p->ids = ask_ids(t, text, len, true, &p->n);
+    p->text = malloc(len + 1);
+    if (!p->ids || !p->text)
+        return refuse(why, 503, NULL, "not enough memory");
+    if (p->n > ASK_TOKENS)
+        return refuse(why, 400, a->chat ? "messages" : "prompt",
+                      "the prompt has more than %d tokens", ASK_TOKENS);
+    memcpy(p->text, text, len);
+    p->len = len;
+    p->hidden = 1;
+    return true;
+}
+
+static bool add_ids(struct ask *a, const json_t *list, const struct tokenizer *t,
+                    struct refusal *why)
+{
+    struct ask_prompt *p = &a->prompt[a->n_prompt++];
+
+    if (!ask_id_list(list, "prompt", tokenizer_vocab(t), &p->ids, &p->n, why))
+        return false;
+    if (p->n == 0)
+        return refuse(why, 400, "prompt", "a prompt of token ids needs at least one");
+    p->len = tokenizer_decode(t, (uint32_t *)p->ids, (size_t)p->n, NULL, 0);
+    p->text = malloc(p->len + 1);
+    if (!p->text)
+        return refuse(why, 503, NULL, "not enough memory");
+    tokenizer_decode(t, (uint32_t *)p->ids, (size_t)p->n, p->text, p->len);
+    return true;
+}
+
+static bool add_prompt(struct ask *a, const json_t *j, const struct tokenizer *t,
+                       struct refusal *why)
+{
+    if (json_is_string(j))
+        return add_text(a, json_string_value(j), json_string_length(j), t, why);
+    if (json_is_array(j))
+        return add_ids(a, j, t, why);
+    return refuse(why, 400, "prompt",
+                  "prompt must be a string, a list of strings, a list of token ids, or a "
+                  "list of such lists");
+}
+
+static bool take_prompts(struct ask *a, const struct tokenizer *t, struct refusal *why)
+{
+    const json_t *p = json_object_get(a->body, "prompt"), *first = json_array_get(p, 0);
+    bool          several = first && !json_is_integer(first);
+    size_t        n = several ? json_array_size(p) : 1;
+
+    if (n > ASK_PROMPTS)
+        return refuse(why, 400, "prompt", "at most %d prompts at once", ASK_PROMPTS);
+    a->prompt = calloc(n, sizeof *a->prompt);
+    if (!a->prompt)
+        return refuse(why, 503, NULL, "not enough memory");
+    if (!p || json_is_null(p))
+        return add_text(a, "", 0, t, why);
+    for (size_t i = 0; i < n; i++)
+        if (!add_prompt(a, several ? json_array_get(p, i) : p, t, why))
+            return false;
+    return true;
+}
+
+/* ---- chats ---- */
+
+/* The text of a message: a string, or a list of parts {"type": "text", "text": ...}. */
+static bool put_content(FILE *f, const json_t *content, struct refusal *why)
+{
+    size_t  i;
+    json_t *part;
+
+    if (json_is_string(content)) {
+        fwrite(json_string_value(content), 1, json_string_length(content), f);
+        return true;
+    }
+    if (!json_is_array(content))
+        return refuse(why, 400, "messages", "a message's content must be a string");
+    json_array_foreach(content, i, part) {
+        const json_t *text = json_object_get(part, "text");
+
+        if (!json_is_string(text))
+            return refuse(why, 400, "messages", "only content of type text is understood");
+        fwrite(json_string_value(text), 1, json_string_length(text), f);
+    }
+    return true;
+}
+
+static bool put_message(FILE *f, const json_t *message, const char *template,
+                        struct refusal *why)
+{
+    const char *role = json_string_value(json_object_get(message, "role"));
+
+    if (!role)
+        return refuse(why, 400, "messages", "each message needs a role and a content");
+    while (*template) {
+        if (!strncmp(template, "{role}", 6)) {
+            fputs(role, f);
+            template += 6;
+        } else if (!strncmp(template, "{content}", 9)) {
+            if (!put_content(f, json_object_get(message, "content"), why))
+                return false;
+            template += 9;
+        } else {
+            fputc(*template++, f);
+        }
+    }
+    return true;
+}
+
+static bool take_messages(struct ask *a, const char *template, const struct tokenizer *t,
+                          struct refusal *why)
+{
+    const json_t *list = json_object_get(a->body, "messages");
+    char         *text = NULL;
+    size_t        len = 0, i;
+    FILE         *f = open_memstream(&text, &len);
+    json_t       *message;
+    bool          ok = json_array_size(list) > 0;
+
+    if (!ok)
+        refuse(why, 400, "messages", "messages must be a list of at least one message");
+    a->prompt = calloc(1, sizeof *a->prompt);
+    if (!f || !a->prompt)
+        ok = refuse(why, 503, NULL, "not enough memory");
+    json_array_foreach(list, i, message)
+        ok = ok && put_message(f, message, template, why);
+    if (f && fclose(f))
+        ok = refuse(why, 503, NULL, "not enough memory");
+    ok = ok && add_text(a, text, len, t, why);
+    free(text);
+    return ok;
+}
+
+/* ---- the other fields ---- */
+
+static bool add_stop(struct ask *a, const json_t *j, struct refusal *why)
+{
+    const char *text = json_string_value(j);
+
+    if (!text || !*text || strlen(text) != json_string_length(j) || strlen(text) > 1024)
+        return refuse(why, 400, "stop",
+                      "stop must be a string of 1 to 1024 bytes, or a list of them");
+    if (a->n_stop == ASK_STOPS)
+        return refuse(why, 400, "stop", "at most %d stop strings", ASK_STOPS);
+    a->stop[a->n_stop++] = text;
+    return true;
+}
+
+static bool take_stops(struct ask *a, struct refusal *why)
+{
+    const json_t *j = json_object_get(a->body, "stop");
+    size_t        i;
+    json_t       *each;
+
+    if (!j || json_is_null(j))
+        return true;
+    if (!json_is_array(j))
+        return add_stop(a, j, why);
+    json_array_foreach(j, i, each)
+        if (!add_stop(a, each, why))
+            return false;
+    return true;
+}
+
+/* {"50256": -100}: from -100, which means never, to 100. */
+static bool take_bias(struct ask *a, int vocab, struct refusal *why)
+{
+    json_t     *j = json_object_get(a->body, "logit_bias"), *value;
+    const char *key;
+
+    if (!j || json_is_null(j))
+        return true;
+    if (!json_is_object(j) || json_object_size(j) > 1024)
+        return refuse(why, 400, "logit_bias",
+                      "logit_bias must be an object of at most 1024 token ids");
+    a->bias = calloc(json_object_size(j) + 1, sizeof *a->bias);
+    if (!a->bias)
+        return refuse(why, 503, NULL, "not enough memory");
+    a->sampler.bias = a->bias;
+    json_object_foreach(j, key, value) {
+        char  *end;
+        long   id = strtol(key, &end, 10);
+        double add = json_to_double(value);
+
+        if (end == key || *end || id < 0 || id >= vocab || !(fabs(add) <= 100))
+            return refuse(why, 400, "logit_bias",
+                          "logit_bias: a token id below %d, and a number from -100 to 100",
+                          vocab);
+        a->bias[a->sampler.n_bias++] =
+            (struct logit_bias){(int32_t)id, add <= -100 ? -INFINITY : add};
+    }
+    return true;
+}
+
+static bool take_seed(struct ask *a, struct refusal *why)
+{
+    const json_t *j = json_object_get(a->body, "seed");
+
+    if (j && !json_is_null(j) && !json_is_integer(j))
+        return refuse(why, 400, "seed", "seed must be a whole number");
+    if (json_is_integer(j))
+        a->sampler.seed = (uint64_t)json_integer_value(j);
+    else if (getrandom(&a->sampler.seed, sizeof a->sampler.seed, GRND_NONBLOCK) < 0)
+        a->sampler.seed = (uint64_t)(uintptr_t)a;
+    return true;
+}
+
+/* OpenAI's defaults: the model's own distribution. */
+static bool take_sampler(struct ask *a, int vocab, struct refusal *why)
+{
+    struct sampler_options *o = &a->sampler;
+    const json_t           *b = a->body;
+    long                    top_k = 0, last_n = 64;
+
+    sampler_defaults(o);
+    o->temp = o->top_p = 1;
+    o->min_p = 0;
+    if (!take_real(b, "temperature", 0, 100, &o->temp, why) ||
+        !take_real(b, "top_p", 0, 1, &o->top_p, why) ||
+        !take_real(b, "min_p", 0, 1, &o->min_p, why) ||
+        !take_whole(b, "top_k", -1, 1000000000, &top_k, why) ||
+        !take_real(b, "repeat_penalty", 0.01, 100, &o->repeat_penalty, why) ||
+        !take_whole(b, "repeat_last_n", 0, 1 << 16, &last_n, why) ||
+        !take_real(b, "presence_penalty", -2, 2, &o->presence_penalty, why) ||
+        !take_real(b, "frequency_penalty", -2, 2, &o->frequency_penalty, why))
+        return false;
+    o->top_k = top_k < 0 ? 0 : (int)top_k;
+    o->repeat_last_n = (int)last_n;
+    return take_bias(a, vocab, why) && take_seed(a, why);
+}
+
+/* logprobs: a number for completions; for chats a switch, and top_logprobs the number. */
+static bool take_logprobs(struct ask *a, struct refusal *why)
+{
+    long top = -1;
+    bool on = false;
+
+    if (!a->chat) {
+        if (!take_whole(a->body, "logprobs", 0, ASK_TOP, &top, why))
+            return false;
+    } else {
+        if (!take_switch(a->body, "logprobs", &on, why) ||
+            !take_whole(a->body, "top_logprobs", 0, ASK_TOP, &top, why))
+            return false;
+        top = !on ? -1 : top < 0 ? 0 : top;
+    }
+    a->top = (int)top;
+    return true;
+}
+
+static bool take_stream(struct ask *a, struct refusal *why)
+{
+    const json_t *o = json_object_get(a->body, "stream_options");
+
+    if (!take_switch(a->body, "stream", &a->stream, why))
+        return false;
+    if (!o || json_is_null(o))
+        return true;
+    if (!json_is_object(o))
+        return refuse(why, 400, "stream_options", "stream_options must be an object");
+    return take_switch(o, "include_usage", &a->usage, why);
+}
+
+/* What all texts together may take: a token, and what is told of it. */
+static bool check_size(const struct ask *a, struct refusal *why)
+{
+    double tokens = 0;
+
+    for (int i = 0; i < a->n_prompt; i++)
+        tokens += (double)(a->max_tokens + (a->echo ? a->prompt[i].n : 0)) * a->samples;
+    if (a->n_prompt * a->samples > ASK_TEXTS)
+        return refuse(why, 400, "n", "at most %d texts at once", ASK_TEXTS);
+    if (tokens * (1 + (a->top > 0 ? a->top : 0)) > ASK_FIGURES)
+        return refuse(why, 400, "max_tokens",
+                      "too much at once: %.0f tokens in all%s", tokens,
+                      a->top > 0 ? ", and logprobs of each" : "");
+    return true;
+}
+
+bool ask_read(struct ask *a, json_t *body, bool chat, const char *template,
+              const struct tokenizer *t, struct refusal *why)
+{
+    long samples = 1;
+
+    *a = (struct ask){.body = body, .chat = chat, .max_tokens = chat ? 256 : 16};
+    if (!take_whole(body, "max_tokens", 0, ASK_TOKENS, &a->max_tokens, why) ||
+        !take_whole(body, "max_completion_tokens", 0, ASK_TOKENS, &a->max_tokens, why) ||
+        !take_whole(body, "n", 1, ASK_SAMPLES, &samples, why) ||
+        (!chat && !take_switch(body, "echo", &a->echo, why)) || !take_logprobs(a, why) ||
+        !take_stream(a, why) || !take_stops(a, why) ||
+        !take_sampler(a, tokenizer_vocab(t), why))
+        return false;
+    a->samples = (int)samples;
+    return (chat ? take_messages(a, template, t, why) : take_prompts(a, t, why)) &&
+           check_size(a, why);
+}
+
+void ask_close(struct ask *a)
+{
+    for (int i = 0; i < a->n_prompt; i++) {
+        free(a->prompt[i].ids);
+        free(a->prompt[i].text);
+    }
+    free(a->prompt);
+    free(a->bias);
+    json_decref(a->body);
+    *a = (struct ask){0};
+}

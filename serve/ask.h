@@ -1,0 +1,81 @@
+/* What a client asks: the JSON of a request, checked field by field.
+ *
+ * Unknown fields are ignored. A value that makes no sense is refused with its field's
+ * name, and nothing that a request says is ever taken for a path.
+ */
+#ifndef WEFT_ASK_H
+#define WEFT_ASK_H
+
+#include "data/base/json.h"
+#include "infer/sampler.h"
+#include "tokenizer/tokenizer.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    ASK_BODY = 1 << 20,         // bytes
+    ASK_DEPTH = 32,             // arrays and objects in one another
+    ASK_STOPS = 16,
+    ASK_SAMPLES = 8,
+    ASK_TOP = 20,
+    ASK_PROMPTS = 128,
+    ASK_TEXTS = 128,            // prompts times samples
+    ASK_TOKENS = 1 << 16,       // of a prompt, and of a text
+    ASK_FIGURES = 1 << 21,      // tokens of all texts, times what is told of each
+};
+
+/* Why a request is refused: what an error answer says. */
+struct refusal {
+    int         status;         // of HTTP; 0: it is not refused
+    const char *param;          // the field, NULL: none
+    const char *code;
+    char        message[256];
+};
+
+struct ask_prompt {
+    int32_t *ids;               // (n)
+    long     n, hidden;         // hidden: 1 when the first is an EOS that was not asked for
+    char    *text;              // its bytes
+    size_t   len;
+};
+
+struct ask {
+    bool              chat, stream, usage, echo;
+    int               top;              // likeliest tokens to tell; -1: no logprobs
+    int               samples;          // n
+    long              max_tokens;
+    struct sampler_options sampler;     // its bias is owned
+    const char       *stop[ASK_STOPS];
+    int               n_stop;
+    struct ask_prompt *prompt;          // (n_prompt)
+    int               n_prompt;
+    json_t           *body;             // owned; stop points into it
+    struct logit_bias *bias;
+};
+
+/* The object in a request's body: no key twice, not too deep. NULL, and why. */
+json_t *ask_json(const char *body, size_t len, struct refusal *why);
+
+/* A string field, NULL where there is none; false where it is something else. */
+bool ask_string(const json_t *body, const char *key, const char **text, size_t *len,
+                struct refusal *why);
+
+/* Read a request for text; body is taken over. template: each message of a chat, with
+ * {role} and {content}. False, and why; ask_close is fine then, too. */
+bool ask_read(struct ask *a, json_t *body, bool chat, const char *template,
+              const struct tokenizer *t, struct refusal *why);
+void ask_close(struct ask *a);
+
+/* Ids of a text, malloc'ed, *n of them; the text "</s>" is EOS. NULL: no memory. */
+int32_t *ask_ids(const struct tokenizer *t, const char *text, size_t len, bool eos_first,
+                 long *n);
+
+/* An array of ids below vocab, malloc'ed. False, and why. */
+bool ask_id_list(const json_t *list, const char *param, int vocab, int32_t **ids, long *n,
+                 struct refusal *why);
+
+bool refuse(struct refusal *why, int status, const char *param, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));      // false
+
+#endif
