@@ -28,7 +28,8 @@ enum { NEAR = 1 << 16 };        // how far the start of validation may move to a
 
 struct build {
     const struct dataset_options *o;
-    char           dir[PATH_MAX];       // the temporary one
+    struct dir     whole;               // what is built
+    const char    *dir;                 // while it is built
     char           spool[PATH_MAX];     // stdin, kept in it
     const char   **inputs;              // o->inputs, with the spool for stdin
     struct dataset d;                   // what dataset.json will say
@@ -431,12 +432,13 @@ enum fail dataset_build(const char *dir, const struct dataset_options *o, struct
     else if (path_exists(dir))
         err = fail(why, FAIL_USAGE,
                    "%s: exists already; remove it or choose another name", dir);
-    else if (!(err = dir_begin(dir, b->dir, sizeof b->dir, why))) {
+    else if (!(err = dir_begin(&b->whole, dir, why))) {
+        b->dir = b->whole.tmp;
         err = run(b, why);
         if (!err)
-            err = dir_commit(b->dir, dir, why);
+            err = dir_commit(&b->whole, why);
         if (err)
-            dir_remove(b->dir);
+            dir_abort(&b->whole);
     }
     release(b);
     return err;

@@ -50,6 +50,10 @@ const struct key config_keys[] = {
     {"weight_decay", "of matrices", KEY_REAL, KEY_TRAIN, AT(weight_decay), 0, 10, NULL},
     {"clip", "largest norm of the gradient (0: no limit)",
      KEY_REAL, KEY_TRAIN, AT(clip), 0, 1e9, NULL},
+    {"outlier",
+     "skip a step whose gradient's norm is so many deviations above the mean of the "
+     "last 128 (0: none is skipped)",
+     KEY_REAL, KEY_TRAIN, AT(outlier), 0, 1000, NULL},
     {"beta1", "AdamW's mean", KEY_REAL, KEY_TRAIN, AT(beta1), 0, 0.999999, NULL},
     {"beta2", "AdamW's variance", KEY_REAL, KEY_TRAIN, AT(beta2), 0, 0.999999, NULL},
     {"table_lr", "factor on the learning rate of the embedding and the head",

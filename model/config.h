@@ -29,7 +29,7 @@ struct config {
     char   schedule[16];                            // cosine, wsd
     double warmup;                                  // steps, or below 1 a share of them
     char   optimiser[8];                            // adamw, muon
-    double weight_decay, clip, beta1, beta2;
+    double weight_decay, clip, outlier, beta1, beta2;
     double table_lr;                                // factor, of embedding and head
     double embed_init, out_init;                    // factors on the standard starts
     uint64_t seed;

@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "model/files/checkpoint.h"
 #include "tools/verbs.h"
+#include "train/save.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -14,17 +15,18 @@ static const char help_text[] =
     "weft verify runs/book\n"
     "weft verify PATH\n"
     "\n"
-    "Checks every hash, and that everything loads: a dataset, a checkpoint (RUN@best,\n"
-    "RUN@STEP too), or a run with all its checkpoints and its data. One line for each\n"
-    "thing checked; exit code 3 when something is damaged.\n";
+    "Checks every hash, that everything loads and that all numbers are finite: a\n"
+    "dataset, a checkpoint (RUN@best, RUN@STEP too), or a run with all its\n"
+    "checkpoints and its data. One line for each thing checked; exit code 3 when\n"
+    "something is damaged. The run may train on meanwhile.\n";
 
 /* Report one check and keep the worst result. */
 static void report(int *worst, int err, const char *path, const struct why *why)
 {
-    if (err)
-        printf("damaged  %s\n", why->line);
-    else
-        printf("ok       %s\n", path);
+    char line[PATH_MAX];
+
+    snprintf(line, sizeof line, "%s", err ? why->line : path);
+    printf("%s%s\n", err ? "damaged  " : "ok       ", one_line(line));
     fflush(stdout);
     *worst = err ? err : *worst;
 }
@@ -36,6 +38,7 @@ static void verify_dataset(int *worst, const char *path)
     report(worst, dataset_verify(path, &why), path, &why);
 }
 
+/* A run that trains on may prune a checkpoint while it is checked. */
 static void verify_checkpoint(int *worst, const char *path)
 {
     struct model      m;
@@ -43,24 +46,40 @@ static void verify_checkpoint(int *worst, const char *path)
     struct why        why;
     enum fail         err = checkpoint_load(path, &m, &t, NULL, 0, &why);
 
-    report(worst, err, path, &why);
     if (!err) {
+        err = save_check(path, &m, &why);
         model_close(&m);
         tokenizer_free(t);
     }
+    if (!err || path_exists(path))
+        report(worst, err, path, &why);
+}
+
+/* Where the run's `latest` leads; again when that was pruned meanwhile. */
+static enum fail check_latest(const char *run, struct why *why)
+{
+    char      was[PATH_MAX] = "", now[PATH_MAX] = "";
+    enum fail err = checkpoint_find(run, now, sizeof now, why);
+
+    while (err && strcmp(was, now)) {
+        memcpy(was, now, sizeof was);
+        err = checkpoint_find(run, now, sizeof now, why);
+    }
+    return err;
 }
 
 static void verify_run(int *worst, const char *run, const long *step, long n)
 {
     char       path[PATH_MAX];
     struct why why;
-    enum fail  err = checkpoint_find(run, path, sizeof path, &why);
+    enum fail  err;
 
     path_join(path, sizeof path, run, "data");
     if (dataset_is(path))
         verify_dataset(worst, path);
     for (long i = n - 1; i >= 0; i--)
         verify_checkpoint(worst, checkpoint_path(path, sizeof path, run, step[i]));
+    err = check_latest(run, &why);
     if (err)
         report(worst, err, run, &why);
 }

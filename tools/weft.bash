@@ -9,7 +9,7 @@ _weft_words() {
     esac
 }
 
-_weft_settings() { "$1" train --help | sed '1,/^Settings/d' | tr -s ' ' '\n' | sed -n 's/.$/&=/p'; }
+_weft_settings() { "$1" train --help settings | sed -n 's/^\([a-z0-9_]*\) = .*/\1=/p'; }
 
 _weft_mixers() { "$1" info --arch | sed -n '1d; /^$/,$!s/^\([a-z0-9]\{1,\}\) .*/\1/p
     s/^Presets: //p' | tr -d ,; }

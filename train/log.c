@@ -18,8 +18,7 @@ static const char step_key[] = "{\"step\": ", decision_key[] = "{\"decision\": "
 
 static enum fail fail_log(const struct log *l, struct why *why)
 {
-    return fail(why, FAIL_WRITE, "%s: %s; what was saved before is intact", l->path,
-                strerror(errno));
+    return fail(why, FAIL_WRITE, "%s: %s", l->path, strerror(errno));
 }
 
 /* ---- opening ---- */
@@ -66,23 +65,87 @@ enum fail log_open(struct log *l, const char *run, long step, bool *begun,
 {
     off_t cut;
 
+    *l = (struct log){0};
     path_join(l->path, sizeof l->path, run, "log.jsonl");
-    l->fd = open(l->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (l->fd < 0)
-        return fail_log(l, why);
-    enum fail err = find_cut(l, step, &cut, why);
+    enum fail err = file_own(l->path, O_WRONLY | O_APPEND, &l->fd, why);
 
-    *begun = cut > 0;
+    if (!err)
+        err = find_cut(l, step, &cut, why);
+    *begun = !err && cut > 0;
     if (!err && ftruncate(l->fd, cut))
         err = fail_log(l, why);
     return err;
 }
 
-void log_close(struct log *l)
+/* ---- writing ---- */
+
+/* How many of the bytes the disk takes; errno says why not all. */
+static size_t write_some(int fd, const char *bytes, size_t len)
 {
+    size_t  done = 0;
+    ssize_t n = 0;
+
+    while (done < len && ((n = write(fd, bytes + done, len - done)) > 0 ||
+                          (n < 0 && errno == EINTR)))
+        done += n > 0 ? (size_t)n : 0;
+    return done;
+}
+
+/* Write what is held; FAIL_WRITE: not all of it. */
+static enum fail flush(struct log *l, struct why *why)
+{
+    size_t done = write_some(l->fd, l->held, l->n_held);
+
+    memmove(l->held, l->held + done, l->n_held - done);
+    l->n_held -= done;
+    return l->n_held ? fail_log(l, why) : 0;
+}
+
+static enum fail hold(struct log *l, const char *text, size_t len, struct why *why)
+{
+    if (l->n_held + len > l->room) {
+        size_t room = 2 * (l->n_held + len);
+        char  *more = realloc(l->held, room);
+
+        if (!more)
+            return fail(why, FAIL_MEMORY, "%s: out of memory for what the disk does not "
+                        "take", l->path);
+        l->held = more;
+        l->room = room;
+    }
+    memcpy(l->held + l->n_held, text, len);
+    l->n_held += len;
+    return 0;
+}
+
+static enum fail put(struct log *l, const char *text, size_t len, struct why *why)
+{
+    struct why full;
+    size_t     done = l->n_held && flush(l, &full) ? 0 : write_some(l->fd, text, len);
+
+    return done == len ? 0 : hold(l, text + done, len - done, why);
+}
+
+enum fail log_sync(struct log *l, struct why *why)
+{
+    enum fail err = l->n_held ? flush(l, why) : 0;
+
+    return !err && fdatasync(l->fd) ? fail_log(l, why) : err;
+}
+
+enum fail log_close(struct log *l, struct why *why)
+{
+    struct why full;
+    enum fail  err = l->n_held ? flush(l, &full) : 0;
+
+    if (err)
+        err = fail(why, err, "%.700s; its last %zu bytes are lost, the checkpoints are "
+                   "whole", full.line, l->n_held);
     if (l->fd >= 0)
         close(l->fd);
-    l->fd = -1;
+    free(l->held);
+    *l = (struct log){.fd = -1};
+    return err;
 }
 
 /* ---- the first line ---- */
@@ -102,20 +165,6 @@ static void cpu_name(char *buf, size_t cap)
         }
     if (f)
         fclose(f);
-}
-
-static enum fail put(struct log *l, const char *text, size_t len, struct why *why)
-{
-    ssize_t n;
-
-    do
-        n = write(l->fd, text, len);
-    while (n < 0 && errno == EINTR);
-    if (n == (ssize_t)len)
-        return 0;
-    if (n >= 0)
-        errno = ENOSPC;
-    return fail_log(l, why);
 }
 
 enum fail log_head(struct log *l, const struct trainer *t, double peak, struct why *why)
@@ -139,6 +188,8 @@ enum fail log_head(struct log *l, const struct trainer *t, double peak, struct w
 
         text[len] = '\n';       // in the place of the NUL
         err = put(l, text, len + 1, why);
+        if (!err && l->n_held)
+            err = flush(l, why);
     } else {
         err = fail(why, FAIL_MEMORY, "%s: out of memory", l->path);
     }
@@ -184,9 +235,4 @@ enum fail log_decision(struct log *l, const struct decision *d, struct why *why)
                       decision_key, decided_names[d->what], d->step, d->value);
 
     return put(l, text, (size_t)n, why);
-}
-
-enum fail log_sync(struct log *l, struct why *why)
-{
-    return fdatasync(l->fd) ? fail_log(l, why) : 0;
 }

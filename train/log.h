@@ -6,9 +6,13 @@
 
 #include "train/trainer.h"
 
+/* Lines that cannot be written now are held in memory and written before the next one:
+ * a full disk does not end a run. */
 struct log {
-    char path[1100];
-    int  fd;
+    char   path[1100];
+    int    fd;
+    char  *held;                    // (n_held) bytes, owned
+    size_t n_held, room;
 };
 
 /* What the steps' lines need besides the step. */
@@ -24,17 +28,21 @@ struct log_line {
  * first line is there. FAIL_WRITE. */
 enum fail log_open(struct log *l, const char *run, long step, bool *begun,
                    struct why *why);
-void log_close(struct log *l);
 
-/* The first line. peak: GFLOP/s of this machine. */
+/* FAIL_WRITE: lines that were held are lost. A log that was never opened is fine. */
+enum fail log_close(struct log *l, struct why *why);
+
+/* The first line. peak: GFLOP/s of this machine. FAIL_WRITE: it could not be written. */
 enum fail log_head(struct log *l, const struct trainer *t, double peak, struct why *why);
 
-/* A step's line; allocates nothing. */
+/* A step's line; allocates nothing while the disk takes it. FAIL_MEMORY: nor can it be
+ * held. */
 enum fail log_step(struct log *l, const struct log_line *line, struct why *why);
 
 enum fail log_decision(struct log *l, const struct decision *d, struct why *why);
 
-/* Make what was written durable, before the checkpoint that follows it. */
+/* Write what is held and make all durable, before the checkpoint that follows it.
+ * FAIL_WRITE: some of it is still held. */
 enum fail log_sync(struct log *l, struct why *why);
 
 #endif

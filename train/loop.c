@@ -8,7 +8,9 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 static struct phase phase(const struct loop *l)
 {
@@ -63,6 +65,18 @@ static enum fail write_decisions(struct loop *l, struct why *why)
     return err;
 }
 
+static void note(const struct loop *l, const char *format, ...)
+{
+    char    line[1200];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    if (l->watch->note)
+        l->watch->note(l->watch->user, line);
+}
+
 /* A step that is faster than the yardstick is the yardstick. */
 static enum fail write_line(struct loop *l, const struct step *s, bool validated,
                             struct why *why)
@@ -82,7 +96,13 @@ static enum fail write_line(struct loop *l, const struct step *s, bool validated
     if (l->watch->step)
         l->watch->step(l->watch->user, &line);
     err = log_step(l->log, &line, why);
-    return err ? err : write_decisions(l, why);
+    if (!err)
+        err = write_decisions(l, why);
+    if (l->log->n_held > 0 && !l->held)
+        note(l, "step %ld: %s cannot be written; its lines are kept until it can",
+             l->trainer->tally.step, l->log->path);
+    l->held = l->log->n_held > 0;
+    return err;
 }
 
 static enum fail sample(struct loop *l, struct why *why)
@@ -100,61 +120,157 @@ static enum fail sample(struct loop *l, struct why *why)
     return err;
 }
 
-/* Not while steps are skipped: these weights may be the cause. */
-static enum fail save(struct loop *l, struct why *why)
-{
-    const struct trainer *t = l->trainer;
-    double                start = clock_now(l->clock);
-    enum fail             err = 0;
+/* ---- checkpoints ---- */
 
-    if (l->saved == t->tally.step || t->tally.in_a_row > 0)
-        return 0;
-    err = log_sync(l->log, why);
-    if (!err)
-        err = save_write(l->run->dir, t, l->data->tokenizer, l->fingerprint, why);
-    if (!err)
-        l->saved = t->tally.step;
-    clock_saved(l->clock, clock_now(l->clock) - start);
-    return err;
-}
-
-/* The newest checkpoint that a finite step went on from, while it is kept. */
+/* What lies on the disk after trouble: the newest checkpoint that is known to be good, or
+ * the newest of all, which may not be. */
 static void name_good(const struct loop *l, char *line, size_t cap)
 {
-    char path[PATH_MAX], name[32];
+    long *step, n = checkpoint_list(l->run->dir, &step), i = 0;
+    char  path[PATH_MAX];
 
-    checkpoint_name(name, sizeof name, l->good);
-    if (l->good >= 0 && path_is_dir(path_join(path, sizeof path, l->run->dir, name)))
-        snprintf(line, cap, "the last good checkpoint is %.900s/%s", l->run->dir, name);
+    while (i < n && step[i] > l->good && (l->good >= 0 || step[i] == l->saved))
+        i++;
+    checkpoint_path(path, sizeof path, l->run->dir, i < n ? step[i] : l->saved);
+    if (i < n)
+        snprintf(line, cap, "the last good checkpoint is %.900s", path);
+    else if (n > 0)
+        snprintf(line, cap, "the only checkpoint, %.900s, may be the cause", path);
     else
-        snprintf(line, cap, "there is no good checkpoint");
+        snprintf(line, cap, "there is no checkpoint yet");
+    free(step);
 }
 
-/* Say that a step was skipped, and stop when too many were, or the last. */
+/* What a run has after its last save failed. */
+static enum fail keep_weights(struct loop *l, const struct why *failed, struct why *why)
+{
+    const struct trainer *t = l->trainer;
+    char                  dir[PATH_MAX], kept[1200], word[1200];
+    struct why            unread;
+    enum fail err = save_weights(l->run->dir, t, l->data->tokenizer, dir, sizeof dir,
+                                 &unread);
+
+    snprintf(kept, sizeof kept, "the weights alone are in %.900s", dir);
+    if (err && !path_exists(dir))
+        snprintf(kept, sizeof kept, "nor is there room for the weights alone");
+    path_quote(word, sizeof word, l->run->dir);
+    if (l->saved >= 0)
+        return fail(why, FAIL_WRITE,
+                    "%.400s; step %ld is not saved; %.300s; --resume %.200s goes on from "
+                    "step %ld",
+                    failed->line, t->tally.step, kept, word, l->saved);
+    return fail(why, FAIL_WRITE, "%.500s; step %ld is not saved; %.400s", failed->line,
+                t->tally.step, kept);
+}
+
+/* What was validated is good. */
+static enum fail write_checkpoint(struct loop *l, struct why *why)
+{
+    const struct tally *y = &l->trainer->tally;
+    struct why          late;
+    enum fail           log = log_sync(l->log, &late), err;
+
+    err = save_write(l->run->dir, l->trainer, l->data->tokenizer, l->fingerprint,
+                     isfinite(y->val_loss) ? y->step : l->good, why);
+    if (err)
+        return err;
+    l->saved = y->step;
+    if (isfinite(y->val_loss))
+        l->good = y->step;
+    if (log)
+        note(l, "step %ld: %.900s; its last lines are kept until there is room", y->step,
+             late.line);
+    return 0;
+}
+
+/* The checkpoint of this step failed; or it is there, but something beside it failed. */
+static enum fail after_failure(struct loop *l, const struct why *failed, struct why *why)
+{
+    long step = l->trainer->tally.step;
+    bool end = last(l) || interrupted;
+    char path[PATH_MAX];
+
+    if (path_is_dir(checkpoint_path(path, sizeof path, l->run->dir, step))) {
+        l->saved = step;
+        if (end)
+            return fail(why, FAIL_WRITE, "%s", failed->line);
+        note(l, "step %ld is saved, but: %.900s", step, failed->line);
+        return 0;
+    }
+    if (end)
+        return keep_weights(l, failed, why);
+    note(l, "step %ld is not saved: %.900s; training goes on, and the next save tries "
+         "again", step, failed->line);
+    return 0;
+}
+
+static enum fail fail_finite(const struct loop *l, const struct why *failed,
+                             struct why *why)
+{
+    char good[1000];
+
+    name_good(l, good, sizeof good);
+    return fail(why, FAIL_DIVERGED,
+                "diverged: %.500s; %.400s; start a new run with a lower lr (it was %g)",
+                failed->line, good, l->trainer->cfg.lr);
+}
+
+/* Not while steps are broken: these weights may be the cause. A save that fails is said,
+ * and the next one tries again; after the last one there is none. */
+static enum fail save(struct loop *l, struct why *why)
+{
+    const struct tally *y = &l->trainer->tally;
+    double              start = clock_now(l->clock);
+    struct why          failed;
+    enum fail           err;
+
+    if (l->saved == y->step || y->in_a_row > 0)
+        return 0;
+    err = write_checkpoint(l, &failed);
+    clock_saved(l->clock, clock_now(l->clock) - start);
+    if (err == FAIL_DIVERGED)
+        return fail_finite(l, &failed, why);
+    return err ? after_failure(l, &failed, why) : 0;
+}
+
+/* ---- trouble ---- */
+
+static void tell_broken(const struct loop *l, const struct step *s)
+{
+    const struct tally *y = &l->trainer->tally;
+
+    if (!s->finite)
+        note(l, "step %ld: %s is not finite, no update (%ld skipped so far)", y->step,
+             isfinite(s->loss) ? "the gradient" : "the loss", y->skipped);
+    else if (s->skipped)
+        note(l,
+             "step %ld: the gradient's norm of %.3g is %.1f deviations above the last "
+             "ones, no update (%ld skipped so far)",
+             y->step, s->norm, s->z, y->skipped);
+    else if (s->collapsed && y->in_a_row == 1)
+        note(l,
+             "step %ld: the loss, %.4f, is that of guessing, and the gradient is gone",
+             y->step, s->loss);
+}
+
+/* Say what is wrong with a step, and stop when too many were broken, or the last. */
 static enum fail check_divergence(struct loop *l, const struct step *s, struct why *why)
 {
     const struct tally *y = &l->trainer->tally;
-    char good[1000];
+    char good[1000], what[128];
 
-    if (!s->skipped) {
+    tell_broken(l, s);
+    if (y->in_a_row == 0)
         l->good = l->saved;
+    if (y->in_a_row == 0 || (y->in_a_row < TRAINER_PATIENCE && !last(l)))
         return 0;
-    }
-    if (l->watch->note) {
-        char line[128];
-
-        snprintf(line, sizeof line,
-                 "step %ld: %s is not finite, no update (%ld skipped so far)", y->step,
-                 isfinite(s->loss) ? "the gradient" : "the loss", y->skipped);
-        l->watch->note(l->watch->user, line);
-    }
-    if (y->in_a_row < TRAINER_PATIENCE && !last(l))
-        return 0;
+    snprintf(what, sizeof what, "%s for %ld step%s",
+             s->collapsed ? "collapsed: the loss is that of guessing and the gradient gone"
+                          : "diverged: no finite loss and gradient",
+             y->in_a_row, y->in_a_row == 1 ? "" : "s");
     name_good(l, good, sizeof good);
-    return fail(why, FAIL_DIVERGED,
-                "diverged: no finite loss and gradient for %ld step%s; %s; start "
-                "a new run with a lower lr (it was %g)",
-                y->in_a_row, y->in_a_row == 1 ? "" : "s", good, l->trainer->cfg.lr);
+    return fail(why, FAIL_DIVERGED, "%s; %s; start a new run with a lower lr (it was %g)",
+                what, good, l->trainer->cfg.lr);
 }
 
 /* One step; the clock decides before anything asks whether it was the last. */
@@ -213,7 +329,7 @@ enum fail loop_run(struct loop *l, struct why *why)
     enum fail     err = begin(l, why);
 
     l->val_loss = l->val_bpb = NAN;
-    l->good = -1;
+    l->good = isfinite(y->val_loss) ? l->saved : -1;
     while (!err && !last(l) && !interrupted) {
         err = step(l, why);
         y->seconds = clock_used(l->clock);

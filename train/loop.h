@@ -20,15 +20,19 @@ struct loop {
     struct clock         *clock;            // started
     double                peak;             // highest FLOP/s seen of this machine
     int                   told;             // decisions that are in the log
+    bool                  held;             // lines of the log wait for room
     long                  saved;            // step of the newest checkpoint, -1: none
-    long                  good;             // that a finite step went on from, -1: none
+    long                  good;             // of the last one known to be good, -1: none
     double                val_loss, val_bpb;        // out: last validation
 };
 
 /* Train to the run's last step, which is validated and saved; where there is a budget of
  * time, its clock decides which one that is. Returns 0; FAIL_INTERRUPTED after a signal,
  * with the step finished and saved; FAIL_DIVERGED, when too many steps in a row or the
- * last were skipped; FAIL_WRITE; FAIL_INPUT. Nothing is saved while steps are skipped. */
+ * last were not finite or had collapsed, or weights to be saved are not finite;
+ * FAIL_INPUT. Nothing is saved while steps are broken. A save that fails is said, and the
+ * next one tries again; FAIL_WRITE: the last one failed, and of its step at most the
+ * weights are kept. */
 enum fail loop_run(struct loop *l, struct why *why);
 
 #endif

@@ -16,6 +16,45 @@
  * make no difference; bytes of validation text that a verdict takes. */
 static const double memorised = 50, often = 40, noise = 0.02, telling = 10000;
 
+/* ---- help ---- */
+
+/* about, and what values it takes, from column `from` on in lines of 80. */
+static void print_wrapped(const char *text, int from)
+{
+    for (int column = from; *text;) {
+        size_t word = strcspn(text, " ");
+
+        if (column > from && column + 1 + (int)word > 80) {
+            printf("\n%*s", from, "");
+            column = from;
+        }
+        column += printf("%s%.*s", column > from ? " " : "", (int)word, text);
+        text += word + strspn(text + word, " ");
+    }
+    putchar('\n');
+}
+
+void tell_settings(void)
+{
+    enum { COLUMN = 32 };
+    struct config c;
+
+    config_defaults(&c);
+    puts("Settings, as key=value or --key value, or a line of a --config FILE; beside each\n"
+         "its default, which a --size or --arch may change.\n");
+    for (const struct key *k = config_keys; k->name; k++) {
+        char value[sizeof c.mixers], text[400];
+
+        config_format(&c, k, value, sizeof value);
+        if (printf("%s = %-*s", k->name, COLUMN - 3 - (int)strlen(k->name), value) >
+            COLUMN)
+            printf("\n%*s", COLUMN, "");
+        snprintf(text, sizeof text, k->max > k->min ? "%s; %.12g to %.12g" : "%s",
+                 k->about, k->min, k->max);
+        print_wrapped(text, COLUMN);
+    }
+}
+
 /* ---- before ---- */
 
 void tell_data(struct live *l, const struct setup *s)

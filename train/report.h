@@ -5,6 +5,9 @@
 #include "data/base/live.h"
 #include "train/setup.h"
 
+/* --help settings: every setting with its default, its meaning and its range, on stdout. */
+void tell_settings(void);
+
 /* Before: the text and its yardsticks, the model and what was chosen, the plan. */
 void tell_data(struct live *l, const struct setup *s);
 void tell_model(struct live *l, const struct setup *s);

@@ -1,6 +1,7 @@
 #include "train/save.h"
 
 #include "data/base/file.h"
+#include "data/base/format.h"
 #include "data/base/json.h"
 #include "model/files/tensors.h"
 
@@ -13,9 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <xxhash.h>
 
 enum { TALLY_MAX = 1 << 24, DATASET_MAX = 1 << 16 };
+
+/* More than any run has: of steps, tokens, FLOPs and seconds (a thousand years). */
+static const double most_steps = 1e15, most_tokens = 9e18, most_flops = 1e40,
+                    most_seconds = 3.2e10;
 
 enum fail save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
 {
@@ -71,6 +77,15 @@ static json_t *decisions_json(const struct decisions *d)
     return list;
 }
 
+static json_t *norms_json(const struct tally *y)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < y->n_norms; i++)
+        json_array_append_new(list, json_real(y->norms[i]));
+    return list;
+}
+
 static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t data,
                              struct why *why)
 {
@@ -91,6 +106,8 @@ static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t 
         json_object_set_new(j, "products", json_string(t->cfg.products));
     if (j && t->decisions.n)
         json_object_set_new(j, "decisions", decisions_json(&t->decisions));
+    if (j && y->n_norms)
+        json_object_set_new(j, "norms", norms_json(y));
     return json_write(path_join(path, sizeof path, dir, "trainer.json"), j,
                       JSON_INDENT(2), why);
 }
@@ -116,19 +133,51 @@ static bool unpack_decision(json_t *j, struct decisions *d)
     while (i < DECISIONS && strcmp(what, decided_names[i]))
         i++;
     made = (struct decision){(long)step, (enum decided)i, (long)value};
-    return i < DECISIONS && value >= 0 && step >= (d->n ? d->list[d->n - 1].step : 0) &&
+    return i < DECISIONS && value >= 0 && (double)value <= most_steps &&
+           step >= (d->n ? d->list[d->n - 1].step : 0) &&
            !decisions_add(d, made, &unread);
 }
 
-/* list is NULL when there are none, as in runs that are counted in steps. */
-static bool unpack_decisions(const json_t *list, struct decisions *d)
+/* list is NULL when there are none, as in runs that are counted in steps; the last was
+ * made at `step` at most. */
+static bool unpack_decisions(const json_t *list, struct decisions *d, long step)
 {
     bool ok = !list || json_is_array(list);
 
     d->n = 0;
     for (size_t i = 0; ok && i < json_array_size(list); i++)
         ok = unpack_decision(json_array_get(list, i), d);
+    return ok && (d->n == 0 || d->list[d->n - 1].step <= step);
+}
+
+/* list is NULL when there are none. */
+static bool unpack_norms(const json_t *list, struct tally *y)
+{
+    bool ok = !list || (json_is_array(list) && json_array_size(list) <= OUTLIER_WINDOW);
+
+    y->n_norms = 0;
+    for (size_t i = 0; ok && i < json_array_size(list); i++) {
+        y->norms[y->n_norms++] = json_to_double(json_array_get(list, i));
+        ok = y->norms[i] >= 0 && isfinite(y->norms[i]);
+    }
     return ok;
+}
+
+/* From 0 to most; false for NAN. */
+static bool within(double x, double most)
+{
+    return x >= 0 && x <= most;
+}
+
+static bool is_plausible(const struct tally *y)
+{
+    double step = (double)y->step;
+
+    return within(step, most_steps) && within((double)y->skipped, step) &&
+           within((double)y->in_a_row, step) && within((double)y->best_step, step) &&
+           within(y->flops, most_flops) && within(y->seconds, most_seconds) &&
+           (isnan(y->val_loss) || within(y->val_loss, HUGE_VAL)) &&
+           (isnan(y->best_loss) || within(y->best_loss, HUGE_VAL));
 }
 
 /* What trainer.json says beside the tally and the decisions. */
@@ -142,17 +191,18 @@ static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
                          struct origin *o)
 {
     json_int_t step, tokens, skipped, in_a_row, best_step;
-    json_t    *val, *best, *list = NULL, *products = NULL;
+    json_t    *val, *best, *list = NULL, *products = NULL, *norms = NULL;
     const char *seed, *data;
     bool       ok = !json_unpack_ex(j, NULL, JSON_STRICT,
-        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o, s?o}",
+        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o, s?o, s?o}",
         "version", &o->version, "step", &step, "tokens", &tokens, "flops", &y->flops,
         "skipped", &skipped, "skipped_in_a_row", &in_a_row, "val_loss", &val,
         "best_val_loss", &best, "best_step", &best_step, "seconds", &y->seconds,
-        "seed", &seed, "data", &data, "decisions", &list, "products", &products);
+        "seed", &seed, "data", &data, "decisions", &list, "products", &products,
+        "norms", &norms);
 
-    if (!ok || o->version < 1 || o->version > TRAINER_VERSION || step < 0 ||
-        skipped < 0 || skipped > step)
+    if (!ok || o->version < 1 || o->version > TRAINER_VERSION ||
+        !within((double)tokens, most_tokens))
         return false;
     snprintf(o->seed, sizeof o->seed, "%s", seed);
     snprintf(o->data, sizeof o->data, "%s", data);
@@ -163,7 +213,17 @@ static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
     y->best_step = (long)best_step;
     y->val_loss = real_of(val, &ok);
     y->best_loss = real_of(best, &ok);
-    return ok && (!d || unpack_decisions(list, d));
+    return ok && is_plausible(y) && unpack_norms(norms, y) &&
+           (!d || unpack_decisions(list, d, y->step));
+}
+
+/* Is dir named after another step than this? `latest`, or a copy, is not named so. */
+static bool is_of_another(const char *dir, long step)
+{
+    const char *slash = strrchr(dir, '/'), *name = slash ? slash + 1 : dir;
+    long        named = checkpoint_step(name);
+
+    return named >= 0 && named != step;
 }
 
 /* Read dir's trainer.json; d may be NULL. */
@@ -179,6 +239,9 @@ static enum fail read_tally(const char *dir, struct tally *y, struct decisions *
         return err;
     if (!unpack_tally(j, y, d, o))
         err = fail(why, FAIL_INPUT, "%s: damaged, or of another version of weft", path);
+    else if (is_of_another(dir, y->step))
+        err = fail(why, FAIL_INPUT, "%s: it is of step %ld; restore its directory's name",
+                   path, y->step);
     json_decref(j);
     return err;
 }
@@ -210,7 +273,7 @@ static void remove_step(const char *run, long step)
 }
 
 /* Best effort: what cannot be read is taken as never validated. */
-static void prune(const char *run, int keep)
+static void prune(const char *run, int keep, long good)
 {
     long   *step, n = checkpoint_list(run, &step);
     double *loss = n > 0 ? malloc((size_t)n * (sizeof *loss + sizeof(bool))) : NULL;
@@ -228,7 +291,7 @@ static void prune(const char *run, int keep)
         }
         save_choose(loss, n, keep, stay);
         for (long i = 0; i < n; i++)
-            if (!stay[i])
+            if (!stay[i] && step[i] != good)
                 remove_step(run, step[i]);
     }
     free(loss);
@@ -252,27 +315,80 @@ static enum fail write_files(const char *dir, const struct trainer *t,
 }
 
 enum fail save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
-                     uint64_t data, struct why *why)
+                     uint64_t data, long good, struct why *why)
 {
-    char path[PATH_MAX], tmp[PATH_MAX], name[32];
-    enum fail err;
+    char       path[PATH_MAX], name[32];
+    struct dir d;
+    struct why link;
+    enum fail  err;
 
-    checkpoint_path(path, sizeof path, run, t->tally.step);
-    err = dir_begin(path, tmp, sizeof tmp, why);
+    err = dir_begin(&d, checkpoint_path(path, sizeof path, run, t->tally.step), why);
     if (err)
         return err;
-    err = write_files(tmp, t, k, data, why);
+    err = write_files(d.tmp, t, k, data, why);
     if (!err)
-        err = dir_commit(tmp, path, why);
-    if (err) {
-        dir_remove(tmp);
+        err = dir_commit(&d, why);
+    if (err)
+        dir_abort(&d);
+    if (err)
         return err;
-    }
     err = link_replace(run, "latest", checkpoint_name(name, sizeof name, t->tally.step),
-                       why);
+                       &link);
+    if (err)
+        return fail(why, err, "%.700s; %s is whole, and --resume finds it", link.line,
+                    name);
+    prune(run, t->cfg.keep, good);
+    return 0;
+}
+
+enum fail save_weights(const char *run, const struct trainer *t,
+                       const struct tokenizer *k, char *dir, size_t cap, struct why *why)
+{
+    char       name[32];
+    struct dir d;
+    enum fail  err;
+
+    snprintf(name, sizeof name, "weights-%08ld", t->tally.step);
+    err = dir_begin(&d, path_join(dir, cap, run, name), why);
+    if (err)
+        return err;
+    err = checkpoint_write(d.tmp, &t->model, k, why);
     if (!err)
-        prune(run, t->cfg.keep);
+        err = manifest_write(d.tmp, why);
+    if (!err)
+        err = dir_commit(&d, why);
+    if (err)
+        dir_abort(&d);
     return err;
+}
+
+/* Weights and two moments in float32, and what describes them. */
+static double checkpoint_bytes(const struct model *m)
+{
+    return 3 * 4.0 * (double)m->n + 300.0 * m->n_param;
+}
+
+enum fail save_check_room(const char *run, const struct model *m, long n,
+                          struct why *why)
+{
+    struct statvfs disk;
+    long          *step, had = checkpoint_list(run, &step);
+    double         each = checkpoint_bytes(m), room;
+    char           free_bytes[32], bytes[32];
+
+    free(step);
+    n = n > had ? n - (had > 0 ? had : 0) : 1;          // the oldest of them make room
+    if (statvfs(run, &disk))
+        return 0;
+    room = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (room >= (double)n * each)
+        return 0;
+    format_bytes(free_bytes, sizeof free_bytes, room);
+    format_bytes(bytes, sizeof bytes, each);
+    return fail(why, FAIL_WRITE,
+                "%s: the disk has room for %s, and %ld checkpoint%s of %s must fit; free "
+                "some space, lower keep, or choose another disk with --out",
+                run, free_bytes, n, n == 1 ? "" : "s", bytes);
 }
 
 /* ---- reading ---- */
@@ -433,6 +549,23 @@ enum fail save_load_model(const char *dir, const struct config *cfg,
     if (err)
         model_close(m);
     return err;
+}
+
+enum fail save_check(const char *dir, const struct model *m, struct why *why)
+{
+    const struct tensor_set part[] = {{"m.", false, NULL}, {"v.", false, NULL}};
+    struct decisions        d = {0};
+    struct tally            y;
+    struct origin           o;
+    char                    path[PATH_MAX];
+    enum fail               err;
+
+    if (!path_exists(path_join(path, sizeof path, dir, "trainer.json")))
+        return 0;
+    err = read_tally(dir, &y, &d, &o, why);
+    decisions_free(&d);
+    path_join(path, sizeof path, dir, "trainer.safetensors");
+    return err ? err : tensors_read(path, m, part, 2, why);
 }
 
 enum fail save_load_tally(const char *dir, struct tally *y, struct decisions *d,

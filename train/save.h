@@ -12,7 +12,8 @@
  * refused with more.
  *
  * A checkpoint appears whole. Then `latest` is turned to it, and then older ones go: the
- * `keep` newest stay, and the one with the lowest validation loss.
+ * `keep` newest stay, the one with the lowest validation loss, and the last one that is
+ * known to be good: a step that was finite went on from it, or it was validated.
  */
 #ifndef WEFT_SAVE_H
 #define WEFT_SAVE_H
@@ -24,10 +25,20 @@
 
 enum { TRAINER_VERSION = 2 };       // of trainer.json
 
-/* Write the checkpoint of t's step and prune. data: see save_fingerprint. FAIL_WRITE: the
- * earlier checkpoints are as they were. */
+/* Write the checkpoint of t's step and prune; the one of step `good` (-1: none) stays.
+ * data: see save_fingerprint. FAIL_WRITE: the earlier checkpoints are as they were.
+ * FAIL_DIVERGED, and nothing is written: a weight or a moment is not finite. */
 enum fail save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
-                     uint64_t data, struct why *why);
+                     uint64_t data, long good, struct why *why);
+
+/* Write only what inference needs of it, as RUN/weights-<step>, whose path is left in
+ * dir: a third of a checkpoint, where there is no room for one. FAIL_WRITE. */
+enum fail save_weights(const char *run, const struct trainer *t,
+                       const struct tokenizer *k, char *dir, size_t cap, struct why *why);
+
+/* Has the disk room for n checkpoints of m, counting those that are there? FAIL_WRITE. */
+enum fail save_check_room(const char *run, const struct model *m, long n,
+                          struct why *why);
 
 /* The newest checkpoint whose manifest holds, into dir; "" when the run has none. Newer
  * ones that are damaged are renamed to damaged-ckpt-<step> (-2, ... when that exists),
@@ -46,6 +57,10 @@ enum fail save_load_model(const char *dir, const struct config *cfg,
  * seed are not those it was trained with. */
 enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,
                           struct why *why);
+
+/* What a trainer would read of a checkpoint with the model m, if it has that: are all
+ * numbers finite and in their range? FAIL_INPUT. */
+enum fail save_check(const char *dir, const struct model *m, struct why *why);
 
 /* Only the tally and the decisions (freed by the caller) of a checkpoint. FAIL_INPUT. */
 enum fail save_load_tally(const char *dir, struct tally *y, struct decisions *d,

@@ -38,9 +38,9 @@ static enum fail data_dir(const struct run *r, char *dir, size_t cap, bool *buil
 
 /* Refuse what cannot fit whatever the vocabulary will be, before the time for tokenizing
  * is spent. */
-static enum fail check_early(const struct config *cfg, struct why *why)
+static enum fail check_early(const struct run *r, struct why *why)
 {
-    struct config c = *cfg;
+    struct config c = r->cfg;
     struct model  m;
     enum fail     err;
 
@@ -49,6 +49,8 @@ static enum fail check_early(const struct config *cfg, struct why *why)
     err = model_open(&m, &c, why);
     if (!err)
         err = plan_check_memory(&m, &c, why);
+    if (!err)
+        err = save_check_room(r->dir, &m, 1, why);
     model_close(&m);
     return err;
 }
@@ -120,7 +122,7 @@ static enum fail open_data(struct setup *s, struct why *why)
     enum fail err = data_dir(&s->run, dir, sizeof dir, &built, why);
 
     if (!err && built && !dataset_is(dir)) {
-        err = check_early(&s->run.cfg, why);
+        err = check_early(&s->run, why);
         if (!err)
             err = build_data(s, dir, why);
     }
@@ -251,6 +253,23 @@ static enum fail measure(struct setup *s, struct why *why)
     return 0;
 }
 
+/* Room for the checkpoints that will lie there at once: those to keep, and the next; or
+ * as many as the run will save. */
+static enum fail check_room(struct setup *s, struct why *why)
+{
+    struct config c = s->run.cfg;
+    long          most = c.keep + 1L, saves;
+
+    if (c.steps == 0) {
+        c.steps = plan_steps(&s->trainer, BUDGET_FOR, fmax(clock_left(&s->clock), 0),
+                             &s->cost, s->validation.n);
+        plan_intervals(&c, &s->cost, s->validation.n);
+    }
+    saves = (c.steps + c.checkpoint_every - 1) / c.checkpoint_every;
+    return save_check_room(s->run.dir, &s->trainer.model, saves < most ? saves : most,
+                           why);
+}
+
 static enum fail settle_plan(struct setup *s, struct why *why)
 {
     enum fail err = measure(s, why);
@@ -260,7 +279,8 @@ static enum fail settle_plan(struct setup *s, struct why *why)
     if (s->run.budget == BUDGET_STEPS)
         plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;
-    return run_write_config(&s->run, why);
+    err = check_room(s, why);
+    return err ? err : run_write_config(&s->run, why);
 }
 
 /* ---- all of it ---- */
@@ -383,7 +403,15 @@ enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *w
     l.peak = s->peak;
     if (!err)
         err = loop_run(&l, why);
-    log_close(&log);
+    if (!err || err == FAIL_INTERRUPTED) {
+        enum fail lost = log_close(&log, why);
+
+        err = lost ? lost : err;
+    } else {
+        struct why unread;
+
+        (void)log_close(&log, &unread);
+    }
     s->saved = l.saved;
     s->peak = l.peak;
     *nats = l.val_loss;

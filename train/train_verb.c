@@ -518,7 +518,7 @@ static const struct flag flags[] = {
 int train_main(int argc, char **argv)
 {
     struct cli c = {.verb = "train", .help = help, .flags = flags,
-                    .settings = config_names(), .listed = true};
+                    .settings = config_names(), .explain = tell_settings};
     struct progress p = {.live = live_open(PROGRESS_PLAIN)};
     struct setup    s = {.run.lock = -1, .saved = -1,
                          .watch = {progress_phase, opened, planned, begun, progress_step,

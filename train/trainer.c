@@ -115,11 +115,43 @@ static enum fail gradients(struct trainer *t, double *loss, struct why *why)
     return err;
 }
 
+/* The z-score of norm among the last OUTLIER_WINDOW, itself included, as in llm.c; NAN
+ * while there are fewer. Summed from the oldest on, so that a resumed run has its bits. */
+static double norm_score(struct tally *y, double norm)
+{
+    double mean = 0, square = 0;
+
+    if (y->n_norms == OUTLIER_WINDOW)
+        memmove(y->norms, y->norms + 1, (size_t)--y->n_norms * sizeof *y->norms);
+    y->norms[y->n_norms++] = norm;
+    if (y->n_norms < OUTLIER_WINDOW)
+        return NAN;
+    for (int i = 0; i < OUTLIER_WINDOW; i++)
+        mean += y->norms[i] / OUTLIER_WINDOW;
+    for (int i = 0; i < OUTLIER_WINDOW; i++)
+        square += (y->norms[i] - mean) * (y->norms[i] - mean) / OUTLIER_WINDOW;
+    return square > 0 ? (norm - mean) / sqrt(square) : 0;
+}
+
+/* Weights that say nothing and learn nothing: every token is as likely as any other. */
+static bool has_collapsed(const struct trainer *t, const struct step *s)
+{
+    return fabs(s->loss - log(t->cfg.vocab)) < 1e-3 && s->norm < 1e-6;
+}
+
+static void judge(struct trainer *t, struct step *s)
+{
+    s->finite = isfinite(s->loss) && isfinite(s->norm);
+    s->z = t->cfg.outlier > 0 && s->finite ? norm_score(&t->tally, s->norm) : NAN;
+    s->skipped = !s->finite || s->z > t->cfg.outlier;
+    s->collapsed = s->finite && has_collapsed(t, s);
+}
+
 static void count(struct tally *y, const struct config *c, const struct step *s)
 {
     y->step++;
     y->skipped += s->skipped;
-    y->in_a_row = s->skipped ? y->in_a_row + 1 : 0;
+    y->in_a_row = !s->finite || s->collapsed ? y->in_a_row + 1 : 0;
     y->tokens += trainer_step_tokens(c);
     y->flops += s->flops;
     y->val_loss = NAN;
@@ -139,7 +171,7 @@ enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
     if (err)
         return err;
     s->norm = adamw_norm(&t->model, t->pass.dw);
-    s->skipped = !isfinite(s->loss) || !isfinite(s->norm);
+    judge(t, s);
     if (s->skipped) {
         memset(t->pass.dw, 0, t->model.n * sizeof(real));
     } else {

@@ -11,18 +11,22 @@
 #include "train/muon.h"
 #include "train/schedule.h"
 
-enum { TRAINER_PATIENCE = 20 };     // skipped steps in a row that mean divergence
+enum { TRAINER_PATIENCE = 20 };     // broken steps in a row that mean divergence
+enum { OUTLIER_WINDOW = 128 };      // norms that a step's is held against
 
 /* How far a run has come; saved in trainer.json. */
 struct tally {
     long     step;                  // steps done, skipped ones included
-    long     skipped, in_a_row;     // steps without an update, in all and just now
+    long     skipped;               // steps without an update
+    long     in_a_row;              // steps just now that were not finite, or collapsed
     uint64_t tokens;
     double   flops;
     double   val_loss;              // of this step, NAN when it was not validated
     double   best_loss;             // lowest so far, NAN when there is none, and its step
     long     best_step;
     double   seconds;               // spent training and validating
+    double   norms[OUTLIER_WINDOW]; // of the last steps' gradients, oldest first, where
+    int      n_norms;               // cfg.outlier asks for them
 };
 
 struct trainer {
@@ -48,7 +52,10 @@ struct step {
     double norm;                    // of the gradient, before clipping
     double lr, flops, seconds;
     int    window;                  // attention window drawn for it, 0: none
-    bool   skipped;                 // loss or norm was not finite: no update
+    double z;                       // of norm among the last ones, NAN: too few
+    bool   finite;                  // loss and norm are
+    bool   skipped;                 // not finite, or an outlier: no update
+    bool   collapsed;               // the loss is that of guessing, the gradient gone
 };
 
 /* Take over an opened model (also on failure) and get the memory and the loader for cfg,

@@ -78,34 +78,21 @@ static void help_flags(const struct flag *flags)
         }
 }
 
-static void help_settings(const char *const *names)
-{
-    int column = 80;
-
-    fputs("\nSettings, key=value or --key value:", stdout);
-    for (; *names; names++) {
-        int width = (int)strlen(*names) + 1;
-
-        if (column + width > 80) {
-            fputs("\n ", stdout);
-            column = 1;
-        }
-        printf(" %s", *names);
-        column += width;
-    }
-    putchar('\n');
-}
-
-static _Noreturn void help(const struct cli *c)
+/* about: what follows --help; "settings" explains those. */
+static _Noreturn void help(const struct cli *c, const char *about)
 {
     size_t len = strlen(c->help);
 
+    if (c->explain && about && !strcmp(about, "settings")) {
+        c->explain();
+        exit(cli_deliver(0));
+    }
     fputs(c->help, stdout);
     if (len && c->help[len - 1] != '\n')
         putchar('\n');
     help_flags(c->flags);
-    if (c->listed)
-        help_settings(c->settings);
+    if (c->explain)
+        printf("\nSettings, key=value or --key value: weft %s --help settings\n", c->verb);
     exit(cli_deliver(0));
 }
 
@@ -319,7 +306,7 @@ static void take_long(struct cli *c, int argc, char **argv, int *i)
     else if (key)
         take_setting(c, key, value_of(c, key, glued, argc, argv, i));
     else if (len == 4 && !strcmp(name, "help"))
-        help(c);
+        help(c, argv[*i + 1]);
     else
         unknown(c, "--", name, len);
 }
@@ -330,7 +317,7 @@ static void take_short(const struct cli *c, int argc, char **argv, int *i)
     const struct flag *f = find_letter(c, word[1]);
 
     if (!f && !strcmp(word, "-h"))
-        help(c);
+        help(c, argv[*i + 1]);
     if (!f || (f->on && word[2]))
         cli_die(c, FAIL_USAGE, "unknown flag '%s'; weft %s --help lists them", word,
                 c->verb);

@@ -42,7 +42,7 @@ struct cli {
     const char        *help;      // how --help begins: usage, an example, a few words
     const struct flag *flags;     // ends with a NULL name; --help lists them after `help`
     const char *const *settings;  // names of the settings, ends with NULL; NULL: none
-    bool               listed;    // --help names them last
+    void             (*explain)(void);      // (optional) prints them: --help settings
     const char       **args;      // out: what is neither flag nor setting
     int                n_args;
     const char       **set;       // out: set[2 i] is a key's name, set[2 i + 1] its value

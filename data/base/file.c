@@ -284,56 +284,86 @@ static enum fail sync_parent(const char *path, struct why *why)
     return parent(dir, path) ? sync_dir(dir, why) : fail_write(why, path);
 }
 
+/* After path got its name: what was there before is replaced already. */
+static enum fail sync_name(const char *path, struct why *why)
+{
+    struct why inner;
+    enum fail  err = sync_parent(path, &inner);
+
+    return err ? fail(why, err, "%s: it is there, but may be gone after a power cut: the "
+                      "directory cannot be synced: %s", path, strerror(errno))
+               : 0;
+}
+
 /* Rename tmp to path; on failure unlink tmp. error: errno of an earlier step, or 0. */
 static enum fail settle(const char *tmp, const char *path, int error, struct why *why)
 {
     if (!error && rename(tmp, path))
         error = errno;
     if (!error)
-        return sync_parent(path, why);
+        return sync_name(path, why);
     unlink(tmp);
     errno = error;
     return fail_write(why, path);
 }
 
-/* Remove a temporary file whose writer is dead: its lock died with it. */
-static void remove_dead(int dir, const char *name)
+/* Remove a temporary file, or directory, whose writer is dead: its lock died with it. */
+static void remove_dead(int dir, const char *parent_path, const char *name)
 {
-    int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    char path[PATH_MAX + NAME_MAX + 2];
+    int  fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
-        unlinkat(dir, name, 0);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(dir, name, 0))
+        dir_remove(path_join(path, sizeof path, parent_path, name));
     if (fd >= 0)
         close(fd);
 }
 
-/* Remove the temporary files that killed writers of path left beside it. */
+/* Remove what killed writers of path left beside it. */
 static void sweep_beside(const char *path)
 {
-    char           dir[PATH_MAX];
-    const char    *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    size_t         n = strlen(name);
-    DIR           *d = parent(dir, path) ? opendir(dir) : NULL;
+    char           dir[PATH_MAX], whole[PATH_MAX];
+    const char    *slash, *name;
+    size_t         n;
+    DIR           *d = parent(dir, path) && trim(whole, path) ? opendir(dir) : NULL;
     struct dirent *e;
 
-    while (d && (e = readdir(d)))
+    if (!d)
+        return;
+    slash = strrchr(whole, '/');
+    name = slash ? slash + 1 : whole;
+    n = strlen(name);
+    while ((e = readdir(d)))
         if (!strncmp(e->d_name, name, n) &&
             strlen(e->d_name) == n + strlen(TEMPORARY) + 8 &&
             path_is_temporary(e->d_name + n))
-            remove_dead(dirfd(d), e->d_name);
-    if (d)
-        closedir(d);
+            remove_dead(dirfd(d), dir, e->d_name);
+    closedir(d);
 }
 
-/* A new temporary file beside path, locked; or -1 with errno set. Whoever swept it before
- * it was locked has unlinked it: then there is another. */
-static int create_locked(char *tmp, size_t cap, const char *path)
+/* A new temporary name beside path; or -1 with errno set. */
+static int create_file(char *tmp, size_t cap, const char *path)
+{
+    return temporary(tmp, cap, path)
+               ? open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)
+               : -1;
+}
+
+static int create_dir(char *tmp, size_t cap, const char *path)
+{
+    return temporary(tmp, cap, path) && mkdir(tmp, 0777) == 0
+               ? open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+               : -1;
+}
+
+/* What `create` makes, locked; or -1 with errno set. Whoever swept it before it was
+ * locked has unlinked it: then there is another. */
+static int create_locked(int (*create)(char *, size_t, const char *), char *tmp,
+                         size_t cap, const char *path)
 {
     for (;;) {
         struct stat st;
-        int         fd = temporary(tmp, cap, path)
-                             ? open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)
-                             : -1;
+        int         fd = create(tmp, cap, path);
 
         if (fd < 0)
             return -1;
@@ -355,7 +385,7 @@ enum fail file_begin(struct file *f, const char *path, struct why *why)
         return fail(why, FAIL_WRITE, "%s: %s, not a file; choose another name", path,
                     kind_of(st.st_mode));
     sweep_beside(path);
-    f->fd = create_locked(f->tmp, sizeof f->tmp, path);
+    f->fd = create_locked(create_file, f->tmp, sizeof f->tmp, path);
     return f->fd < 0 ? fail_write(why, path) : 0;
 }
 
@@ -392,6 +422,27 @@ enum fail file_write(const char *path, const void *bytes, size_t len, struct why
         return file_commit(&f, why);
     file_abort(&f);
     return err;
+}
+
+enum fail file_own(const char *path, int flags, int *fd, struct why *why)
+{
+    struct stat st;
+
+    *fd = open(path, flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+               0666);
+    if (*fd < 0 && errno != ENXIO && errno != ELOOP)
+        return fail_write(why, path);
+    if (lstat(path, &st) || (*fd >= 0 && fstat(*fd, &st)))
+        st = (struct stat){.st_nlink = 1};
+    if (*fd >= 0 && S_ISREG(st.st_mode) && st.st_nlink < 2)
+        return 0;
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+    return fail(why, FAIL_WRITE, "%s: %s; remove it, or copy the directory", path,
+                S_ISLNK(st.st_mode)   ? "a link, which may lead elsewhere"
+                : S_ISREG(st.st_mode) ? "another name of a file elsewhere (a hard link)"
+                                      : kind_of(st.st_mode));
 }
 
 enum fail link_replace(const char *dir, const char *link, const char *target,
@@ -431,19 +482,21 @@ enum fail dir_make(const char *path, struct why *why)
     return err;
 }
 
-enum fail dir_begin(const char *path, char *tmp, size_t cap, struct why *why)
+enum fail dir_begin(struct dir *d, const char *path, struct why *why)
 {
-    char dir[PATH_MAX];
+    char      dir[PATH_MAX];
     enum fail err;
 
-    if (!parent(dir, path))
+    errno = ENAMETOOLONG;
+    if ((size_t)snprintf(d->path, sizeof d->path, "%s", path) >= sizeof d->path ||
+        !parent(dir, path))
         return fail_write(why, path);
     err = dir_make(dir, why);
     if (err)
         return err;
-    if (!temporary(tmp, cap, path) || mkdir(tmp, 0777))
-        return fail_write(why, path);
-    return 0;
+    sweep_beside(path);
+    d->lock = create_locked(create_dir, d->tmp, sizeof d->tmp, path);
+    return d->lock < 0 ? fail_write(why, path) : 0;
 }
 
 /* fsync one file of an open directory; a link has nothing to sync. */
@@ -483,18 +536,31 @@ static enum fail sync_entries(const char *path, struct why *why)
     return err ? err : sync_dir(path, why);
 }
 
-enum fail dir_commit(const char *tmp, const char *path, struct why *why)
+enum fail dir_commit(struct dir *d, struct why *why)
 {
-    enum fail err = sync_entries(tmp, why);
+    enum fail err = sync_entries(d->tmp, why);
 
     if (err)
         return err;
-    if (rename(tmp, path) == 0)
-        return sync_parent(path, why);
-    if (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)
-        return fail(why, FAIL_WRITE,
-                    "%s: exists already; remove it or choose another name", path);
-    return fail_write(why, path);
+    if (rename(d->tmp, d->path)) {
+        if (errno == EEXIST || errno == ENOTEMPTY || errno == ENOTDIR)
+            return fail(why, FAIL_WRITE,
+                        "%s: exists already; remove it or choose another name", d->path);
+        return fail_write(why, d->path);
+    }
+    close(d->lock);
+    d->lock = -1;
+    d->tmp[0] = 0;
+    return sync_name(d->path, why);
+}
+
+void dir_abort(struct dir *d)
+{
+    if (d->tmp[0])
+        dir_remove(d->tmp);
+    if (d->lock >= 0)
+        close(d->lock);
+    d->lock = -1;
 }
 
 void dir_remove(const char *path)
@@ -531,9 +597,10 @@ enum fail dir_lock(const char *dir, int *fd, struct why *why)
     int  error;
 
     path_join(path, sizeof path, dir, "lock");
-    *fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (*fd < 0)
-        return fail_write(why, path);
+    enum fail err = file_own(path, O_RDWR, fd, why);
+
+    if (err)
+        return err;
     if (flock(*fd, LOCK_EX | LOCK_NB) == 0) {
         if (ftruncate(*fd, 0) == 0)
             dprintf(*fd, "%ld\n", (long)getpid());      // only for the line below

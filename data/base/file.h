@@ -46,16 +46,27 @@ enum fail file_write(const char *path, const void *bytes, size_t len, struct why
  * lack of permission, and what to do about it; FAIL_MEMORY for a lack of that. */
 enum fail fail_write(struct why *why, const char *path);
 
+/* Open a file of weft's own for writing in place, made when it is not there; flags as of
+ * open(2). What would write elsewhere is refused: a link, another name of a file (a hard
+ * link), a pipe, a device. FAIL_WRITE, and *fd is -1. */
+enum fail file_own(const char *path, int flags, int *fd, struct why *why);
+
 /* Make path and its missing parents. FAIL_WRITE. */
 enum fail dir_make(const char *path, struct why *why);
 
-/* A directory that appears whole: dir_begin makes a temporary one beside path (and path's
- * missing parents) and returns its name in tmp; dir_commit fsyncs every file in it,
- * renames it to path and fsyncs the parent; dir_remove gives it up. An existing path that
- * is not an empty directory is never replaced: dir_commit fails and leaves tmp as it is.
- * FAIL_WRITE. */
-enum fail dir_begin(const char *path, char *tmp, size_t cap, struct why *why);
-enum fail dir_commit(const char *tmp, const char *path, struct why *why);
+/* A directory that appears whole: dir_begin makes a temporary one, tmp, beside path (and
+ * path's missing parents); dir_commit fsyncs every file in it, renames it to path and
+ * fsyncs the parent; dir_abort gives it up, also after a failed dir_commit. An existing
+ * path that is not an empty directory is never replaced: dir_commit fails. As with files,
+ * the temporary name is locked while its writer lives, and dir_begin removes those of
+ * path whose writers do not. FAIL_WRITE. */
+struct dir {
+    int  lock;
+    char path[PATH_MAX], tmp[PATH_MAX];
+};
+enum fail dir_begin(struct dir *d, const char *path, struct why *why);
+enum fail dir_commit(struct dir *d, struct why *why);
+void      dir_abort(struct dir *d);
 
 /* Remove a directory and the files in it (one level). */
 void dir_remove(const char *path);

@@ -42,6 +42,9 @@ long  checkpoint_list(const char *run, long **steps);
 char *checkpoint_name(char *buf, size_t cap, long step);
 char *checkpoint_path(char *buf, size_t cap, const char *run, long step);
 
+/* The step in the name of a checkpoint's directory; -1: it is not such a name. */
+long checkpoint_step(const char *name);
+
 /* The newest checkpoint of run whose manifest holds, into dir; false when
  * there is none. */
 bool checkpoint_intact(const char *run, char *dir, size_t cap);

@@ -34,8 +34,7 @@ static int newest_first(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* The step of an entry that has the name of a checkpoint, or -1. */
-static long step_of(const char *name)
+long checkpoint_step(const char *name)
 {
     long step = strncmp(name, "ckpt-", 5) ? -1 : strtol(name + 5, NULL, 10);
     char right[32];
@@ -69,7 +68,7 @@ long checkpoint_list(const char *run, long **steps)
     if (!d)
         return -1;
     while (n >= 0 && (e = readdir(d)))
-        if ((step = step_of(e->d_name)) >= 0)
+        if ((step = checkpoint_step(e->d_name)) >= 0)
             n = append(steps, n, &cap, step) ? n + 1 : -1;
     closedir(d);
     if (n < 0) {

@@ -2,6 +2,7 @@
 
 #include "model/files/safetensors.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,20 @@ static void from_floats(real *w, const void *data, size_t n)
     }
 }
 
+/* Are the n floats at data, of any alignment, all finite? */
+static bool all_finite(const void *data, size_t n)
+{
+    bool finite = true;
+
+    for (size_t i = 0; i < n; i++) {
+        float f;
+
+        memcpy(&f, (const char *)data + i * sizeof f, sizeof f);
+        finite &= isfinite(f) != 0;
+    }
+    return finite;
+}
+
 /* The tensor of parameter p under the name prefix + p's, without data. */
 static void describe(struct tensor *t, const char *prefix, const struct model_param *p)
 {
@@ -78,6 +93,16 @@ static int list_part(const struct tensor_set *part, const struct model *m,
     return n;
 }
 
+static enum fail check_finite(const char *path, const struct tensor *t, int n,
+                              struct why *why)
+{
+    for (int i = 0; i < n; i++)
+        if (!all_finite(t[i].data, t[i].n))
+            return fail(why, FAIL_DIVERGED, "%s: not written: %s is not finite", path,
+                        t[i].name);
+    return FAIL_NONE;
+}
+
 enum fail tensors_write(const char *path, const struct model *m,
                         const struct tensor_set *part, int n, struct why *why)
 {
@@ -93,8 +118,10 @@ enum fail tensors_write(const char *path, const struct model *m,
         if (memory)
             used += list_part(&part[i], m, floats[i], t + used);
     }
-    err = memory ? safetensors_write(path, t, used, NULL, 0, why)
+    err = memory ? check_finite(path, t, used, why)
                  : fail(why, FAIL_MEMORY, "%s: not enough memory to write it", path);
+    if (!err)
+        err = safetensors_write(path, t, used, NULL, 0, why);
     for (int i = 0; i < n; i++)
         free_floats(floats[i]);
     free(t);
@@ -126,7 +153,12 @@ static enum fail read_part(const struct safetensors *s, const char *path,
             return fail(why, FAIL_INPUT,
                         "%s: the tensor %s is not float32 of the shape that "
                         "config.json means", path, want.name);
-        from_floats(part->values + p->at, found->data, want.n);
+        if (!all_finite(found->data, want.n))
+            return fail(why, FAIL_INPUT,
+                        "%s: the tensor %s holds numbers that are not finite; use an "
+                        "earlier checkpoint or a copy", path, want.name);
+        if (part->values)
+            from_floats(part->values + p->at, found->data, want.n);
     }
     return FAIL_NONE;
 }

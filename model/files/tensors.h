@@ -13,15 +13,16 @@ enum { TENSOR_SETS = 2 };
 struct tensor_set {
     const char *prefix;         // "", "m.", "v."
     bool        buffers;        // with buffers
-    real       *values;         // (m->n)
+    real       *values;         // (m->n); NULL: tensors_read only checks
 };
 
-/* Write n (at most TENSOR_SETS) parts to a safetensors file. FAIL_WRITE. */
+/* Write n (at most TENSOR_SETS) parts to a safetensors file. FAIL_WRITE.
+ * FAIL_DIVERGED, and nothing is written: a number is not finite. */
 enum fail tensors_write(const char *path, const struct model *m,
                         const struct tensor_set *part, int n, struct why *why);
 
-/* Read them back: every tensor of the parts, of the model's shapes, and no other.
- * FAIL_INPUT. */
+/* Read them back: every tensor of the parts, of the model's shapes, and no other; all
+ * numbers finite. FAIL_INPUT. */
 enum fail tensors_read(const char *path, const struct model *m,
                        const struct tensor_set *part, int n, struct why *why);
 

@@ -19,6 +19,7 @@
 
 static struct {
     int  write_error, fsync_error;      // errno to give; 0: none
+    int  fsyncs;                        // that still succeed before fsync_error
     long room;                          // bytes that still fit before write_error
     bool trickle;                       // one byte per write, and a signal before each
 } disk;
@@ -47,8 +48,10 @@ ssize_t write(int fd, const void *bytes, size_t n)
 
 int fsync(int fd)
 {
+    if (!disk.fsync_error || disk.fsyncs-- > 0)
+        return (int)syscall(SYS_fsync, fd);
     errno = disk.fsync_error;
-    return disk.fsync_error ? -1 : (int)syscall(SYS_fsync, fd);
+    return -1;
 }
 
 static void disk_well(void)
@@ -339,54 +342,116 @@ END_TEST
 START_TEST(a_directory_appears_whole_or_not_at_all)
 {
     const char *dir = rig_tmp();
-    char        tmp[PATH_MAX];
+    struct dir  d;
 
-    ck_assert_int_eq(dir_begin(in(dir, "new/ckpt/"), tmp, sizeof tmp, &why), 0);
-    put(tmp, "a", "x");
+    ck_assert_int_eq(dir_begin(&d, in(dir, "new/ckpt/"), &why), 0);
+    put(d.tmp, "a", "x");
     ck_assert(!path_exists(in(dir, "new/ckpt")));
-    ck_assert(path_is_temporary(strrchr(tmp, '/') + 1));
-    ck_assert_int_eq(dir_commit(tmp, in(dir, "new/ckpt/"), &why), 0);
+    ck_assert(path_is_temporary(strrchr(d.tmp, '/') + 1));
+    ck_assert_int_eq(dir_commit(&d, &why), 0);
     assert_holds(in(dir, "new/ckpt/a"), "x");
     ck_assert_int_eq(entries(in(dir, "new")), 1);
 
-    ck_assert_int_eq(dir_begin(in(dir, "new/other"), tmp, sizeof tmp, &why), 0);
-    put(tmp, "a", "x");
-    dir_remove(tmp);
+    ck_assert_int_eq(dir_begin(&d, in(dir, "new/other"), &why), 0);
+    put(d.tmp, "a", "x");
+    dir_abort(&d);
     ck_assert_int_eq(entries(in(dir, "new")), 1);
 }
 END_TEST
 
 START_TEST(committing_never_replaces_what_is_there)
 {
+    static const char *const names[] = {"full", "file"};
     const char *dir = rig_tmp();
-    char        tmp[PATH_MAX];
+    struct dir  d;
 
     ck_assert_int_eq(mkdir(in(dir, "full"), 0777), 0);
     put(dir, "full/a", "old");
     put(dir, "file", "old");
-    ck_assert_int_eq(dir_begin(in(dir, "full"), tmp, sizeof tmp, &why), 0);
-    put(tmp, "a", "new");
-    assert_line(dir_commit(tmp, in(dir, "full"), &why), FAIL_WRITE, "exists already");
-    assert_line(dir_commit(tmp, in(dir, "file"), &why), FAIL_WRITE, "exists already");
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(dir_begin(&d, in(dir, names[i]), &why), 0);
+        put(d.tmp, "a", "new");
+        assert_line(dir_commit(&d, &why), FAIL_WRITE, "exists already");
+        assert_holds(in(d.tmp, "a"), "new");
+        dir_abort(&d);
+    }
     assert_holds(in(dir, "full/a"), "old");
     assert_holds(in(dir, "file"), "old");
-    assert_holds(in(tmp, "a"), "new");
+    ck_assert_int_eq(entries(dir), 2);
 }
 END_TEST
 
 START_TEST(a_commit_that_cannot_reach_the_disk_does_not_happen)
 {
     const char *dir = rig_tmp();
-    char        tmp[PATH_MAX];
+    struct dir  d;
     int         rc;
 
-    ck_assert_int_eq(dir_begin(in(dir, "a"), tmp, sizeof tmp, &why), 0);
-    put(tmp, "x", "x");
+    ck_assert_int_eq(dir_begin(&d, in(dir, "a"), &why), 0);
+    put(d.tmp, "x", "x");
     disk.fsync_error = ENOSPC;
-    rc = dir_commit(tmp, in(dir, "a"), &why);
+    rc = dir_commit(&d, &why);
     disk_well();
+    dir_abort(&d);
     assert_line(rc, FAIL_WRITE, "the disk is full");
-    ck_assert(!path_exists(in(dir, "a")));
+    ck_assert_int_eq(entries(dir), 0);
+}
+END_TEST
+
+/* The directory is fsynced after the rename: by then it is too late to say that nothing
+ * was replaced. */
+START_TEST(a_commit_that_only_its_parent_misses_says_that_it_is_there)
+{
+    const char *dir = rig_tmp();
+    struct dir  d;
+    int         rc;
+
+    ck_assert_int_eq(dir_begin(&d, in(dir, "a"), &why), 0);
+    disk.fsync_error = EIO;
+    disk.fsyncs = 1;                        // that of the empty directory itself
+    rc = dir_commit(&d, &why);
+    disk_well();
+    dir_abort(&d);
+    assert_line(rc, FAIL_WRITE, "it is there");
+    ck_assert(path_exists(in(dir, "a")) && !strstr(why.line, "nothing was replaced"));
+    put(dir, "b", "old");
+    disk.fsync_error = EIO;
+    disk.fsyncs = 1;
+    rc = file_write(in(dir, "b"), "new", 3, &why);
+    disk_well();
+    assert_line(rc, FAIL_WRITE, "it is there");
+    assert_holds(in(dir, "b"), "new");
+}
+END_TEST
+
+/* A child that begins a directory and lives until it is killed. */
+START_TEST(what_a_killed_writer_left_is_swept_by_the_next_and_a_living_one_is_left_alone)
+{
+    const char *dir = rig_tmp();
+    int         ready[2];
+    char        byte;
+    struct dir  d;
+
+    ck_assert_int_eq(pipe(ready), 0);
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (dir_begin(&d, in(dir, "data/"), &why) == 0 && mkdir(in(dir, "x"), 0777) == 0)
+            put(d.tmp, "-", "half of it");
+        if (write(ready[1], "x", 1) == 1)
+            pause();
+        _exit(0);
+    }
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    ck_assert_int_eq(dir_begin(&d, in(dir, "data"), &why), 0);
+    ck_assert_int_eq(entries(dir), 3);                  // x, and two of them
+    dir_abort(&d);
+    ck_assert_int_eq(entries(dir), 2);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    ck_assert_int_eq(dir_begin(&d, in(dir, "data"), &why), 0);
+    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(dir_commit(&d, &why), 0);
 }
 END_TEST
 
@@ -408,15 +473,15 @@ END_TEST
 START_TEST(sweeping_takes_leftovers_and_nothing_else)
 {
     const char *dir = rig_tmp();
-    char        tmp[PATH_MAX];
+    struct dir  d;
 
-    ck_assert_int_eq(dir_begin(in(dir, "ckpt-1"), tmp, sizeof tmp, &why), 0);
-    put(tmp, "a", "x");
+    ck_assert_int_eq(dir_begin(&d, in(dir, "ckpt-1"), &why), 0);
+    put(d.tmp, "a", "x");
     put(dir, "log.tmp-0123abcd", "x");
     put(dir, "notes.tmp-mine", "x");
     put(dir, "a.tmp-0123abcde", "x");
     dir_sweep(dir);
-    ck_assert(!path_exists(tmp));
+    ck_assert(!path_exists(d.tmp));
     ck_assert(path_exists(in(dir, "notes.tmp-mine")));
     ck_assert(path_exists(in(dir, "a.tmp-0123abcde")));
     ck_assert_int_eq(entries(dir), 2);
@@ -543,6 +608,25 @@ END_TEST
 
 /* ---- locks ------------------------------------------------------------------------- */
 
+START_TEST(a_lock_that_is_another_files_name_is_not_written_through)
+{
+    const char *dir = rig_tmp();
+    int         fd;
+
+    put(dir, "mine", "letters");
+    ck_assert_int_eq(link(in(dir, "mine"), in(dir, "lock")), 0);
+    assert_line(dir_lock(dir, &fd, &why), FAIL_WRITE, "hard link");
+    assert_holds(in(dir, "mine"), "letters");
+    ck_assert_int_eq(unlink(in(dir, "lock")), 0);
+    ck_assert_int_eq(symlink("mine", in(dir, "lock")), 0);
+    assert_line(dir_lock(dir, &fd, &why), FAIL_WRITE, "a link");
+    assert_holds(in(dir, "mine"), "letters");
+    ck_assert_int_eq(unlink(in(dir, "lock")), 0);
+    ck_assert_int_eq(mkfifo(in(dir, "lock"), 0600), 0);
+    assert_line(dir_lock(dir, &fd, &why), FAIL_WRITE, "a pipe");
+}
+END_TEST
+
 /* A child that holds the lock of dir until it is killed. */
 static pid_t holder(const char *dir)
 {
@@ -608,6 +692,9 @@ static Suite *suite(void)
     tcase_add_test(tc, a_directory_appears_whole_or_not_at_all);
     tcase_add_test(tc, committing_never_replaces_what_is_there);
     tcase_add_test(tc, a_commit_that_cannot_reach_the_disk_does_not_happen);
+    tcase_add_test(tc, a_commit_that_only_its_parent_misses_says_that_it_is_there);
+    tcase_add_test(tc,
+        what_a_killed_writer_left_is_swept_by_the_next_and_a_living_one_is_left_alone);
     tcase_add_test(tc, a_link_is_replaced_and_stays_relative);
     tcase_add_test(tc, sweeping_takes_leftovers_and_nothing_else);
     tcase_add_test(tc, a_manifest_accepts_what_it_was_written_for);
@@ -616,6 +703,7 @@ static Suite *suite(void)
                         COUNT(entry_table));
     tcase_add_test(tc, a_pipe_under_a_listed_name_is_refused_without_waiting);
     tcase_add_test(tc, a_lock_held_by_another_process_is_refused_until_it_is_killed);
+    tcase_add_test(tc, a_lock_that_is_another_files_name_is_not_written_through);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -7,6 +7,7 @@
 #include "tests/support/rig.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -451,6 +452,38 @@ START_TEST(parts_come_back_under_their_prefix)
 }
 END_TEST
 
+START_TEST(numbers_that_are_not_finite_are_neither_written_nor_read)
+{
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    char               path[512], *bytes;
+    struct model       m;
+    struct why         why;
+    size_t             len;
+
+    new_model(&m);
+    struct tensor_set part = {"", true, m.w};
+    real              kept = m.w[m.n - 1];
+
+    path_join(path, sizeof path, rig_tmp(), "model.safetensors");
+    for (int i = 0; i < 3; i++) {
+        m.w[m.n - 1] = bad[i];
+        ck_assert_int_eq(tensors_write(path, &m, &part, 1, &why), FAIL_DIVERGED);
+        ck_assert(strstr(why.line, "head is not finite") && !path_exists(path));
+        m.w[m.n - 1] = kept;
+        ck_assert(!tensors_write(path, &m, &part, 1, &why));
+        ck_assert(!file_read(path, 1 << 24, &bytes, &len, &why));
+        memcpy(bytes + len - sizeof bad[i], &bad[i], sizeof bad[i]);
+        ck_assert(!file_write(path, bytes, len, &why));
+        ck_assert_int_eq(tensors_read(path, &m, &part, 1, &why), FAIL_INPUT);
+        ck_assert_msg(strstr(why.line, "head holds numbers that are not finite"), "%s",
+                      why.line);
+        free(bytes);
+        unlink(path);
+    }
+    model_close(&m);
+}
+END_TEST
+
 #define COUNT(table) (int)(sizeof table / sizeof *table)
 
 static Suite *suite(void)
@@ -473,6 +506,7 @@ static Suite *suite(void)
                         COUNT(wrong));
     tcase_add_test(c, nonsense_in_place_of_a_file_is_refused);
     tcase_add_test(c, parts_come_back_under_their_prefix);
+    tcase_add_test(c, numbers_that_are_not_finite_are_neither_written_nor_read);
     suite_add_tcase(s, c);
     return s;
 }

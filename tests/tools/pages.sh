@@ -17,11 +17,11 @@ for page in $pages; do
     done
 done
 
-keys=$("$weft" train --help | sed -n '/^Settings/,$p' | tail -n +2)
+keys=$("$weft" train --help settings | sed -n 's/^\([a-z0-9_]*\) = .*/\1/p')
 for key in $keys; do
     grep -q "^| \`$key\` |" docs/formats.md || wrong "docs/formats.md: the setting $key is missing"
 done
-[ "$(echo $keys | wc -w)" -ge 30 ] || wrong "weft train --help names $(echo $keys | wc -w) settings"
+[ "$(echo $keys | wc -w)" -ge 30 ] || wrong "weft train --help settings names $(echo $keys | wc -w) settings"
 
 # A new mixer is one file and one line: the front page may follow later, but names none that is not.
 known=" $("$weft" info --arch | awk '/^[a-z0-9]+ +(rope|srope|none) / { print $1 }' | xargs) "

@@ -301,7 +301,7 @@ static double work(struct trainer *t, double amount, char *dir, size_t cap)
     clock_start(&k, 0);
     clock_expect(&k, t, &(struct cost){.step = 0.05, .eval = 0.2});
     ck_assert_msg(!loop_run(&l, &why), "%s", why.line);
-    log_close(&log);
+    ck_assert(!log_close(&log, &why));
     validation_close(&v);
     return t->tally.seconds;
 }

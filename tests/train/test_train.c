@@ -11,8 +11,11 @@
 
 #include <math.h>
 #include <omp.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* ---- AdamW ---- */
@@ -431,10 +434,79 @@ START_TEST(a_log_is_cut_back_to_its_checkpoint)
     path_join(path, sizeof path, dir, "log.jsonl");
     ck_assert(!file_write(path, cuts[_i].before, strlen(cuts[_i].before), &why));
     ck_assert(!log_open(&l, dir, cuts[_i].step, &begun, &why));
-    log_close(&l);
+    ck_assert(!log_close(&l, &why));
     ck_assert(!file_read(path, 4096, &text, &len, &why));
     ck_assert_str_eq(text, cuts[_i].after);
     ck_assert(begun == (len > 0));
+    free(text);
+}
+END_TEST
+
+/* The disk is full after so many bytes: of the first line, of a step's, and not for ever. */
+START_TEST(lines_that_do_not_fit_are_held_and_written_later)
+{
+    const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+    struct tally        y = {.step = 1};
+    struct step         s = {.loss = 1, .norm = 1};
+    struct log_line     line = {.tally = &y, .step = &s};
+    struct log          l;
+    struct why          why;
+    const char         *dir = rig_tmp();
+    char                path[300], *text;
+    size_t              len;
+    bool                begun;
+
+    signal(SIGXFSZ, SIG_IGN);
+    path_join(path, sizeof path, dir, "log.jsonl");
+    ck_assert(!log_open(&l, dir, 0, &begun, &why));
+    ck_assert(!log_step(&l, &line, &why) && l.n_held == 0);
+    ck_assert(!file_read(path, 4096, &text, &len, &why));
+    free(text);
+    bool held = !setrlimit(RLIMIT_FSIZE, &(struct rlimit){len + 20, RLIM_INFINITY});
+
+    for (y.step = 2; y.step <= 4; y.step++)             // nor can Check write meanwhile
+        held &= !log_step(&l, &line, &why) && l.n_held > 0;
+    held &= log_sync(&l, &why) == FAIL_WRITE && !setrlimit(RLIMIT_FSIZE, &all);
+    ck_assert_msg(held && strstr(why.line, "File too large"), "%s", why.line);
+    ck_assert(!log_step(&l, &line, &why) && l.n_held == 0 && !log_sync(&l, &why));
+    ck_assert(!log_close(&l, &why));
+    ck_assert(!file_read(path, 1 << 16, &text, &len, &why));
+    for (int i = 1; i <= 5; i++) {
+        char *at = strchr(text, '\n');
+
+        ck_assert_int_eq(atoi(text + strlen("{\"step\": ")), i);
+        memmove(text, at + 1, strlen(at));
+    }
+    ck_assert_str_eq(text, "");
+    free(text);
+}
+END_TEST
+
+START_TEST(a_log_that_is_no_file_of_its_own_is_refused)
+{
+    struct log  l;
+    struct why  why;
+    const char *dir = rig_tmp();
+    char        path[300], other[300];
+    bool        begun;
+
+    path_join(path, sizeof path, dir, "log.jsonl");
+    path_join(other, sizeof other, dir, "other");
+    ck_assert(!file_write(other, "mine\n", 5, &why));
+    for (int i = 0; i < 4; i++) {
+        ck_assert(!(i == 0   ? mkfifo(path, 0600)
+                    : i == 1 ? symlink(other, path)
+                    : i == 2 ? link(other, path)
+                             : mkdir(path, 0700)));
+        ck_assert_int_eq(log_open(&l, dir, 0, &begun, &why), FAIL_WRITE);
+        ck_assert_msg(strstr(why.line, "log.jsonl: "), "%s", why.line);
+        ck_assert(!remove(path));
+    }
+    char  *text;
+    size_t len;
+
+    ck_assert(!file_read(other, 100, &text, &len, &why));
+    ck_assert_str_eq(text, "mine\n");
     free(text);
 }
 END_TEST
@@ -557,6 +629,8 @@ static Suite *suite(void)
     tcase_add_test(tc, the_progress_line_fits_every_width);
     tcase_add_test(tc, eighty_columns_hold_the_bar_and_every_part);
     tcase_add_loop_test(tc, a_log_is_cut_back_to_its_checkpoint, 0, ROWS(cuts));
+    tcase_add_test(tc, lines_that_do_not_fit_are_held_and_written_later);
+    tcase_add_test(tc, a_log_that_is_no_file_of_its_own_is_refused);
     tcase_add_loop_test(tc, a_run_is_named_after_its_input, 0, ROWS(names));
     tcase_add_test(tc, paths_are_quoted_for_the_shell);
     tcase_add_test(tc, a_run_keeps_its_settings_input_and_budget);

@@ -1,5 +1,6 @@
 /* A model in training: steps, checkpoints, resuming, validation, allocations. */
 #include "data/base/file.h"
+#include "data/base/json.h"
 #include "tests/support/rig.h"
 #include "train/log.h"
 #include "train/plan.h"
@@ -366,7 +367,7 @@ static json_t *logged(const char *dir, const struct trainer *t, const struct ste
 
     ck_assert_msg(!log_open(&l, dir, t->tally.step, &begun, &why), "%s", why.line);
     ck_assert(!log_step(&l, &line, &why));
-    log_close(&l);
+    ck_assert(!log_close(&l, &why));
     path_join(path, sizeof path, dir, "log.jsonl");
     ck_assert(!file_read(path, 1 << 20, &text, &n, &why));
     text[n - 1] = '\0';
@@ -454,6 +455,51 @@ START_TEST(a_step_that_is_not_finite_changes_nothing_but_the_count)
 }
 END_TEST
 
+/* A spike among OUTLIER_WINDOW norms: the weights stay, and the run goes on. */
+START_TEST(a_step_whose_gradient_is_an_outlier_is_skipped_and_counted)
+{
+    struct config  c = small_config(400);
+    struct trainer t;
+    struct step    s;
+    struct why     why;
+
+    c.outlier = 6;
+    open_trainer(&t, &c);
+    take_steps(&t, OUTLIER_WINDOW, NULL);
+    ck_assert(t.tally.skipped == 0 && t.tally.n_norms == OUTLIER_WINDOW);
+    for (int i = 0; i < OUTLIER_WINDOW; i++)
+        t.tally.norms[i] = 1e-3 + 1e-6 * i;
+    real first = t.model.w[0], moment = t.m[0];
+
+    ck_assert(!trainer_step(&t, &s, &why));
+    ck_assert_msg(s.skipped && s.finite && s.z > 6, "z %g", s.z);
+    ck_assert(t.tally.skipped == 1 && t.tally.in_a_row == 0);
+    ck_assert(t.model.w[0] == first && t.m[0] == moment);
+    for (size_t i = 0; i < t.model.n; i++)
+        ck_assert(t.pass.dw[i] == 0);
+    ck_assert_double_eq(t.tally.norms[OUTLIER_WINDOW - 1], s.norm);
+    for (int i = 0; i < OUTLIER_WINDOW; i++)
+        t.tally.norms[i] = s.norm * (1 + 0.1 * (i % 3 - 1));
+    ck_assert(!trainer_step(&t, &s, &why) && !s.skipped && t.model.w[0] != first);
+    trainer_close(&t);
+}
+END_TEST
+
+START_TEST(a_model_that_guesses_and_learns_nothing_has_collapsed)
+{
+    struct trainer t;
+    struct step    s;
+    struct why     why;
+
+    open_small(&t, 20);
+    ck_assert(!trainer_step(&t, &s, &why) && !s.collapsed && t.tally.in_a_row == 0);
+    memset(t.model.w, 0, t.model.n * sizeof *t.model.w);
+    ck_assert(!trainer_step(&t, &s, &why) && s.collapsed && t.tally.in_a_row == 1);
+    ck_assert(!s.skipped && t.tally.skipped == 0);
+    trainer_close(&t);
+}
+END_TEST
+
 /* AdamW's first update moves a weight by the learning rate, whatever its gradient. */
 START_TEST(a_skipped_step_does_not_count_as_an_update)
 {
@@ -528,7 +574,7 @@ START_TEST(a_step_allocates_nothing)
     ck_assert(logged);
     ck_assert_int_eq(t.tally.step, 50);
     close(err), close(null);
-    log_close(&l);
+    ck_assert(!log_close(&l, &why));
     trainer_close(&t);
 }
 END_TEST
@@ -595,7 +641,7 @@ START_TEST(half_and_resumed_half_are_the_whole)
     open_small(&half, 12);
     take_steps(&half, 6, y);
     half.tally.best_loss = 1.0 / 3;
-    ck_assert_msg(!save_write(run, &half, data.tokenizer, hash, &why), "%s", why.line);
+    ck_assert_msg(!save_write(run, &half, data.tokenizer, hash, -1, &why), "%s", why.line);
     trainer_close(&half);
     ck_assert(!save_newest(run, dir, sizeof dir, &note, &why) && !note.line[0]);
     ck_assert_msg(!restore(&half, dir, 12, hash, &why), "%s", why.line);
@@ -614,6 +660,38 @@ START_TEST(half_and_resumed_half_are_the_whole)
 }
 END_TEST
 
+/* With norms of a window in trainer.json, so that the same steps are outliers. */
+START_TEST(a_resumed_half_skips_the_outliers_of_the_whole)
+{
+    enum { FIRST = OUTLIER_WINDOW + 6, ALL = FIRST + 20 };
+    struct config  c = small_config(ALL);
+    struct trainer whole, half;
+    struct why     why;
+    struct model   m;
+    const char    *run = rig_tmp();
+    char           dir[300];
+    double         x[ALL], y[ALL];
+
+    c.outlier = 0.5, c.lr = 1e-5;           // norms that do not fall
+    open_trainer(&whole, &c);
+    take_steps(&whole, ALL, x);
+    open_trainer(&half, &c);
+    take_steps(&half, FIRST, y);
+    ck_assert(half.tally.skipped > 0 && whole.tally.skipped > half.tally.skipped);
+    ck_assert_msg(!save_write(run, &half, data.tokenizer, 1, -1, &why), "%s", why.line);
+    trainer_close(&half);
+    checkpoint_path(dir, sizeof dir, run, FIRST);
+    ck_assert(!save_load_model(dir, &c, data.tokenizer, &m, &why));
+    ck_assert(!trainer_open(&half, &c, &m, &data.shard[0], &why));
+    ck_assert_msg(!save_load_state(dir, &half, 1, &why), "%s", why.line);
+    take_steps(&half, ALL - FIRST, y + FIRST);
+    ck_assert(!exact() || (!memcmp(x, y, sizeof x) && same_bits(&whole, &half)));
+    ck_assert(!exact() || half.tally.skipped == whole.tally.skipped);
+    trainer_close(&half);
+    trainer_close(&whole);
+}
+END_TEST
+
 static bool has(const char *run, const char *name)
 {
     char path[300];
@@ -629,7 +707,7 @@ static void save_version_1(const char *run, struct trainer *t, char *dir, size_t
     size_t     n;
 
     ck_assert(!dir_make(run, &why));
-    ck_assert_msg(!save_write(run, t, data.tokenizer, 7, &why), "%s", why.line);
+    ck_assert_msg(!save_write(run, t, data.tokenizer, 7, -1, &why), "%s", why.line);
     path_join(dir, cap, run, "latest");
     path_join(path, sizeof path, dir, "trainer.json");
     ck_assert(!file_read(path, 1 << 20, &text, &n, &why));
@@ -673,7 +751,7 @@ START_TEST(checkpoints_are_pruned_and_damaged_ones_set_aside)
     for (int i = 0; i < 5; i++) {
         t.tally.step = 10 * (i + 1);
         t.tally.val_loss = losses[i];
-        ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+        ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
     }
     trainer_close(&t);
     ck_assert(!has(run, "ckpt-00000010") && has(run, "ckpt-00000020"));     // the best
@@ -690,6 +768,125 @@ START_TEST(checkpoints_are_pruned_and_damaged_ones_set_aside)
 }
 END_TEST
 
+START_TEST(the_last_good_checkpoint_stays_whatever_keep_says)
+{
+    struct trainer t;
+    struct why     why;
+    const char    *run = rig_tmp();
+
+    open_small(&t, 12);
+    t.cfg.keep = 1;
+    for (int i = 1; i <= 3; i++) {
+        t.tally.step = 10 * i;
+        ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, i > 1 ? 10 : -1, &why),
+                      "%s", why.line);
+    }
+    ck_assert(has(run, "ckpt-00000010") && !has(run, "ckpt-00000020"));
+    ck_assert(has(run, "ckpt-00000030"));
+    trainer_close(&t);
+}
+END_TEST
+
+START_TEST(weights_and_moments_that_are_not_finite_are_not_saved)
+{
+    struct trainer t;
+    struct why     why;
+    const char    *run = rig_tmp();
+
+    open_small(&t, 12);
+    for (int i = 0; i < 3; i++) {
+        real *at = (i == 0 ? t.model.w : i == 1 ? t.m : t.v) + 7, kept = *at;
+
+        *at = NAN;
+        ck_assert_int_eq(save_write(run, &t, data.tokenizer, 1, -1, &why), FAIL_DIVERGED);
+        *at = kept;
+        ck_assert_int_eq(checkpoint_list(run, &(long *){NULL}), 0);
+        ck_assert(!has(run, "latest"));
+    }
+    trainer_close(&t);
+}
+END_TEST
+
+/* The checkpoint with a file's last float replaced, and a manifest that agrees. */
+static void spoil(const char *dir, const char *name)
+{
+    float      bad = NAN;
+    char       path[400], *bytes;
+    size_t     len;
+    struct why why;
+
+    path_join(path, sizeof path, dir, name);
+    ck_assert(!file_read(path, 1 << 24, &bytes, &len, &why));
+    memcpy(bytes + len - sizeof bad, &bad, sizeof bad);
+    ck_assert(!file_write(path, bytes, len, &why) && !manifest_write(dir, &why));
+    free(bytes);
+}
+
+START_TEST(a_checkpoint_that_is_not_finite_is_refused_on_loading_and_checking)
+{
+    struct trainer t, back = {0};
+    struct why     why;
+    const char    *run = rig_tmp();
+    char           dir[300];
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
+    checkpoint_path(dir, sizeof dir, run, 10);
+    ck_assert_msg(!save_check(dir, &t.model, &why), "%s", why.line);
+    spoil(dir, "trainer.safetensors");
+    ck_assert_int_eq(save_check(dir, &t.model, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "not finite"), "%s", why.line);
+    ck_assert_int_eq(restore(&back, dir, 12, 1, &why), FAIL_INPUT);
+    trainer_close(&back);
+    spoil(dir, "model.safetensors");
+    ck_assert_int_eq(restore(&back, dir, 12, 1, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "not finite"), "%s", why.line);
+    trainer_close(&t);
+}
+END_TEST
+
+/* One row, one number of trainer.json that no run has. */
+static const struct {
+    const char *key, *value;
+} nonsense[] = {
+    {"step", "-1"}, {"step", "11"}, {"step", "2e3"}, {"tokens", "-5"},
+    {"flops", "-1.0"}, {"flops", "1e308"}, {"seconds", "1e308"}, {"seconds", "-0.5"},
+    {"skipped", "-1"}, {"skipped", "11"}, {"skipped_in_a_row", "-2"},
+    {"skipped_in_a_row", "11"}, {"best_step", "-3"}, {"best_step", "99"},
+    {"val_loss", "-2.5"}, {"best_val_loss", "\"low\""},
+    {"decisions", "[[11, \"end\", 20]]"}, {"decisions", "[[1, \"end\", 9e18]]"},
+    {"decisions", "[[1, \"end\", 9000000000000000000]]"},
+    {"norms", "[-1.0]"}, {"norms", "[null]"}, {"norms", "5"},
+};
+
+START_TEST(a_tally_that_no_run_has_is_refused)
+{
+    struct trainer   t;
+    struct tally     y;
+    struct decisions d = {0};
+    struct why       why;
+    const char      *run = rig_tmp();
+    char             dir[300], path[400];
+    json_t          *j;
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
+    checkpoint_path(dir, sizeof dir, run, 10);
+    path_join(path, sizeof path, dir, "trainer.json");
+    ck_assert_msg(!save_load_tally(dir, &y, &d, &why), "%s", why.line);
+    ck_assert(!json_read(&j, path, 1 << 20, "", &why));
+    json_object_set_new(j, nonsense[_i].key,
+                        json_loads(nonsense[_i].value, JSON_DECODE_ANY, NULL));
+    ck_assert(!json_write(path, j, 0, &why));
+    ck_assert_int_eq(save_load_tally(dir, &y, &d, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "trainer.json: "), "%s", why.line);
+    decisions_free(&d);
+    trainer_close(&t);
+}
+END_TEST
+
 START_TEST(what_cannot_be_read_is_not_taken_for_damage)
 {
     struct trainer t;
@@ -699,9 +896,9 @@ START_TEST(what_cannot_be_read_is_not_taken_for_damage)
 
     open_small(&t, 12);
     t.tally.step = 10;
-    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
     t.tally.step = 20;
-    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
     trainer_close(&t);
     path_join(path, sizeof path, run, "ckpt-00000020/trainer.json");
     ck_assert(!unlink(path) && !symlink("/proc/self/mem", path));       // reading: EIO
@@ -731,7 +928,7 @@ START_TEST(a_file_too_many_is_no_damage)
 
     open_small(&t, 12);
     t.tally.step = 10;
-    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
     path_join(path, sizeof path, run, "ckpt-00000010/.notes");
     ck_assert(!file_write(path, "x", 1, &why));
     ck_assert_msg(!save_newest(run, dir, sizeof dir, &note, &why), "%s", why.line);
@@ -751,7 +948,7 @@ START_TEST(without_an_intact_checkpoint_nothing_moves_or_begins_anew)
 
     open_small(&t, 12);
     t.tally.step = 10;
-    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, &why), "%s", why.line);
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
     trainer_close(&t);
     path_join(path, sizeof path, run, "ckpt-00000010/trainer.json");
     ck_assert(!file_write(path, "{}", 2, &why));
@@ -850,13 +1047,21 @@ static Suite *suite(void)
     tcase_add_test(tc, a_budget_of_flops_counts_the_windows_to_be_drawn);
     tcase_add_test(tc, a_step_that_is_not_finite_changes_nothing_but_the_count);
     tcase_add_test(tc, a_skipped_step_does_not_count_as_an_update);
+    tcase_add_test(tc, a_step_whose_gradient_is_an_outlier_is_skipped_and_counted);
+    tcase_add_test(tc, a_model_that_guesses_and_learns_nothing_has_collapsed);
     tcase_add_test(tc, measuring_leaves_the_initial_state);
     tcase_add_test(tc, a_step_allocates_nothing);
     tcase_add_loop_test(tc, the_newest_and_the_best_stay, 0,
                         sizeof prunings / sizeof *prunings);
     tcase_add_loop_test(tc, half_and_resumed_half_are_the_whole, 0, 2);
     tcase_add_test(tc, a_state_of_version_1_goes_on_with_one_pass_a_step_only);
+    tcase_add_test(tc, a_resumed_half_skips_the_outliers_of_the_whole);
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
+    tcase_add_test(tc, the_last_good_checkpoint_stays_whatever_keep_says);
+    tcase_add_test(tc, weights_and_moments_that_are_not_finite_are_not_saved);
+    tcase_add_test(tc, a_checkpoint_that_is_not_finite_is_refused_on_loading_and_checking);
+    tcase_add_loop_test(tc, a_tally_that_no_run_has_is_refused, 0,
+                        (int)(sizeof nonsense / sizeof *nonsense));
     tcase_add_test(tc, a_file_too_many_is_no_damage);
     tcase_add_test(tc, without_an_intact_checkpoint_nothing_moves_or_begins_anew);
     tcase_add_test(tc, what_cannot_be_read_is_not_taken_for_damage);

@@ -7,6 +7,7 @@
 #include "data/base/json.h"
 #include "tools/verbs.h"
 #include "train/presets.h"
+#include "train/report.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -488,7 +489,7 @@ static enum fail compare(const struct cli *cli, struct comparison *c, struct why
 int compare_main(int argc, char **argv)
 {
     struct cli cli = {.verb = "compare", .help = help, .flags = flags,
-                      .settings = config_names()};
+                      .settings = config_names(), .explain = tell_settings};
     struct comparison *c = calloc(1, sizeof *c);
     struct why         why;
     enum fail          err;
