@@ -164,6 +164,10 @@ struct mixer {
 
     /* ---- what instruments ask of it ---- */
 
+    /* (optional) What of flops is in no matrix product, for one token: for a mixer that
+     * is not mostly products. The rest of flops is held to the products that run. */
+    double (*elementwise)(const struct mixer_cfg *c);
+
     const char *system;        // its dynamical-system form in a line: what L, B and C are
 
     /* Numbers in the decode state of one sequence, without the encoding's, by the paper's

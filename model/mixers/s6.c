@@ -192,12 +192,16 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     in_proj_backward(ctx, WIN, dx, a->row, x);
 }
 
+/* A s, its exponential, a h, (s u) B, their sum, C h and its sum, for each of the `state`
+ * numbers of each inner channel. */
+static double elementwise(const struct mixer_cfg *c) { return 7.0 * inner(c) * n_of(c); }
+
 static double flops(const struct mixer_cfg *c, int T, int window)
 {
     const double e = inner(c), N = n_of(c);
 
     (void)window;
-    return T * (6 * e * c->C + 4 * e * (rank_of(c) + N) + 7 * e * N +
+    return T * (6 * e * c->C + 4 * e * (rank_of(c) + N) + elementwise(c) +
                 conv_flops(inner(c)));
 }
 
@@ -232,5 +236,6 @@ const struct mixer mixer_s6 = {
     .backward = backward,
     .decay    = decay,
     .flops    = flops,
+    .elementwise = elementwise,
     .state    = state,
 };

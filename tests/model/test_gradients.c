@@ -138,6 +138,34 @@ static double loss_along(struct layer *l, const real *ux, const real *uw, double
     return loss;
 }
 
+/* Along the gradient itself the slope is the gradient's norm, and a step of one length
+ * moves no number far: in float one step is right for every layer, where the random
+ * directions below need their choice. A gradient that is 1 % too long or too short fails
+ * for certain, one that is right passes with a fifth of the limit. Two steps, for the
+ * corner of a relu that may lie inside the wider. */
+START_TEST(the_slope_along_the_gradient_is_its_norm)
+{
+    struct layer l;
+    double       norm, least = INFINITY;
+
+    variant_open(&l, _i, 2, VARIANT_LONGEST);
+    layer_forward(&l);
+    layer_backward(&l);
+    norm = sqrt(dot(l.dx, l.dx, l.n_x) + dot(l.dw, l.dw, l.n_w));
+    for (double h = 1e-4; h >= 0.9 * 5e-5 && !(least <= 5e-3); h /= 2) {
+        double to, back, rise = loss_along(&l, l.dx, l.dw, h / norm, &to);
+
+        rise -= loss_along(&l, l.dx, l.dw, -h / norm, &back);
+        least = fmin(least, fabs(rise / (to - back) - 1));
+    }
+    ck_assert_msg(least <= 5e-3,
+                  "%s: along its gradient the loss rises by %.3g more or less than that "
+                  "says; limit 5e-3",
+                  l.entry, least);
+    layer_close(&l);
+}
+END_TEST
+
 /* The least error of the slope along (ux, uw) against differences, over shrinking steps
  * as above. */
 static double slope_error(struct layer *l, const real *ux, const real *uw, double limit)
@@ -158,8 +186,9 @@ static double slope_error(struct layer *l, const real *ux, const real *uw, doubl
 /* Long sequences, where blocks meet: the slope along random directions, relative to the
  * norm of the gradient. In double every direction must agree. In float no step is right
  * for every layer: where a relu has corners or a normaliser is nearly 0 (luna), wide
- * steps cross them and narrow ones drown in rounding. There most directions must agree;
- * a wrong gradient is wrong along nearly all. */
+ * steps cross them and narrow ones drown in rounding. There most directions must agree:
+ * a gradient that points elsewhere is wrong along nearly all, and its length is held
+ * above. */
 START_TEST(slopes_match_finite_differences_across_blocks)
 {
     bool         fine = sizeof(real) == sizeof(double);
@@ -201,6 +230,9 @@ static Suite *suite(void)
 
     if (sizeof(real) == sizeof(double))
         tcase_add_loop_test(tc, gradients_match_finite_differences, 0, variant_count());
+    else
+        tcase_add_loop_test(tc, the_slope_along_the_gradient_is_its_norm, 0,
+                            variant_count());
     tcase_add_loop_test(tc, slopes_match_finite_differences_across_blocks, 0,
                         variant_count());
     suite_add_tcase(s, tc);
