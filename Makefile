@@ -6,6 +6,7 @@
 #   make test         install what is missing, build, run every test; what failed is said last
 #   make test-mixer M=foo   what every mixer must hold, for one of them, in seconds
 #   make check        the tests again under AddressSanitizer and UBSan, and MODE=tiny's
+#   make test-mpi     the same bits on 1, 2, 4 and 8 ranks; needs libopenmpi-dev and openmpi-bin
 #   make deps         install what is missing; silent when all is there
 #   make layers       fail when an include goes the wrong way
 #   make recording    docs/recording.svg: a real session in a terminal of 80 columns
@@ -20,6 +21,7 @@
 #   MODE=asan         AddressSanitizer and UBSan
 #   MODE=double       every real is a double: for the golden vectors and finite differences
 #   MODE=tiny         double, with the smallest chunks and tiles: nine tokens cross every seam
+#   MPI=1             with MPI (see docs/ranks.md), in build/release-mpi
 #   MARCH=x86-64-v3   build for another machine than this one
 #   CC=clang CXX=clang++   another compiler
 #   SERVE=0           without weft serve and its libmicrohttpd
@@ -35,7 +37,7 @@ PREFIX ?= /usr/local
 SERVE  ?= 1
 CC     ?= cc
 CXX    ?= c++
-O      := build/$(MODE)
+O      := build/$(MODE)$(if $(MPI),-mpi)
 
 # As many jobs as there are cores, unless -j says otherwise; a make below this one shares them.
 ifeq ($(MAKELEVEL),0)
@@ -77,6 +79,12 @@ CPPFLAGS += -DWEFT_NO_SERVE
 else
 LDLIBS   += -lmicrohttpd
 endif
+
+# Open MPI's, MPICH's, or what the alternatives prefer.
+MPIPC := $(if $(MPI),$(firstword $(foreach p,ompi-c mpich mpi-c,$(shell pkg-config --exists $p && echo $p))))
+$(if $(MPI),$(if $(MPIPC),,$(error MPI=1 needs MPI: apt-get install libopenmpi-dev openmpi-bin)))
+CPPFLAGS += $(if $(MPI),-DWEFT_MPI $(shell pkg-config --cflags $(MPIPC)))
+LDLIBS   += $(if $(MPI),$(shell pkg-config --libs $(MPIPC)))
 
 LIB   := $(wildcard tokenizer/*.cc $(foreach d,tokenizer data data/* model model/* infer train \
            $(filter-out 0,$(SERVE:1=serve)),$d/*.c))
@@ -200,6 +208,13 @@ test-mixer: deps
 	  { echo "make test-mixer M=NAME: '$M' is not in MIXERS of model/mixer.h"; exit 2; }
 	@export WEFT_MIXER='$M'; $(call all_of,$(MAKE),one-release one-double)
 
+# Not part of make test: it needs MPI, which make deps does not install.
+test-mpi:
+	@if pkg-config --exists mpi-c ompi-c || pkg-config --exists mpich; then \
+	   $(MAKE) MPI=1 build/release-mpi/bin/weft && \
+	   WEFT=build/release-mpi/bin/weft sh tests/ranks.sh; \
+	 else echo "test-mpi: skipped: no MPI here; apt-get install libopenmpi-dev openmpi-bin"; fi
+
 test-all:    ; @$(MAKE) MODE=$(MODE) SUITES='$(ALL)' suites
 test-double: ; @$(MAKE) MODE=double SUITES='$(DOUBLE)' suites
 test-tiny:   ; @$(MAKE) MODE=tiny SUITES='$(TINY)' suites
@@ -308,7 +323,7 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
 	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
-.PHONY: all demo compare-demo recording test check test-mixer test-all test-double test-tiny test-asan \
+.PHONY: test-mpi all demo compare-demo recording test check test-mixer test-all test-double test-tiny test-asan \
         one-release one-double suites expected $(ALL:%=run-%) layers deps install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -44,6 +44,10 @@ wrong=$(grep -rl cblas tokenizer data infer train tools model | grep -v -e model
   -e tools/layers.sh || true)
 [ -z "$wrong" ] || { echo "only model/kernels/gemm_openblas.c may call cblas:"; echo "$wrong"; bad=1; }
 
+wrong=$(grep -rl -e 'mpi\.h' -e 'MPI_[A-Z][a-z]' tokenizer data infer train tools model | grep -v -e train/ranks.c \
+  -e tools/layers.sh || true)
+[ -z "$wrong" ] || { echo "only train/ranks.c may call MPI:"; echo "$wrong"; bad=1; }
+
 # Libraries print nothing: verbs do, with their own files. What the tokenizer's child says is read
 # by its parent, and an arena's last word is that of a programming error.
 voices='data/base/(cli|live)\.c|[a-z]+/[a-z]+_verb\.c|train/(report|progress)\.c'

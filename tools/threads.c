@@ -4,7 +4,8 @@
  * that the process may use. libgomp reads OMP_PROC_BIND only when it is loaded, so
  * weft sets it and executes itself again. It binds only when it has all the cores: two
  * programs with one thread each would otherwise share core 0. Whoever sets OMP_PROC_BIND
- * is left alone.
+ * is left alone. Ranks of MPI on one machine share its cores out, unless their launcher
+ * gave each its own, and none of them binds.
  */
 #include "tools/verbs.h"
 
@@ -97,6 +98,16 @@ static int cpu_quota(void)
     return quota > 0 && period > 0 ? (int)((quota + period - 1) / period) : CPU_SETSIZE;
 }
 
+/* Ranks that a launcher of MPI, Open MPI's or MPICH's, started on this machine. */
+static int ranks_here(void)
+{
+    const char *n = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+
+    if (!n)
+        n = getenv("MPI_LOCALNRANKS");
+    return n && atoi(n) > 1 ? atoi(n) : 1;
+}
+
 /* Let this thread run anywhere again: the threads and processes that it
  * starts (the loader, the tokenizer's trainer) inherit its cores. OpenMP's other
  * threads stay bound. */
@@ -142,7 +153,7 @@ static void execute_bound(int n, char **argv)
 
 void threads_start(int argc, char **argv)
 {
-    int n = threads_asked(argc, argv), cores, cpus;
+    int n = threads_asked(argc, argv), ranks = ranks_here(), cores, cpus;
 
     if (getenv(BOUND)) {
         unsetenv(BOUND);
@@ -157,12 +168,14 @@ void threads_start(int argc, char **argv)
     cores = count_cores(&cpus);
     if (!n && getenv("OMP_NUM_THREADS"))
         n = omp_get_max_threads();
+    if (!n && ranks > 1 && cpus == sysconf(_SC_NPROCESSORS_ONLN))
+        n = cores > ranks ? cores / ranks : 1;
     if (!n)
         n = cores < cpu_quota() ? cores : cpu_quota();
     if (n > cpus)
         fprintf(stderr, "weft: %d threads on %d core%s: fewer would be faster\n", n, cpus,
                 cpus > 1 ? "s" : "");
-    if (n > 1 && n == cores)
+    if (n > 1 && n == cores && ranks == 1)
         execute_bound(n, argv);
     omp_set_num_threads(n);
 }

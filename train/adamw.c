@@ -7,7 +7,7 @@
 
 /* The parameters' array is cut into blocks at fixed places, whatever the number of
  * threads; GROUP partial sums are held at a time. */
-enum { BLOCK = TINY(1 << 14, 32), GROUP = TINY(1024, 3) };
+enum { BLOCK = ADAMW_BLOCK, GROUP = TINY(1024, 3) };
 
 /* What is the same for all elements of a parameter in a step. */
 struct factors {
@@ -101,6 +101,53 @@ double adamw_norm(const struct model *model, const real *g)
     return sqrt(sum);
 }
 
+/* ---- in parts ---- */
+
+/* Of one block and one parameter there is one sum, at the sum of their numbers: from one
+ * piece to the next, one of them grows or both. */
+size_t adamw_place(const struct model *model, size_t cut)
+{
+    if (cut >= model->n)
+        return (model->n + BLOCK - 1) / BLOCK + (size_t)model->n_param;
+    return cut / BLOCK + (size_t)param_at(model, cut);
+}
+
+void adamw_squares(const struct model *model, const real *g, size_t from, size_t to,
+                   double *part)
+{
+    size_t first = from / BLOCK, end = (to + BLOCK - 1) / BLOCK;
+
+    #pragma omp parallel for
+    for (size_t block = first; block < end; block++) {
+        size_t start = block * BLOCK, stop = start + BLOCK;
+
+        start = start > from ? start : from;
+        stop = stop < to ? stop : to;
+        for (int i = param_at(model, start); starts_before(model, i, stop); i++) {
+            size_t x = start, y = stop;
+
+            if (trained_part(&model->param[i], &x, &y))
+                part[block + (size_t)i] = sum_squares(g + x, y - x);
+        }
+    }
+}
+
+double adamw_total(const struct model *model, const double *part)
+{
+    double total = 0;
+
+    for (size_t start = 0; start < model->n; start += BLOCK) {
+        double sum = 0;
+
+        for (int i = param_at(model, start); starts_before(model, i, start + BLOCK); i++)
+            sum += part[start / BLOCK + (size_t)i];
+        total += sum;
+    }
+    return sqrt(total);
+}
+
+/* ---- the update ---- */
+
 static void update(const struct factors *f, size_t n, real *restrict w, real *restrict g,
                    real *restrict m, real *restrict v)
 {
@@ -132,7 +179,7 @@ static struct factors of_param(struct factors f, const struct adamw *o,
 void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, real *v,
                 double norm, double lr, long n)
 {
-    size_t               blocks = (model->n + BLOCK - 1) / BLOCK;
+    size_t               last = o->to ? o->to : model->n;
     const struct factors all = {
         .b1 = (real)o->beta1, .b2 = (real)o->beta2, .eps = (real)o->eps,
         .scale = (real)(o->clip > 0 && norm > o->clip ? o->clip / norm : 1),
@@ -141,9 +188,11 @@ void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, re
     };
 
     #pragma omp parallel for
-    for (size_t block = 0; block < blocks; block++) {
+    for (size_t block = o->from / BLOCK; block < (last + BLOCK - 1) / BLOCK; block++) {
         size_t start = block * BLOCK, end = start + BLOCK;
 
+        start = start > o->from ? start : o->from;
+        end = end < last ? end : last;
         for (int i = param_at(model, start); starts_before(model, i, end); i++) {
             struct factors f = of_param(all, o, model, i, lr);
             size_t         from = start, to = end;

@@ -14,6 +14,7 @@ struct adamw {
     double beta1, beta2, eps, decay, clip;
     double table_lr;            // factor on the rate of the embedding and the head
     bool   muon;                // leave the matrices that muon.h takes alone
+    size_t from, to;            // update only these elements, cut as below; to = 0: all
 };
 
 /* Sum of squares in double, in an order that n alone decides. */
@@ -23,6 +24,15 @@ double sum_squares(const real *x, size_t n);
  * double: the same for any number of threads. NaN or infinity in any gradient shows in
  * the result. */
 double adamw_norm(const struct model *model, const real *g);
+
+/* The same norm, made in parts: the squares of the elements [from, to), cut at multiples
+ * of ADAMW_BLOCK or where a parameter begins, go to their places in part, whose number
+ * for a cut adamw_place tells; zeroed before, part holds all then. */
+enum { ADAMW_BLOCK = TINY(1 << 14, 32) };
+size_t adamw_place(const struct model *model, size_t cut);
+void   adamw_squares(const struct model *model, const real *g, size_t from, size_t to,
+                     double *part);
+double adamw_total(const struct model *model, const double *part);
 
 /* Update number n = 1, 2, ... of every trained parameter (but see muon). norm is
  * adamw_norm's. g, m and v have the layout of model->w. g is left zero, for the next step

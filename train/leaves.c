@@ -12,16 +12,17 @@ static int depth_of(int n)
     return n > 1 ? 1 + depth_of(n - n / 2) : 0;
 }
 
-size_t leaves_bytes(const struct model *m, int n)
+size_t leaves_bytes(const struct model *m, int n, int shares)
 {
-    return (size_t)depth_of(n) * m->n * sizeof(real);
+    return (size_t)depth_of(n / shares) * m->n * sizeof(real);
 }
 
-enum fail leaves_open(struct leaves *l, const struct model *m, int n, struct why *why)
+enum fail leaves_open(struct leaves *l, const struct model *m, int n, int shares,
+                      struct why *why)
 {
     bool memory;
 
-    *l = (struct leaves){.depth = depth_of(n), .bytes = m->n * sizeof(real)};
+    *l = (struct leaves){.depth = depth_of(n / shares), .bytes = m->n * sizeof(real)};
     l->loss = calloc((size_t)n, sizeof *l->loss);
     l->held = calloc((size_t)l->depth + 1, sizeof *l->held);
     memory = l->loss && l->held;

@@ -19,10 +19,12 @@ struct leaves {
 /* Leaf i: its loss, and its gradient, added to the pass's. */
 typedef enum fail (*leaf_run)(void *user, int i, double *loss, struct why *why);
 
-/* Memory for trees of up to n leaves. FAIL_MEMORY; then nothing needs closing. */
-enum fail leaves_open(struct leaves *l, const struct model *m, int n, struct why *why);
+/* Memory for n leaves, of which one of `shares` equal shares is summed here. FAIL_MEMORY;
+ * then nothing needs closing. */
+enum fail leaves_open(struct leaves *l, const struct model *m, int n, int shares,
+                      struct why *why);
 void      leaves_close(struct leaves *l);       // a zeroed one is fine
-size_t    leaves_bytes(const struct model *m, int n);
+size_t    leaves_bytes(const struct model *m, int n, int shares);
 
 /* Sum n leaves from `first` on into p->dw, which is zero before; their losses into loss,
  * by their number. What run returns. */

@@ -4,6 +4,7 @@
 #include "data/base/file.h"
 #include "model/kernels/product.h"
 #include "train/preview.h"
+#include "train/ranks.h"
 #include "train/save.h"
 
 #include <limits.h>
@@ -41,7 +42,7 @@ static enum fail validate(struct loop *l, struct why *why)
 
     if (err)
         return err;
-    l->peak = fmax(l->peak, 1e9 * product_gflops(&gemm_own, PEAK_TRIES));
+    l->peak = fmax(l->peak, 1e9 * ranks_n() * product_gflops(&gemm_own, PEAK_TRIES));
     clock_validated(l->clock, clock_now(l->clock) - start);
     y->val_loss = l->val_loss;
     if (isfinite(y->val_loss) && !(y->best_loss <= y->val_loss)) {
@@ -59,7 +60,7 @@ static enum fail write_decisions(struct loop *l, struct why *why)
     const struct trainer *t = l->trainer;
     enum fail             err = 0;
 
-    while (!err && l->told < t->decisions.n &&
+    while (!err && ranks_me() == 0 && l->told < t->decisions.n &&
            t->decisions.list[l->told].step <= t->tally.step)
         err = log_decision(l->log, &t->decisions.list[l->told++], why);
     return err;
@@ -91,6 +92,8 @@ static enum fail write_line(struct loop *l, const struct step *s, bool validated
     };
     enum fail err;
 
+    if (ranks_me() > 0)
+        return FAIL_NONE;
     l->peak = fmax(l->peak, rate);
     line.mfu = rate / l->peak;
     if (l->watch->step)
@@ -168,7 +171,7 @@ static enum fail write_checkpoint(struct loop *l, struct why *why)
 {
     const struct tally *y = &l->trainer->tally;
     struct why          late;
-    enum fail           log = log_sync(l->log, &late), err;
+    enum fail           log = ranks_me() ? FAIL_NONE : log_sync(l->log, &late), err;
 
     err = save_write(l->run->dir, l->trainer, l->data->tokenizer, l->fingerprint,
                      isfinite(y->val_loss) ? y->step : l->good, why);
@@ -184,10 +187,10 @@ static enum fail write_checkpoint(struct loop *l, struct why *why)
 }
 
 /* The checkpoint of this step failed; or it is there, but something beside it failed. */
-static enum fail after_failure(struct loop *l, const struct why *failed, struct why *why)
+static enum fail after_failure(struct loop *l, const struct why *failed, bool end,
+                               struct why *why)
 {
     long step = l->trainer->tally.step;
-    bool end = last(l) || interrupted;
     char path[PATH_MAX];
 
     if (path_is_dir(checkpoint_path(path, sizeof path, l->run->dir, step))) {
@@ -202,6 +205,16 @@ static enum fail after_failure(struct loop *l, const struct why *failed, struct 
     note(l, "step %ld is not saved: %.900s; training goes on, and the next save tries "
          "again", step, failed->line);
     return 0;
+}
+
+/* What rank 0 makes of a failure is that of all. */
+static enum fail go_on(struct loop *l, const struct why *failed, struct why *why)
+{
+    bool      end = last(l) || ranks_any(interrupted);
+    enum fail err = ranks_me() ? FAIL_NONE : after_failure(l, failed, end, why);
+
+    ranks_share(&l->saved, sizeof l->saved);
+    return ranks_agree(err, why);
 }
 
 static enum fail fail_finite(const struct loop *l, const struct why *failed,
@@ -230,7 +243,7 @@ static enum fail save(struct loop *l, struct why *why)
     clock_saved(l->clock, clock_now(l->clock) - start);
     if (err == FAIL_DIVERGED)
         return fail_finite(l, &failed, why);
-    return err ? after_failure(l, &failed, why) : 0;
+    return err ? go_on(l, &failed, why) : 0;
 }
 
 /* ---- trouble ---- */
@@ -273,6 +286,22 @@ static enum fail check_divergence(struct loop *l, const struct step *s, struct w
                 what, good, l->trainer->cfg.lr);
 }
 
+/* What the clock of rank 0 says now; at the beginning of a budget it decides more. */
+static enum fail decide(struct loop *l, bool begin, struct why *why)
+{
+    struct trainer *t = l->trainer;
+    enum fail       err = FAIL_NONE;
+
+    if (l->clock->amount == 0)
+        return FAIL_NONE;
+    if (ranks_me() == 0 && begin)
+        err = clock_begin(l->clock, t, why);
+    if (ranks_me() == 0 && !err)
+        err = clock_decide(l->clock, t, why);
+    err = ranks_agree(err, why);
+    return err ? err : trainer_share_decisions(t, why);
+}
+
 /* One step; the clock decides before anything asks whether it was the last. */
 static enum fail take_step(struct loop *l, struct step *s, struct why *why)
 {
@@ -282,7 +311,7 @@ static enum fail take_step(struct loop *l, struct step *s, struct why *why)
     if (err)
         return err;
     clock_step(l->clock, s->flops, clock_now(l->clock) - start);
-    return clock_decide(l->clock, l->trainer, why);
+    return decide(l, false, why);
 }
 
 static enum fail step(struct loop *l, struct why *why)
@@ -300,10 +329,10 @@ static enum fail step(struct loop *l, struct why *why)
         err = write_line(l, &s, validated, why);
     if (!err)
         err = check_divergence(l, &s, why);
-    if (!err && l->watch->sample &&
+    if (!err && l->watch->sample && ranks_me() == 0 &&
         l->trainer->tally.step % phase(l).sample_every == 0)
         err = sample(l, why);
-    return err;
+    return ranks_agree(err, why);
 }
 
 /* Those made before this step are in the log. A new budget begins with a warm-up. */
@@ -315,12 +344,11 @@ static enum fail begin(struct loop *l, struct why *why)
     for (l->told = 0; l->told < t->decisions.n; l->told++)
         if (t->decisions.list[l->told].step >= t->tally.step)
             break;
-    if (l->clock->amount > 0 && (t->decisions.n == 0 || last(l))) {
-        err = clock_begin(l->clock, t, why);
-        if (!err)
-            err = clock_decide(l->clock, t, why);
-    }
-    return err ? err : write_decisions(l, why);
+    if (t->decisions.n == 0 || last(l))
+        err = decide(l, true, why);
+    if (!err)
+        err = write_decisions(l, why);
+    return ranks_agree(err, why);
 }
 
 enum fail loop_run(struct loop *l, struct why *why)
@@ -330,7 +358,7 @@ enum fail loop_run(struct loop *l, struct why *why)
 
     l->val_loss = l->val_bpb = NAN;
     l->good = isfinite(y->val_loss) ? l->saved : -1;
-    while (!err && !last(l) && !interrupted) {
+    while (!err && !last(l) && !ranks_any(interrupted)) {
         err = step(l, why);
         y->seconds = clock_used(l->clock);
         if (!err && due(l, phase(l).checkpoint_every))

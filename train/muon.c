@@ -134,7 +134,7 @@ void muon_step(const struct muon *o, struct model *model, real *g, real *m, doub
     for (int i = 0; i < model->n_param; i++) {
         const struct model_param *p = &model->param[i];
 
-        if (muon_takes(p))
+        if (muon_takes(p) && p->at >= o->from && (!o->to || p->at < o->to))
             update(o, &p->is, model->w + p->at, g + p->at, m + p->at, norm, lr,
                    o->scratch + o->each * (size_t)omp_get_thread_num());
     }

@@ -18,6 +18,7 @@
 
 struct muon {
     double decay, clip;
+    size_t from, to;            // update only matrices that begin there; to = 0: all
     real  *scratch;             // owned: `each` reals for each of `threads`
     size_t each;
     int    threads;

@@ -2,6 +2,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/format.h"
+#include "train/ranks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@ double plan_memory(const struct model *m, const struct config *c)
 
     double muon = strcmp(c->optimiser, "muon") ? 0 : (double)muon_bytes(m);
 
-    return 3 * weights + muon + LOADER_CACHE + (double)leaves_bytes(m, c->accumulate) +
+    return weights + 2 * weights / ranks_n() + muon + LOADER_CACHE +
+           (double)leaves_bytes(m, c->accumulate, ranks_n()) +
            (double)pass_bytes(m, c->batch, c->context, pass_training(c));
 }
 
@@ -38,7 +40,7 @@ static double memory_limit(void)
 enum fail plan_check_memory(const struct model *m, const struct config *c,
                             struct why *why)
 {
-    double need = plan_memory(m, c), have = memory_limit();
+    double need = plan_memory(m, c) * ranks_beside(), have = memory_limit();
     double weights = 4.0 * (double)m->n * sizeof(real);
     char   a[32], b[32];
 
@@ -84,26 +86,29 @@ enum fail plan_measure(struct trainer *t, uint64_t val_tokens, double limit,
                        struct cost *cost, struct why *why)
 {
     int         passes = t->cfg.accumulate, n = 0;
+    bool        go = true;
     enum fail   err = 0;
     long        steps = t->cfg.steps;
     double      start = wall_seconds(), seconds = 0, flops = 0, mean;
     struct step s = {0};
 
-    t->cfg.accumulate = 1;
+    t->cfg.accumulate = ranks_n();
     t->cfg.steps = 1000;
-    while (!err &&
-           (n == 0 || (wall_seconds() - start < limit && n < 12 && !interrupted))) {
+    while (!err && go) {
         err = trainer_step(t, &s, why);
         if (n++ == 1)
             seconds = flops = 0;        // the first also touches the memory
         seconds += s.seconds, flops += s.flops;
+        go = wall_seconds() - start < limit && n < 12 && !interrupted;
+        ranks_share(&go, sizeof go);
     }
     mean = plan_step_flops(t);
     t->cfg.accumulate = passes;
     t->cfg.steps = steps;
     trainer_reset(t);
-    cost->step = passes * mean * (seconds / flops);
+    cost->step = passes / ranks_n() * mean * (seconds / flops);
     plan_rest(t, val_tokens, cost);
+    ranks_share(cost, sizeof *cost);
     return err;
 }
 

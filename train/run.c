@@ -2,6 +2,7 @@
 
 #include "data/base/file.h"
 #include "data/base/version.h"
+#include "train/ranks.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -337,6 +338,29 @@ void run_discard(struct run *r)
     unlink(path_join(path, sizeof path, r->dir, "config.cfg"));
     unlink(path_join(path, sizeof path, r->dir, "lock"));
     rmdir(r->dir);
+}
+
+enum fail run_share(struct run *r, struct why *why)
+{
+    struct run first = *r;
+    char       path[PATH_MAX] = "";
+    enum fail  err = FAIL_NONE;
+
+    ranks_share(&first, sizeof first);
+    if (ranks_me() > 0) {
+        *r = first;
+        r->input = NULL;
+        r->n_input = 0;
+        r->lock = -1;
+    }
+    for (int i = 0; i < first.n_input; i++) {
+        if (ranks_me() == 0)
+            snprintf(path, sizeof path, "%s", r->input[i]);
+        ranks_share(path, sizeof path);
+        if (ranks_me() > 0 && !err)
+            err = keep_input(r, path, why);
+    }
+    return ranks_agree(err, why);
 }
 
 bool run_lacks_stdin(const struct run *r)

@@ -60,6 +60,10 @@ enum fail run_write_config(const struct run *r, struct why *why);
 /* Remove a run that was created but never came to train: what it made, nothing else. */
 void run_discard(struct run *r);
 
+/* All ranks together (train/ranks.h): rank 0's run to all, whose lock it alone has.
+ * FAIL_MEMORY. */
+enum fail run_share(struct run *r, struct why *why);
+
 /* Did its text come from stdin and never arrive whole? */
 bool run_lacks_stdin(const struct run *r);
 

@@ -4,6 +4,7 @@
 #include "data/base/format.h"
 #include "data/base/json.h"
 #include "model/files/tensors.h"
+#include "train/ranks.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -45,23 +46,34 @@ enum fail save_fingerprint(const char *dataset, uint64_t *hash, struct why *why)
 
 /* ---- trainer.safetensors ---- */
 
-/* AdamW's moments; buffers have none. */
-static enum fail write_moments(const char *dir, const struct trainer *t, struct why *why)
+/* AdamW's moments, m and v whole; buffers have none. */
+static enum fail write_moments(const char *dir, const struct model *model, real *m,
+                               real *v, struct why *why)
 {
-    const struct tensor_set part[] = {{"m.", false, t->m}, {"v.", false, t->v}};
-    char              path[PATH_MAX];
+    const struct tensor_set part[] = {{"m.", false, m}, {"v.", false, v}};
+    char                    path[PATH_MAX];
 
     path_join(path, sizeof path, dir, "trainer.safetensors");
-    return tensors_write(path, &t->model, part, 2, why);
+    return tensors_write(path, model, part, 2, why);
 }
 
+/* Rank 0 reads them, each gets its share. */
 static enum fail read_moments(const char *dir, struct trainer *t, struct why *why)
 {
-    const struct tensor_set part[] = {{"m.", false, t->m}, {"v.", false, t->v}};
+    struct tensor_set part[] = {{"m.", false, NULL}, {"v.", false, NULL}};
     char              path[PATH_MAX];
+    enum fail         err = trainer_whole(t, &part[0].values, &part[1].values, why);
 
+    if (err)
+        return err;
     path_join(path, sizeof path, dir, "trainer.safetensors");
-    return tensors_read(path, &t->model, part, 2, why);
+    if (ranks_me() == 0)
+        err = tensors_read(path, &t->model, part, 2, why);
+    err = ranks_agree(err, why);
+    if (!err)
+        trainer_deal(t, part[0].values, part[1].values);
+    trainer_release(t, part[0].values, part[1].values);
+    return err;
 }
 
 /* ---- trainer.json ---- */
@@ -300,13 +312,13 @@ static void prune(const char *run, int keep, long good)
 
 /* ---- writing ---- */
 
-static enum fail write_files(const char *dir, const struct trainer *t,
+static enum fail write_files(const char *dir, const struct trainer *t, real *m, real *v,
                              const struct tokenizer *k, uint64_t data, struct why *why)
 {
     enum fail err = checkpoint_write(dir, &t->model, k, why);
 
     if (!err)
-        err = write_moments(dir, t, why);
+        err = write_moments(dir, &t->model, m, v, why);
     if (!err)
         err = write_tally(dir, t, data, why);
     if (!err)
@@ -314,8 +326,10 @@ static enum fail write_files(const char *dir, const struct trainer *t,
     return err;
 }
 
-enum fail save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
-                     uint64_t data, long good, struct why *why)
+/* m, v: the moments, whole. */
+static enum fail write_checkpoint(const char *run, const struct trainer *t, real *m,
+                                  real *v, const struct tokenizer *k, uint64_t data,
+                                  long good, struct why *why)
 {
     char       path[PATH_MAX], name[32];
     struct dir d;
@@ -325,7 +339,7 @@ enum fail save_write(const char *run, const struct trainer *t, const struct toke
     err = dir_begin(&d, checkpoint_path(path, sizeof path, run, t->tally.step), why);
     if (err)
         return err;
-    err = write_files(d.tmp, t, k, data, why);
+    err = write_files(d.tmp, t, m, v, k, data, why);
     if (!err)
         err = dir_commit(&d, why);
     if (err)
@@ -389,6 +403,21 @@ enum fail save_check_room(const char *run, const struct model *m, long n,
                 "%s: the disk has room for %s, and %ld checkpoint%s of %s must fit; free "
                 "some space, lower keep, or choose another disk with --out",
                 run, free_bytes, n, n == 1 ? "" : "s", bytes);
+}
+
+enum fail save_write(const char *run, struct trainer *t, const struct tokenizer *k,
+                     uint64_t data, long good, struct why *why)
+{
+    real     *m, *v;
+    enum fail err = trainer_whole(t, &m, &v, why);
+
+    if (err)
+        return err;
+    trainer_collect(t, m, v);
+    if (ranks_me() == 0)
+        err = write_checkpoint(run, t, m, v, k, data, good, why);
+    trainer_release(t, m, v);
+    return ranks_agree(err, why);
 }
 
 /* ---- reading ---- */
@@ -605,9 +634,17 @@ enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,
                           struct why *why)
 {
     struct origin o;
-    enum fail     err = read_tally(dir, &t->tally, &t->decisions, &o, why);
+    enum fail     err = FAIL_NONE;
 
-    if (!err)
-        err = check_origin(dir, t, data, &o, why);
+    if (ranks_me() == 0) {
+        err = read_tally(dir, &t->tally, &t->decisions, &o, why);
+        if (!err)
+            err = check_origin(dir, t, data, &o, why);
+    }
+    err = ranks_agree(err, why);
+    if (err)
+        return err;
+    ranks_share(&t->tally, sizeof t->tally);
+    err = trainer_share_decisions(t, why);
     return err ? err : read_moments(dir, t, why);
 }

@@ -26,9 +26,10 @@
 enum { TRAINER_VERSION = 2 };       // of trainer.json
 
 /* Write the checkpoint of t's step and prune; the one of step `good` (-1: none) stays.
- * data: see save_fingerprint. FAIL_WRITE: the earlier checkpoints are as they were.
+ * data: see save_fingerprint. All ranks together; rank 0 writes, the same for any number
+ * of them. FAIL_WRITE: the earlier checkpoints are as they were.
  * FAIL_DIVERGED, and nothing is written: a weight or a moment is not finite. */
-enum fail save_write(const char *run, const struct trainer *t, const struct tokenizer *k,
+enum fail save_write(const char *run, struct trainer *t, const struct tokenizer *k,
                      uint64_t data, long good, struct why *why);
 
 /* Write only what inference needs of it, as RUN/weights-<step>, whose path is left in
@@ -52,7 +53,8 @@ enum fail save_newest(const char *run, char *dir, size_t cap, struct why *note,
 enum fail save_load_model(const char *dir, const struct config *cfg,
                           const struct tokenizer *k, struct model *m, struct why *why);
 
-/* Load the moments, the tally and the decisions into t, which was opened with that model.
+/* Load the moments, the tally and the decisions into t, which was opened with that model:
+ * all ranks together, and rank 0 reads.
  * FAIL_INPUT: damaged, of a version that summed gradients otherwise, or the data or the
  * seed are not those it was trained with. */
 enum fail save_load_state(const char *dir, struct trainer *t, uint64_t data,

@@ -3,6 +3,7 @@
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "model/kernels/product.h"
+#include "train/ranks.h"
 #include "train/save.h"
 #include "train/warmstart.h"
 
@@ -115,17 +116,30 @@ static enum fail settle_vocab(struct config *c, const struct dataset *d, bool bu
     return 0;
 }
 
+/* Every rank reads the data itself: is it the same? */
+static enum fail compare_data(const struct setup *s, struct why *why)
+{
+    uint64_t first = s->fingerprint;
+
+    ranks_share(&first, sizeof first);
+    if (s->fingerprint == first)
+        return FAIL_NONE;
+    return fail(why, FAIL_INPUT, "%s: not the data of rank 0; copy that here, or share it",
+                s->data.dir);
+}
+
 static enum fail open_data(struct setup *s, struct why *why)
 {
     char dir[PATH_MAX];
     bool built;
     enum fail err = data_dir(&s->run, dir, sizeof dir, &built, why);
 
-    if (!err && built && !dataset_is(dir)) {
+    if (!err && ranks_me() == 0 && built && !dataset_is(dir)) {
         err = check_early(&s->run, why);
         if (!err)
             err = build_data(s, dir, why);
     }
+    err = ranks_agree(err, why);
     if (!err)
         err = dataset_open(&s->data, dir, why);
     if (!err)
@@ -136,45 +150,73 @@ static enum fail open_data(struct setup *s, struct why *why)
         err = check_window(&s->data, s->run.cfg.context, why);
     if (!err)
         err = save_fingerprint(dir, &s->fingerprint, why);
+    err = ranks_agree(err, why);
+    if (err)
+        return err;
+    err = compare_data(s, why);
     if (!err)
         err = validation_open(&s->validation, &s->data, why);
-    return err;
+    return ranks_agree(err, why);
 }
 
 /* ---- model ---- */
 
-static enum fail open_trainer(struct setup *s, struct why *why)
+/* The newest checkpoint of the run into dir; "": none. Rank 0 looks. */
+static enum fail find_newest(struct setup *s, char *dir, size_t cap, struct why *why)
+{
+    struct why note = {""};
+    enum fail  err = FAIL_NONE;
+
+    memset(dir, 0, cap);
+    if (ranks_me() == 0)
+        err = save_newest(s->run.dir, dir, cap, &note, why);
+    if (!err && note.line[0] && s->watch.note)
+        s->watch.note(s->watch.user, note.line);
+    err = ranks_agree(err, why);
+    ranks_share(dir, cap);
+    return err;
+}
+
+/* A model with memory for its training: from the checkpoint dir, which rank 0 reads, or
+ * not filled. Also after a failure it needs closing. */
+static enum fail open_model(const struct setup *s, const char *dir, struct model *m,
+                            struct why *why)
 {
     const struct config *c = &s->run.cfg;
-    struct model m;
-    struct why   note;
-    char         dir[PATH_MAX], word[1200];
-    enum fail            err = save_newest(s->run.dir, dir, sizeof dir, &note, why);
+    enum fail            err;
 
-    if (err)
-        return err;
-    if (note.line[0] && s->watch.note)
-        s->watch.note(s->watch.user, note.line);
-    err = *dir ? save_load_model(dir, c, s->data.tokenizer, &m, why)
-               : model_open(&m, c, why);
-    if (err)
-        return err;
-    err = plan_check_memory(&m, c, why);
+    *m = (struct model){0};
+    err = *dir && ranks_me() == 0 ? save_load_model(dir, c, s->data.tokenizer, m, why)
+                                  : model_open(m, c, why);
+    if (!err)
+        err = plan_check_memory(m, c, why);
+    return ranks_agree(err, why);
+}
+
+static enum fail open_trainer(struct setup *s, struct why *why)
+{
+    struct trainer *t = &s->trainer;
+    struct model    m = {0};
+    char            dir[PATH_MAX], word[1200];
+    enum fail       err = find_newest(s, dir, sizeof dir, why);
+
+    if (!err)
+        err = open_model(s, dir, &m, why);
+    if (!err)
+        err = trainer_open(t, &s->run.cfg, &m, &s->data.shard[0], why);
     if (err) {
         model_close(&m);
         return err;
     }
-    err = trainer_open(&s->trainer, c, &m, &s->data.shard[0], why);
-    if (err)
-        return err;
     if (!*dir) {
-        s->trainer.start = s->start.w ? &s->start : NULL;
-        trainer_reset(&s->trainer);
+        t->start = s->start.w ? &s->start : NULL;
+        trainer_reset(t);
         return 0;
     }
-    err = save_load_state(dir, &s->trainer, s->fingerprint, why);
-    s->saved = s->trainer.tally.step;
-    if (!err && s->run.budget == BUDGET_STEPS && s->trainer.decisions.n > 0)
+    ranks_share(t->model.w, t->model.n * sizeof(real));
+    err = save_load_state(dir, t, s->fingerprint, why);
+    s->saved = t->tally.step;
+    if (!err && s->run.budget == BUDGET_STEPS && t->decisions.n > 0)
         err = fail(why, FAIL_USAGE,
                    "%s is trained by time, not by steps; give it more with: weft train "
                    "--resume %s --for 3m",
@@ -183,15 +225,13 @@ static enum fail open_trainer(struct setup *s, struct why *why)
 }
 
 /* The decisions of the run that this one repeats, and what its steps took. */
-static enum fail take_decisions(struct setup *s, struct why *why)
+static enum fail read_decisions(struct setup *s, struct why *why)
 {
     struct trainer *t = &s->trainer;
     struct tally    y;
     char            dir[PATH_MAX];
     enum fail       err;
 
-    if (!*s->run.replay)
-        return 0;
     path_join(dir, sizeof dir, s->run.replay, "latest");
     err = save_load_tally(dir, &y, &t->decisions, why);
     if (!err && (s->run.budget == BUDGET_FOR) != (t->decisions.n > 0))
@@ -199,6 +239,19 @@ static enum fail take_decisions(struct setup *s, struct why *why)
     if (!err)
         s->cost.step = y.seconds / (double)y.step;
     return err;
+}
+
+static enum fail take_decisions(struct setup *s, struct why *why)
+{
+    enum fail err = FAIL_NONE;
+
+    if (!*s->run.replay)
+        return FAIL_NONE;
+    if (ranks_me() == 0)
+        err = read_decisions(s, why);
+    err = ranks_agree(err, why);
+    ranks_share(&s->cost, sizeof s->cost);
+    return err ? err : trainer_share_decisions(&s->trainer, why);
 }
 
 /* ---- plan ---- */
@@ -274,13 +327,19 @@ static enum fail settle_plan(struct setup *s, struct why *why)
 {
     enum fail err = measure(s, why);
 
-    if (err || interrupted)
-        return err ? err : FAIL_INTERRUPTED;
+    if (!err && ranks_any(interrupted))
+        err = FAIL_INTERRUPTED;
+    if (err)
+        return err;
     if (s->run.budget == BUDGET_STEPS)
         plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;
-    err = check_room(s, why);
-    return err ? err : run_write_config(&s->run, why);
+    if (ranks_me() == 0) {
+        err = check_room(s, why);
+        if (!err)
+            err = run_write_config(&s->run, why);
+    }
+    return ranks_agree(err, why);
 }
 
 /* ---- all of it ---- */
@@ -302,14 +361,14 @@ static enum fail choose_products(struct setup *s, struct why *why)
     return FAIL_NONE;
 }
 
-/* FLOP/s of this machine's products at first, measured once: a comparison sets up many
+/* FLOP/s of products, of all ranks, at first, measured once: a comparison sets up many
  * runs. */
 static double machine_peak(void)
 {
     static double peak;
 
     if (peak == 0)
-        peak = 1e9 * product_gflops(&gemm_own, 3);
+        peak = 1e9 * ranks_n() * product_gflops(&gemm_own, 3);
     return peak;
 }
 
@@ -317,8 +376,9 @@ enum fail setup_open(struct setup *s, struct why *why)
 {
     enum fail err = choose_products(s, why);
 
-    if (!err)
+    if (!err && ranks_me() == 0)
         err = start_reload(s, why);
+    err = ranks_agree(err, why);
     if (!err)
         err = open_data(s, why);
     if (!err)
@@ -363,17 +423,25 @@ static enum fail measure_validation(struct setup *s, struct why *why)
         seconds = (wall_seconds() - start) * (double)n / (double)part.n;
         enough = part.n == n ||
                  wall_seconds() - start > measure_share / 2 * s->clock.amount;
+        ranks_share(&enough, sizeof enough);
     }
     start = wall_seconds();
-    s->peak = fmax(s->peak, 1e9 * product_gflops(&gemm_own, PEAK_TRIES));
+    s->peak = fmax(s->peak, 1e9 * ranks_n() * product_gflops(&gemm_own, PEAK_TRIES));
     s->cost.eval = seconds + wall_seconds() - start;
     return err;
 }
 
+static enum fail open_log(struct setup *s, struct log *log, struct why *why)
+{
+    bool      begun;
+    enum fail err = log_open(log, s->run.dir, s->trainer.tally.step, &begun, why);
+
+    return err || begun ? err : log_head(log, &s->trainer, s->peak / 1e9, why);
+}
+
 enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *why)
 {
-    long        step = s->trainer.tally.step;
-    struct log  log;
+    struct log  log = {.fd = -1};
     struct loop l = {
         .run = &s->run,
         .data = &s->data,
@@ -387,11 +455,11 @@ enum fail setup_train(struct setup *s, double *nats, double *bits, struct why *w
         .val_loss = NAN,
         .val_bpb = NAN,
     };
-    bool        begun;
-    enum fail   err = log_open(&log, s->run.dir, step, &begun, why);
+    enum fail   err = FAIL_NONE;
 
-    if (!err && !begun)
-        err = log_head(&log, &s->trainer, s->peak / 1e9, why);
+    if (ranks_me() == 0)
+        err = open_log(s, &log, why);
+    err = ranks_agree(err, why);
     if (!err && s->clock.amount > 0)
         err = measure_validation(s, why);
     s->clock.val_tokens = s->validation.n;

@@ -6,6 +6,7 @@
 #include "data/base/format.h"
 #include "train/presets.h"
 #include "train/progress.h"
+#include "train/ranks.h"
 #include "train/report.h"
 #include "train/save.h"
 #include "train/size.h"
@@ -100,12 +101,13 @@ static void take_budget(const struct cli *c, struct run *r)
         r->cfg.steps = 0;
 }
 
-/* The number of threads is kept with the run: other counts may round differently. */
-static void take_threads(struct config *c)
+/* The number of threads is kept with the run. Of several ranks each has those that are
+ * its own on its machine, unless somebody says how many. */
+static void take_threads(const struct cli *c, struct config *cfg)
 {
-    if (c->threads == 0)
-        c->threads = omp_get_max_threads();
-    omp_set_num_threads(c->threads);
+    if (cfg->threads == 0 || (ranks_n() > 1 && !is_set(c, "threads")))
+        cfg->threads = omp_get_max_threads();
+    omp_set_num_threads(cfg->threads);
 }
 
 static enum fail refuse_tokenizer(const struct cli *c, const struct run *r,
@@ -164,8 +166,8 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
     if (err)
         return err;
     take_budget(c, r);
-    take_threads(&r->cfg);
-    return 0;
+    take_threads(c, &r->cfg);
+    return ranks_check(r->cfg.accumulate, why);
 }
 
 static enum fail create(const struct cli *c, struct setup *s, struct why *why)
@@ -306,8 +308,8 @@ static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
         err = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
     if (r->cfg.steps > 0)
         r->budget = BUDGET_STEPS;
-    take_threads(&r->cfg);
-    return err;
+    take_threads(c, &r->cfg);
+    return err ? err : ranks_check(r->cfg.accumulate, why);
 }
 
 /* A run that has begun gets another number of steps: say what that means. */
@@ -416,8 +418,9 @@ static enum fail repeat(const struct cli *c, struct run *r, struct why *why)
         err = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
     if (err)
         return err;
-    take_threads(&r->cfg);
-    return run_create(r, why);
+    take_threads(c, &r->cfg);
+    err = ranks_check(r->cfg.accumulate, why);
+    return err ? err : run_create(r, why);
 }
 
 /* Weights and moments of a repeated run are those of the first. */
@@ -483,7 +486,28 @@ static enum fail train(struct setup *s, struct progress *p, struct why *why)
     if (!err)
         tell_result(s, nats, bits);
     if (!err && *s->run.replay)
-        err = check_same(s, why);
+        err = ranks_agree(ranks_me() ? FAIL_NONE : check_same(s, why), why);
+    return err;
+}
+
+/* The run: rank 0 creates or opens it, and the others learn what it is. *steps: how many
+ * it had. */
+static enum fail begin(const struct cli *c, struct setup *s, long *steps, struct why *why)
+{
+    enum fail err = FAIL_NONE;
+
+    if (ranks_me() == 0)
+        err = ask.replay   ? repeat(c, &s->run, why)
+              : ask.resume ? reopen(c, s, steps, why)
+                           : create(c, s, why);
+    err = ranks_agree(err, why);
+    if (err)
+        return err;
+    err = run_share(&s->run, why);
+    ranks_share(steps, sizeof *steps);
+    ranks_share(&s->more, sizeof s->more);
+    if (ranks_me() > 0)
+        take_threads(c, &s->run.cfg);
     return err;
 }
 
@@ -529,19 +553,20 @@ int train_main(int argc, char **argv)
     bool         lost;
     enum fail    err;
 
+    err = ranks_open(&why);
+    if (err)
+        cli_fail(&c, err, &why);
     cli_parse(&c, argc, argv);
     take_steps(&c);
     signal(SIGPIPE, SIG_IGN); // a closed stderr must not stop training
-    err = ask.replay   ? repeat(&c, &s.run, &why)
-          : ask.resume ? reopen(&c, &s, &steps, &why)
-                       : create(&c, &s, &why);
+    err = begin(&c, &s, &steps, &why);
     if (err)
         cli_fail(&c, err, &why);
     catch_interrupts();
     err = setup_open(&s, &why);
     live_clear(&p.live);
     lost = err == FAIL_INTERRUPTED && run_lacks_stdin(&s.run);
-    if (err && (err != FAIL_INTERRUPTED || lost) && !ask.resume)
+    if (err && (err != FAIL_INTERRUPTED || lost) && !ask.resume && ranks_me() == 0)
         run_discard(&s.run);
     if (!err)
         err = check_stretch(&c, &s, steps, &p.live, &why);

@@ -2,6 +2,7 @@
 
 #include "data/base/clock.h"
 #include "model/kernels/arena.h"
+#include "train/ranks.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,12 +35,17 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
                    "out of memory for the moments of %zu parameters; "
                    "reduce width, layers or vocab",
                    t->model.n);
+    if (!err)
+        err = shares_open(&t->shares, &t->model, with_muon(cfg), why);
     if (!err && with_muon(cfg))
         err = muon_open(&t->muon, &t->model, cfg->weight_decay, cfg->clip, why);
     if (!err)
-        err = leaves_open(&t->leaves, &t->model, cfg->accumulate, why);
+        err = leaves_open(&t->leaves, &t->model, cfg->accumulate, ranks_n(), why);
     if (!err)
         err = loader_open(&t->loader, shard, cfg->seed, cfg->batch, cfg->context, why);
+    t->adamw.from = t->muon.from = t->shares.from;
+    t->adamw.to = t->muon.to = t->shares.to;
+    err = ranks_agree(err, why);
     if (err)
         trainer_close(t);
     return err;
@@ -51,6 +57,7 @@ void trainer_close(struct trainer *t)
 
     loader_close(t->loader);
     leaves_close(&t->leaves);
+    shares_close(&t->shares);
     pass_close(&t->pass);
     muon_close(&t->muon);
     pages_free(t->m, bytes);
@@ -63,17 +70,91 @@ void trainer_close(struct trainer *t)
 
 void trainer_reset(struct trainer *t)
 {
-    size_t bytes = t->model.n * sizeof(real);
+    const struct shares *own = &t->shares;
+    size_t               bytes = (own->to - own->from) * sizeof(real);
 
     model_init(&t->model, t->cfg.seed);
     if (t->start)
         model_take(&t->model, t->start, t->taken);
-    memset(t->m, 0, bytes);
-    memset(t->v, 0, bytes);
-    memset(t->pass.dw, 0, bytes);
+    ranks_share(t->model.w, t->model.n * sizeof(real));
+    memset(t->m + own->from, 0, bytes);
+    memset(t->v + own->from, 0, bytes);
+    memset(t->pass.dw, 0, t->model.n * sizeof(real));
     t->tally = (struct tally){.best_loss = NAN, .val_loss = NAN};
     t->decisions.n = 0;
 }
+
+/* ---- what ranks share ---- */
+
+enum fail trainer_share_decisions(struct trainer *t, struct why *why)
+{
+    int       n = t->decisions.n;
+    enum fail err = FAIL_NONE;
+
+    ranks_share(&n, sizeof n);
+    if (ranks_me() > 0)
+        t->decisions.n = 0;
+    for (int i = 0; i < n; i++) {
+        struct decision d = {0};
+
+        if (i < t->decisions.n)
+            d = t->decisions.list[i];
+        ranks_share(&d, sizeof d);
+        if (!err && ranks_me() > 0)
+            err = decisions_add(&t->decisions, d, why);
+    }
+    return ranks_agree(err, why);
+}
+
+/* The gradients' arrays are zero between steps, and lend themselves. */
+enum fail trainer_whole(struct trainer *t, real **m, real **v, struct why *why)
+{
+    bool rank_0 = ranks_me() == 0, lent = t->leaves.depth > 0;
+
+    *m = *v = NULL;
+    if (ranks_n() == 1) {
+        *m = t->m;
+        *v = t->v;
+    } else if (rank_0) {
+        *m = t->pass.dw;
+        *v = lent ? t->leaves.held[0] : pages_alloc(t->model.n * sizeof(real));
+    }
+    return ranks_agree(rank_0 && !*v ? fail(why, FAIL_MEMORY,
+                                            "out of memory for the moments of all ranks")
+                                     : FAIL_NONE,
+                       why);
+}
+
+void trainer_collect(struct trainer *t, real *m, real *v)
+{
+    if (ranks_n() == 1)
+        return;
+    ranks_collect(m, t->m, t->shares.cut);
+    ranks_collect(v, t->v, t->shares.cut);
+}
+
+void trainer_deal(struct trainer *t, const real *m, const real *v)
+{
+    if (ranks_n() == 1)
+        return;
+    ranks_deal(m, t->m, t->shares.cut);
+    ranks_deal(v, t->v, t->shares.cut);
+}
+
+void trainer_release(struct trainer *t, real *m, real *v)
+{
+    size_t bytes = t->model.n * sizeof(real);
+
+    if (ranks_n() == 1 || ranks_me() > 0)
+        return;
+    memset(m, 0, bytes);
+    if (t->leaves.depth > 0)
+        memset(v, 0, bytes);
+    else
+        pages_free(v, bytes);
+}
+
+/* ---- a step ---- */
 
 uint64_t trainer_step_tokens(const struct config *c)
 {
@@ -102,17 +183,37 @@ static enum fail leaf(void *user, int i, double *loss, struct why *why)
     return err;
 }
 
-/* Mean loss over the step's micro-batches, and its gradient in pass.dw, which is zero
- * before. */
+/* Mean loss over the step's micro-batches, and its gradient in this rank's share of
+ * pass.dw, which is zero before. */
 static enum fail gradients(struct trainer *t, double *loss, struct why *why)
 {
-    int       n = t->cfg.accumulate;
-    enum fail err = leaves_sum(&t->leaves, &t->model, &t->pass, 0, n, leaf, t, why);
+    int       n = t->cfg.accumulate, each = n / ranks_n();
+    enum fail err = leaves_sum(&t->leaves, &t->model, &t->pass, each * ranks_me(), each,
+                               leaf, t, why);
 
+    err = ranks_agree(err, why);
+    if (err)
+        return err;
+    ranks_gather(t->leaves.loss, each);
     *loss = 0;
-    for (int i = 0; !err && i < n; i++)
+    for (int i = 0; i < n; i++)
         *loss += t->leaves.loss[i] / n;
-    return err;
+    ranks_sum(t->pass.dw, t->shares.cut);
+    return FAIL_NONE;
+}
+
+/* Update this rank's share, and take over the others'. Leaves the gradients zero. */
+static void update(struct trainer *t, const struct step *s)
+{
+    const struct shares *own = &t->shares;
+    long                 n = t->tally.step - t->tally.skipped + 1;      // AdamW's
+
+    if (t->muon.scratch && own->from < own->to)
+        muon_step(&t->muon, &t->model, t->pass.dw, t->m, s->norm, s->lr);
+    if (own->from < own->to)
+        adamw_step(&t->adamw, &t->model, t->pass.dw, t->m, t->v, s->norm, s->lr, n);
+    shares_zero_others(own, &t->model, t->pass.dw);
+    ranks_spread(t->model.w, own->cut);
 }
 
 /* The z-score of norm among the last OUTLIER_WINDOW, itself included, as in llm.c; NAN
@@ -161,7 +262,6 @@ static void count(struct tally *y, const struct config *c, const struct step *s)
 enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
 {
     double    start = wall_seconds();
-    long      update = t->tally.step - t->tally.skipped + 1;    // AdamW's n
     enum fail err;
 
     s->window = t->window = schedule_window(&t->cfg, &t->decisions, t->tally.step);
@@ -170,15 +270,12 @@ enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
     err = gradients(t, &s->loss, why);
     if (err)
         return err;
-    s->norm = adamw_norm(&t->model, t->pass.dw);
+    s->norm = shares_norm(&t->shares, &t->model, t->pass.dw);
     judge(t, s);
-    if (s->skipped) {
+    if (s->skipped)
         memset(t->pass.dw, 0, t->model.n * sizeof(real));
-    } else {
-        if (t->muon.scratch)
-            muon_step(&t->muon, &t->model, t->pass.dw, t->m, s->norm, s->lr);
-        adamw_step(&t->adamw, &t->model, t->pass.dw, t->m, t->v, s->norm, s->lr, update);
-    }
+    else
+        update(t, s);
     count(&t->tally, &t->cfg, s);
     s->seconds = wall_seconds() - start;
     return 0;

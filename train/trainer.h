@@ -1,6 +1,8 @@
 /* A model in training: weights, gradients, moments, batches, and how far it has come. One
  * call is one optimiser step. Everything a step needs follows from the settings and the
- * tally, so a trainer restored from a checkpoint goes on bit for bit. */
+ * tally, so a trainer restored from a checkpoint goes on bit for bit. Of several ranks
+ * (train/ranks.h) each makes its part of a step, and all have the same weights after it:
+ * those that one rank alone would have. */
 #ifndef WEFT_TRAINER_H
 #define WEFT_TRAINER_H
 
@@ -10,6 +12,7 @@
 #include "train/leaves.h"
 #include "train/muon.h"
 #include "train/schedule.h"
+#include "train/shares.h"
 
 enum { TRAINER_PATIENCE = 20 };     // broken steps in a row that mean divergence
 enum { OUTLIER_WINDOW = 128 };      // norms that a step's is held against
@@ -33,7 +36,9 @@ struct trainer {
     struct config  cfg;
     struct model   model;
     struct pass    pass;
-    real          *m, *v;       // moments, in the model's layout; Muon has no v
+    real          *m, *v;       // moments, in the model's layout; Muon has no v. Only this
+                                // rank's share of them is ever touched, and has memory
+    struct shares  shares;
     struct loader *loader;
     struct leaves  leaves;      // of a step,
     int            window;      // and the window drawn for it
@@ -59,18 +64,31 @@ struct step {
 };
 
 /* Take over an opened model (also on failure) and get the memory and the loader for cfg,
- * whose steps may still change. The shard must outlive the trainer. FAIL_INPUT: too
+ * whose steps may still change, as may accumulate to less. All ranks together. The shard must outlive the trainer. FAIL_INPUT: too
  * little text for a window. FAIL_MEMORY. On failure nothing needs closing. */
 enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
                        const struct shard *shard, struct why *why);
 void trainer_close(struct trainer *t);      // a zeroed one is fine
 
 /* Initial weights (start's where there are any), no moments, no gradients, step 0, no
- * decisions. */
+ * decisions. All ranks together: rank 0's start counts. */
 void trainer_reset(struct trainer *t);
 
-/* One optimiser step. Allocates nothing. FAIL_INPUT when the data cannot be read. */
+/* One optimiser step, all ranks together. Allocates nothing. FAIL_INPUT when the data
+ * cannot be read. */
 enum fail trainer_step(struct trainer *t, struct step *s, struct why *why);
+
+/* All ranks together: rank 0's decisions to all. FAIL_MEMORY. */
+enum fail trainer_share_decisions(struct trainer *t, struct why *why);
+
+/* The moments of all ranks, for rank 0 to write or to read. Between them *m and *v are
+ * arrays of the model's layout on rank 0, NULL on others; where there is one rank, its
+ * own. All ranks together: trainer_collect fills them, trainer_deal hands out what they
+ * hold. Each call is followed by trainer_release. FAIL_MEMORY. */
+enum fail trainer_whole(struct trainer *t, real **m, real **v, struct why *why);
+void      trainer_collect(struct trainer *t, real *m, real *v);
+void      trainer_deal(struct trainer *t, const real *m, const real *v);
+void      trainer_release(struct trainer *t, real *m, real *v);
 
 /* Useful FLOPs (the products of Muon included) and tokens of a step. */
 double   trainer_step_flops(const struct trainer *t, int window);

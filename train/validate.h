@@ -9,7 +9,9 @@ enum { VALIDATE_TOKENS = 1 << 16 };
 
 struct validation {
     uint32_t *ids;              // owned; NULL when there is no validation text
-    uint64_t  n, at;            // tokens in all; next to be scored
+    uint64_t  n, at, end;       // tokens in all; of this rank's share the next, the last
+    double   *nats;             // (n) owned: of each token
+    size_t   *cut;              // (ranks + 1) owned
     uint64_t  bytes;            // of the text that these tokens spell
     int       eos;
 };
@@ -21,7 +23,8 @@ void validation_close(struct validation *v);        // a zeroed one is fine
 void validation_cut(struct validation *v, const struct tokenizer *k, uint64_t n);
 
 /* Mean nats per token and bits per byte of text, in the trainer's pass memory. NAN,
- * without failing, when there is no validation text. */
+ * without failing, when there is no validation text. All ranks together: each scores a
+ * share of the windows. */
 enum fail validation_run(struct validation *v, struct trainer *t, double *loss,
                          double *bpb, struct why *why);
 

@@ -1,0 +1,403 @@
+#include "train/ranks.h"
+
+#include "data/base/version.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The number that a launcher left for the process: Open MPI's, MPICH's, or -1. */
+static long from_launcher(const char *openmpi, const char *mpich)
+{
+    const char *value = getenv(openmpi);
+
+    if (!value)
+        value = getenv(mpich);
+    return value ? atol(value) : -1;
+}
+
+/* Only rank 0 is heard. */
+static void silence(void)
+{
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return;
+    dup2(fd, STDOUT_FILENO);
+    dup2(fd, STDERR_FILENO);
+    close(fd);
+}
+
+enum fail ranks_check(int accumulate, struct why *why)
+{
+    int n = ranks_n();
+
+    if ((n & (n - 1)) == 0 && accumulate % n == 0)
+        return FAIL_NONE;
+    return fail(why, FAIL_USAGE,
+                "%d ranks cannot share the accumulate=%d passes of a step; give a number "
+                "of ranks that is a power of two and divides accumulate",
+                n, accumulate);
+}
+
+/* The share of a rank: its number with its bits in reverse order, since the lowest bit
+ * decides which half it keeps first. */
+int ranks_share_of(int rank)
+{
+    int share = 0;
+
+    for (int bit = 1; bit < ranks_n(); bit *= 2)
+        share = 2 * share + !!(rank & bit);
+    return share;
+}
+
+#ifndef WEFT_MPI
+
+enum fail ranks_open(struct why *why)
+{
+    if (from_launcher("OMPI_COMM_WORLD_SIZE", "PMI_SIZE") <= 1)
+        return FAIL_NONE;
+    if (from_launcher("OMPI_COMM_WORLD_RANK", "PMI_RANK") > 0)
+        silence();
+    return fail(why, FAIL_USAGE,
+                "started as one of several ranks, but this weft was built without MPI; "
+                "build it with: make MPI=1");
+}
+
+int  ranks_n(void) { return 1; }
+int  ranks_me(void) { return 0; }
+int  ranks_beside(void) { return 1; }
+bool ranks_any(bool here) { return here; }
+double ranks_sent(void) { return 0; }
+
+enum fail ranks_agree(enum fail err, struct why *why)
+{
+    (void)why;
+    return err;
+}
+
+void ranks_share(void *p, size_t bytes) { (void)p, (void)bytes; }
+void ranks_sum(real *x, const size_t *cut) { (void)x, (void)cut; }
+void ranks_spread(real *x, const size_t *cut) { (void)x, (void)cut; }
+void ranks_spread_doubles(double *x, const size_t *cut) { (void)x, (void)cut; }
+void ranks_gather(double *x, int each) { (void)x, (void)each; }
+
+void ranks_collect(real *whole, const real *x, const size_t *cut)
+{
+    (void)whole, (void)x, (void)cut;
+}
+
+void ranks_deal(const real *whole, real *x, const size_t *cut)
+{
+    (void)whole, (void)x, (void)cut;
+}
+
+#else
+
+#include <gnu/libc-version.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    CHUNK = 1 << 18,            // reals in one message of ranks_sum
+    MOST = 1 << 28,             // bytes in one message at all
+};
+
+static struct {
+    int    n, me, beside;
+    bool   over;                // all know that they end
+    real  *chunk;               // (CHUNK)
+    int   *count, *at;          // (n) of ranks_spread_doubles
+    double sent;
+} all = {.n = 1, .beside = 1};
+
+int    ranks_n(void) { return all.n; }
+int    ranks_me(void) { return all.me; }
+int    ranks_beside(void) { return all.beside; }
+double ranks_sent(void) { return all.sent; }
+
+/* ---- agreeing ---- */
+
+/* Wait without holding the processor: what the others wait for may take minutes. */
+static void wait_gently(MPI_Request *r)
+{
+    int done = 0;
+
+    for (int i = 0; !done; i++) {
+        MPI_Test(r, &done, MPI_STATUS_IGNORE);
+        if (!done && i > 2000)
+            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+    }
+}
+
+static int largest_of_all(int x)
+{
+    MPI_Request r;
+    int         most;
+
+    MPI_Iallreduce(&x, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &r);
+    wait_gently(&r);
+    return most;
+}
+
+/* The first rank that failed tells the others. */
+static enum fail tell_failure(enum fail err, struct why *why)
+{
+    int  first = all.n - 1 - largest_of_all(err ? all.n - 1 - all.me : -1), code = err;
+    char line[sizeof why->line];
+
+    all.over = true;
+    MPI_Bcast(&code, 1, MPI_INT, first, MPI_COMM_WORLD);
+    memcpy(line, why->line, sizeof line);
+    MPI_Bcast(line, sizeof line, MPI_CHAR, first, MPI_COMM_WORLD);
+    if (first > 0 && code != FAIL_INTERRUPTED)
+        return fail(why, (enum fail)code, "rank %d: %.1000s", first, line);
+    memcpy(why->line, line, sizeof line);
+    return (enum fail)code;
+}
+
+enum fail ranks_agree(enum fail err, struct why *why)
+{
+    if (all.n == 1 || !largest_of_all((int)err))
+        return err;
+    return tell_failure(err, why);
+}
+
+bool ranks_any(bool here)
+{
+    return all.n == 1 ? here : largest_of_all(here);
+}
+
+void ranks_share(void *p, size_t bytes)
+{
+    for (size_t at = 0; all.n > 1 && at < bytes; at += MOST) {
+        size_t n = bytes - at < MOST ? bytes - at : MOST;
+
+        MPI_Bcast((char *)p + at, (int)n, MPI_BYTE, 0, MPI_COMM_WORLD);
+    }
+}
+
+/* ---- opening ---- */
+
+/* At exit, whoever called it: a failure that the others do not know of they are told. */
+static void leave(int status, void *user)
+{
+    struct why none = {""};
+
+    (void)user;
+    if (!all.over)
+        (void)ranks_agree((enum fail)status, &none);
+    MPI_Finalize();
+    free(all.chunk);
+    free(all.count);
+    free(all.at);
+}
+
+/* What decides the bits that this process computes. */
+static void describe(char *line, size_t cap)
+{
+#ifdef __x86_64__
+    const char *level = __builtin_cpu_supports("avx512f") ? "avx512"
+                        : __builtin_cpu_supports("avx2")  ? "avx2"
+                                                          : "sse";
+#else
+    const char *level = "generic";
+#endif
+    snprintf(line, cap, "%s, %s, %s, %s, glibc %s", version_line, version_compiler,
+             version_flags, level, gnu_get_libc_version());
+}
+
+/* Is every rank built alike, on alike processors? */
+static enum fail compare_builds(struct why *why)
+{
+    char      mine[512] = "", first[512];
+    size_t    same = 0;
+    enum fail err = FAIL_NONE;
+
+    describe(mine, sizeof mine);
+    memcpy(first, mine, sizeof first);
+    ranks_share(first, sizeof first);
+    while (mine[same] && mine[same] == first[same])
+        same++;
+    while (same > 0 && mine[same] != ' ')
+        same--;
+    if (strcmp(mine, first))
+        err = fail(why, FAIL_INPUT,
+                   "another build or processor than rank 0, whose results would differ: "
+                   "'%.120s' here, '%.120s' there",
+                   mine + same, first + same);
+    return ranks_agree(err, why);
+}
+
+enum fail ranks_open(struct why *why)
+{
+    int      level;
+    MPI_Comm near;
+
+    if (from_launcher("OMPI_COMM_WORLD_SIZE", "PMI_SIZE") < 1)
+        return FAIL_NONE;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+    MPI_Comm_size(MPI_COMM_WORLD, &all.n);
+    MPI_Comm_rank(MPI_COMM_WORLD, &all.me);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &near);
+    MPI_Comm_size(near, &all.beside);
+    MPI_Comm_free(&near);
+    on_exit(leave, NULL);
+    if (all.me > 0)
+        silence();
+    all.chunk = malloc(CHUNK * sizeof *all.chunk);
+    all.count = calloc((size_t)all.n, sizeof *all.count);
+    all.at = calloc((size_t)all.n, sizeof *all.at);
+    if (ranks_any(!all.chunk || !all.count || !all.at))
+        return fail(why, FAIL_MEMORY, "out of memory for messages between ranks");
+    return compare_builds(why);
+}
+
+/* ---- shares ---- */
+
+/* The shares [*from, *to) that a rank still works on when it has halved with the
+ * neighbours at distances below `distance`. */
+static void range_at(int rank, int distance, int *from, int *to)
+{
+    *from = 0, *to = all.n;
+    for (int bit = 1; bit < distance; bit *= 2) {
+        int middle = (*from + *to) / 2;
+
+        if (rank & bit)
+            *from = middle;
+        else
+            *to = middle;
+    }
+}
+
+/* Send n reals to a neighbour, and get m of its into `into`. */
+static void exchange(const real *out, size_t n, real *into, size_t m, int with)
+{
+    MPI_Sendrecv(out, (int)(n * sizeof *out), MPI_BYTE, with, 0, into,
+                 (int)(m * sizeof *into), MPI_BYTE, with, 0, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    all.sent += (double)(n * sizeof *out);
+}
+
+static size_t part_of(size_t n, size_t at, size_t most)
+{
+    return at >= n ? 0 : n - at < most ? n - at : most;
+}
+
+/* left + right into x, which is one of them. */
+static void add(real *x, const real *other, size_t n)
+{
+    #pragma omp parallel for simd schedule(static)
+    for (size_t i = 0; i < n; i++)
+        x[i] += other[i];
+}
+
+/* Exchange halves: `give` (n) for the neighbour's part of `keep` (m), which is added. A
+ * sum of two is the same whichever is on the left. */
+static void halve(const real *give, size_t n, real *keep, size_t m, int with)
+{
+    size_t most = n > m ? n : m;
+
+    for (size_t at = 0; at < most; at += CHUNK) {
+        size_t in = part_of(m, at, CHUNK);
+
+        exchange(give + at, part_of(n, at, CHUNK), all.chunk, in, with);
+        add(keep + at, all.chunk, in);
+    }
+}
+
+void ranks_sum(real *x, const size_t *cut)
+{
+    for (int d = 1; d < all.n; d *= 2) {
+        int from, to, keep, end, with = all.me ^ d, other, others_end;
+
+        range_at(all.me, d, &from, &to);
+        range_at(all.me, 2 * d, &keep, &end);
+        other = keep == from ? end : from;
+        others_end = keep == from ? to : keep;
+        halve(x + cut[other], cut[others_end] - cut[other], x + cut[keep],
+              cut[end] - cut[keep], with);
+    }
+}
+
+void ranks_spread(real *x, const size_t *cut)
+{
+    const size_t most = MOST / sizeof *x;
+
+    for (int d = all.n / 2; d >= 1; d /= 2) {
+        int    from, to, other, others_end, with = all.me ^ d;
+        size_t n, m;
+
+        range_at(all.me, 2 * d, &from, &to);
+        range_at(with, 2 * d, &other, &others_end);
+        n = cut[to] - cut[from];
+        m = cut[others_end] - cut[other];
+        for (size_t at = 0; at < n || at < m; at += most)
+            exchange(x + cut[from] + at, part_of(n, at, most), x + cut[other] + at,
+                     part_of(m, at, most), with);
+    }
+}
+
+void ranks_gather(double *x, int each)
+{
+    if (all.n > 1)
+        MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, each, MPI_DOUBLE,
+                      MPI_COMM_WORLD);
+}
+
+void ranks_spread_doubles(double *x, const size_t *cut)
+{
+    if (all.n == 1)
+        return;
+    for (int r = 0; r < all.n; r++) {
+        int share = ranks_share_of(r);
+
+        all.at[r] = (int)cut[share];
+        all.count[r] = (int)(cut[share + 1] - cut[share]);
+    }
+    MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, x, all.count, all.at, MPI_DOUBLE,
+                   MPI_COMM_WORLD);
+}
+
+/* One rank's share between rank 0 and it. */
+static void carry(real *p, size_t n, int from, int to)
+{
+    for (size_t at = 0; at < n; at += MOST / sizeof *p) {
+        int bytes = (int)(part_of(n, at, MOST / sizeof *p) * sizeof *p);
+
+        if (all.me == from)
+            MPI_Send(p + at, bytes, MPI_BYTE, to, 1, MPI_COMM_WORLD);
+        else if (all.me == to)
+            MPI_Recv(p + at, bytes, MPI_BYTE, from, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
+void ranks_collect(real *whole, const real *x, const size_t *cut)
+{
+    for (int r = 0; r < all.n; r++) {
+        int    share = ranks_share_of(r);
+        size_t at = cut[share], n = cut[share + 1] - at;
+
+        if (r > 0)
+            carry(all.me ? (real *)x + at : whole + at, n, r, 0);
+        else if (all.me == 0)
+            memcpy(whole + at, x + at, n * sizeof *x);
+    }
+}
+
+void ranks_deal(const real *whole, real *x, const size_t *cut)
+{
+    for (int r = 0; r < all.n; r++) {
+        int    share = ranks_share_of(r);
+        size_t at = cut[share], n = cut[share + 1] - at;
+
+        if (r > 0)
+            carry(all.me ? x + at : (real *)whole + at, n, 0, r);
+        else if (all.me == 0)
+            memcpy(x + at, whole + at, n * sizeof *x);
+    }
+}
+
+#endif
