@@ -266,10 +266,11 @@ static json_t *envelope(const struct answer *a, json_t *choices)
     const char *object = !a->ask.chat     ? "text_completion"
                          : a->ask.stream ? "chat.completion.chunk"
                                          : "chat.completion";
+    const char *label = a->job[0]->engine->label;
 
-    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", a->id, "object", object, "created",
-                     (json_int_t)a->created, "model", a->job[0]->engine->label, "choices",
-                     choices);
+    return json_pack("{s:s, s:s, s:I, s:o, s:o}", "id", a->id, "object", object, "created",
+                     (json_int_t)a->created, "model",
+                     json_from_bytes(label, strlen(label)), "choices", choices);
 }
 
 static json_t *usage_json(const struct answer *a)

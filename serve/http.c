@@ -91,7 +91,8 @@ static const char *error_type(int status)
 
 enum MHD_Result reply_refusal(struct server *s, struct call *c, const struct refusal *r)
 {
-    json_t *e = json_pack("{s:s, s:s, s:s?, s:s?}", "message", r->message, "type",
+    json_t *e = json_pack("{s:o, s:s, s:s?, s:s?}", "message",
+                          json_from_bytes(r->message, strlen(r->message)), "type",
                           error_type(r->status), "param",
                           r->status == 405 ? NULL : r->param, "code", r->code);
 

@@ -19,7 +19,8 @@ enum { MOST_MODELS = 64, JSON_MOST = 16 << 20 };
 /* One of the models. */
 struct entry {
     char           name[128];
-    char           run[PATH_MAX];       // what is loaded: a run or a checkpoint
+    char           run[PATH_MAX];       // what is loaded, as checkpoint_find takes it
+    char           dir[PATH_MAX];       // its run: where the log and the lock are
     char           refused[PATH_MAX];   // the checkpoint that could not be loaded
     long           seed;                // of a comparison's run, -1
     char           arch[512];
@@ -124,13 +125,15 @@ static double newest_bpb(const char *run)
 
 /* ---- what path is ---- */
 
-static struct entry *add(struct served *s, const char *name, const char *run)
+static struct entry *add(struct served *s, const char *name, const char *run,
+                         const char *dir)
 {
     struct entry *e = &s->entry[s->n++];
 
     *e = (struct entry){.seed = -1, .val_bpb = NAN};
     snprintf(e->name, sizeof e->name, "%.120s", name);
     snprintf(e->run, sizeof e->run, "%s", run);
+    snprintf(e->dir, sizeof e->dir, "%s", dir);
     return e;
 }
 
@@ -191,7 +194,7 @@ static void add_architectures(struct served *s)
             known |= !strcmp(s->entry[k].name, d[i]->d_name);
         path_join(arch, sizeof arch, s->o.path, d[i]->d_name);
         if (!known && pick_seed(arch, run, &seed))
-            add(s, d[i]->d_name, run)->seed = seed;
+            add(s, d[i]->d_name, run, run)->seed = seed;
         free(d[i]);
     }
     free(d);
@@ -202,13 +205,31 @@ static bool is_run(const char *path)
     return holds(path, "config.cfg") || holds(path, "latest");
 }
 
+/* The run of path: itself, what RUN@best says, or where a checkpoint lies; else path. */
+static void run_of(const char *path, char *dir)
+{
+    char *cut;
+
+    snprintf(dir, PATH_MAX, "%s", path);
+    if (!path_exists(path) && (cut = strrchr(dir, '@')))
+        *cut = 0;
+    if (is_run(dir) || !realpath(path, dir))
+        return;
+    cut = strrchr(dir, '/');
+    if (cut && cut > dir)
+        *cut = 0;
+    if (!is_run(dir))
+        snprintf(dir, PATH_MAX, "%s", path);
+}
+
 static enum fail look_at(struct served *s, bool training, struct why *why)
 {
     const char *path = s->o.path;
-    char        dir[PATH_MAX];
+    char        dir[PATH_MAX], run[PATH_MAX];
     enum fail   err;
 
-    base_name(path, s->name, sizeof s->name);
+    run_of(path, run);
+    base_name(run, s->name, sizeof s->name);
     if (holds(path, "compare.json")) {
         strcpy(s->kind, "compare");
         add_architectures(s);
@@ -219,9 +240,9 @@ static enum fail look_at(struct served *s, bool training, struct why *why)
         if (err && !(is_run(path) && (training || is_locked(path))))
             return err;
         strcpy(s->kind, is_run(path) ? "run" : "checkpoint");
-        add(s, s->name, path);
+        add(s, s->name, path, run);
     }
-    read_dataset(s, path);
+    read_dataset(s, run);
     return 0;
 }
 
@@ -259,8 +280,8 @@ static void follow(struct served *s, struct entry *e)
 
 static void look_again(struct served *s, struct entry *e)
 {
-    bool   training = is_locked(e->run);
-    double bpb = newest_bpb(e->run);
+    bool   training = is_locked(e->dir);
+    double bpb = newest_bpb(e->dir);
 
     pthread_mutex_lock(&s->lock);
     s->changes += training != e->training;
@@ -385,7 +406,7 @@ bool served_log(struct served *s, const char *name, char *log)
     const struct entry *e = find(s, name);
 
     if (e)
-        path_join(log, PATH_MAX, e->run, "log.jsonl");
+        path_join(log, PATH_MAX, e->dir, "log.jsonl");
     pthread_mutex_unlock(&s->lock);
     return e != NULL;
 }
@@ -421,6 +442,12 @@ long served_reloads(struct served *s)
 
 /* ---- as JSON ---- */
 
+/* A name, of whatever bytes. */
+static json_t *name_json(const char *name)
+{
+    return json_from_bytes(name, strlen(name));
+}
+
 static json_t *step_json(long step)
 {
     return step < 0 ? json_null() : json_integer(step);
@@ -433,8 +460,9 @@ static json_t *entry_json(const struct entry *e)
 
     if (g)
         base_name(g->dir, dir, sizeof dir);
-    json_t *j = json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:o}", "id", e->name, "arch",
-                          e->arch, "checkpoint", g ? json_string(dir) : json_null(),
+    json_t *j = json_pack("{s:o, s:s, s:o, s:o, s:b, s:o, s:o}", "id",
+                          name_json(e->name), "arch", e->arch, "checkpoint",
+                          g ? name_json(dir) : json_null(),
                           "step", step_json(g ? g->step : -1), "training", e->training,
                           "val_bpb", json_from_double(e->val_bpb), "seed",
                           step_json(e->seed));
@@ -458,8 +486,8 @@ json_t *served_json(struct served *s)
         json_array_append_new(models, entry_json(&s->entry[i]));
         training |= s->entry[i].training;
     }
-    j = json_pack("{s:s, s:s, s:b, s:s, s:i, s:o, s:o, s:o, s:o}", "kind", s->kind, "name",
-                  s->name, "training", training, "version", version_line, "slots",
+    j = json_pack("{s:s, s:o, s:b, s:s, s:i, s:o, s:o, s:o, s:o}", "kind", s->kind, "name",
+                  name_json(s->name), "training", training, "version", version_line, "slots",
                   s->o.slots, "zstd_bpb", json_from_double(s->zstd), "order2_bpb",
                   json_from_double(s->order2), "floor_bpb", json_from_double(s->floor),
                   "models", models);
@@ -473,8 +501,8 @@ json_t *served_list(struct served *s)
 
     pthread_mutex_lock(&s->lock);
     for (int i = 0; i < s->n; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:s}", "id",
-                                              s->entry[i].name, "object", "model",
+        json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:s}", "id",
+                                              name_json(s->entry[i].name), "object", "model",
                                               "created", (json_int_t)s->began,
                                               "owned_by", "weft"));
     pthread_mutex_unlock(&s->lock);

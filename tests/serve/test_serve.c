@@ -1,0 +1,943 @@
+/* The server, from end to end, over sockets. */
+#include "serve/serve.h"
+
+#include "data/base/json.h"
+#include "data/base/file.h"
+#include "infer/score.h"
+#include "infer/writer.h"
+#include "model/files/checkpoint.h"
+#include "tests/support/client.h"
+#include "tests/support/rig.h"
+#include "tests/support/spawn.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- a run, and a server of it ---- */
+
+static char run[600];
+
+static void write_step(long step, const char *stack)
+{
+    char       path[700], name[32];
+    struct why why = {"?"};
+
+    checkpoint_path(path, sizeof path, run, step);
+    ck_assert_int_eq(spawn_checkpoint(2, (char *[]){path, (char *)stack}), 0);
+    ck_assert_msg(!link_replace(run, "latest", checkpoint_name(name, sizeof name, step),
+                                &why), "%s", why.line);
+}
+
+static void write_log(const char *mode, const char *text)
+{
+    char  path[700];
+    FILE *f = fopen(path_join(path, sizeof path, run, "log.jsonl"), mode);
+
+    fputs(text, f);
+    fclose(f);
+}
+
+static void new_run(void)
+{
+    static int number;
+    struct why why;
+
+    snprintf(run, sizeof run, "%s/run%d", rig_tmp(), number++);
+    ck_assert_int_eq(dir_make(run, &why), 0);
+    write_step(7, "softmax(window=9)/mlstm");
+    write_log("w", "{\"settings\": {}}\n{\"step\": 1, \"val_bpb\": 2.5}\n");
+}
+
+static struct serve_options options(void)
+{
+    struct serve_options o;
+
+    serve_defaults(&o);
+    o.path = run;
+    o.port = 0;
+    return o;
+}
+
+static void nap(double seconds)
+{
+    struct timespec t = {(time_t)seconds, (long)(fmod(seconds, 1) * 1e9)};
+
+    nanosleep(&t, NULL);
+}
+
+/* Listening, and its model loaded. */
+static struct server *start(const struct serve_options *o)
+{
+    struct server *s;
+    struct why     why = {"?"};
+    int            status = 503;
+
+    ck_assert_msg(!serve_start(&s, o, &why), "%s", why.line);
+    for (int i = 0; i < 500 && status != 200; i++) {
+        struct got g = client_ask(serve_port(s), "GET", "/health", "", "");
+
+        status = g.status;
+        got_free(&g);
+        nap(0.01);
+    }
+    ck_assert_int_eq(status, 200);
+    return s;
+}
+
+static struct server *serve(void)
+{
+    struct serve_options o = options();
+
+    new_run();
+    return start(&o);
+}
+
+static json_t *ask(const struct server *s, int status, const char *body)
+{
+    return client_post(serve_port(s), "/v1/completions", status, body);
+}
+
+static const json_t *first(const json_t *answer)
+{
+    return json_array_get(json_object_get(answer, "choices"), 0);
+}
+
+static const char *text_of(const json_t *answer)
+{
+    return json_string_value(json_object_get(first(answer), "text"));
+}
+
+static double metric(const struct server *s, const char *name)
+{
+    struct got  g = client_ask(serve_port(s), "GET", "/metrics", "", "");
+    char        line[64];
+    double      x = NAN;
+    const char *at;
+
+    snprintf(line, sizeof line, "\n%s ", name);
+    at = g.body ? strstr(g.body, line) : NULL;
+    if (at)
+        x = atof(at + strlen(line));
+    got_free(&g);
+    return x;
+}
+
+/* Wait until no text has a slot or waits for one. */
+static void assert_idle(const struct server *s)
+{
+    double busy = 1;
+
+    for (int i = 0; i < 200 && busy > 0; i++) {
+        busy = metric(s, "weft_texts_busy") + metric(s, "weft_texts_waiting");
+        if (busy > 0)
+            nap(0.02);
+    }
+    ck_assert_msg(busy == 0, "%g texts are still served", busy);
+}
+
+/* ---- texts ---- */
+
+/* What weft infer would write after Hi; malloc'ed. */
+static char *written(uint64_t seed, int n)
+{
+    struct writer_options o = {.K = 1, .n = n};
+    struct model          m;
+    struct tokenizer     *t;
+    struct writer         w;
+    struct why            why;
+    char                 *text;
+    size_t                len;
+
+    sampler_defaults(&o.sampler);
+    o.sampler.seed = seed;
+    o.out = open_memstream(&text, &len);
+    ck_assert_int_eq(checkpoint_load(run, &m, &t, NULL, 0, &why), 0);
+    ck_assert_int_eq(writer_open(&w, &m, t, &o, &why), 0);
+    ck_assert_int_eq(writer_feed(&w, "Hi", 2, &why), 0);
+    writer_run(&w);
+    writer_close(&w);
+    fclose(o.out);
+    tokenizer_free(t);
+    model_close(&m);
+    return text;
+}
+
+START_TEST(a_text_is_the_one_that_weft_infer_writes)
+{
+    struct server *s = serve();
+    json_t *j = ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 40, \"seed\": 5, "
+                    "\"temperature\": 0.8, \"top_k\": 40, \"top_p\": 0.95, \"min_p\": 0.05}");
+    char   *want = written(5, 40);
+    json_t *as_json = json_from_bytes(want, strlen(want));
+    const char *w = json_string_value(as_json), *got = text_of(j);
+
+    ck_assert_str_eq(json_string_value(json_object_get(j, "model")) + strlen("run0"), "@7");
+    ck_assert_msg(!strncmp(got, w, strlen(got)) && strlen(got) >= 40, "'%s', not '%s'",
+                  got, w);
+    json_decref(as_json);
+    free(want);
+    json_decref(j);
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* A stream's events, as [choices' text put together, finish reason, events]. */
+static json_t *stream_of(const struct got *g)
+{
+    char   *text = calloc(1, g->len + 1);
+    json_t *finish = json_null(), *usage = json_null();
+    int     events = 0;
+    bool    done = false;
+
+    for (char *at = g->body; (at = strstr(at, "data: ")); at += 6, events++) {
+        json_t *j = json_loads(at + 6, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, NULL);
+        json_t *c = json_array_get(json_object_get(j, "choices"), 0);
+
+        done = !strncmp(at + 6, "[DONE]", 6);
+        if (c)
+            strcat(text, json_string_value(json_object_get(c, "text")));
+        if (json_is_string(json_object_get(c, "finish_reason")))
+            finish = json_incref(json_object_get(c, "finish_reason"));
+        if (json_is_object(json_object_get(j, "usage")))
+            usage = json_incref(json_object_get(j, "usage"));
+        json_decref(j);
+    }
+    json_t *all = json_pack("{s:s, s:o, s:o, s:b}", "text", text, "finish", finish,
+                            "usage", usage, "done", done);
+
+    free(text);
+    return all;
+}
+
+START_TEST(a_stream_is_the_whole_text_in_pieces)
+{
+    static const char *const asks[] = {
+        "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3%s}",
+        "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3, \"logprobs\": 2%s}",
+        "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3, \"echo\": true%s}",
+        "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3, \"stop\": [\"e\", \"zq\"]%s}",
+        "{\"prompt\": \"Hi\", \"max_tokens\": 0, \"echo\": true%s}",
+    };
+    struct server *s = serve();
+
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
+        char body[256];
+
+        snprintf(body, sizeof body, asks[i], "");
+        json_t *whole = ask(s, 200, body);
+
+        snprintf(body, sizeof body, asks[i],
+                 ", \"stream\": true, \"stream_options\": {\"include_usage\": true}");
+        struct got g = client_ask(serve_port(s), "POST", "/v1/completions",
+                                  "Content-Type: application/json\r\n", body);
+        json_t    *all = stream_of(&g);
+
+        ck_assert_str_eq(json_string_value(json_object_get(all, "text")), text_of(whole));
+        ck_assert(json_equal(json_object_get(all, "usage"), json_object_get(whole, "usage")));
+        ck_assert(json_equal(json_object_get(all, "finish"),
+                             json_object_get(first(whole), "finish_reason")));
+        ck_assert(json_is_true(json_object_get(all, "done")));
+        json_decref(all);
+        json_decref(whole);
+        got_free(&g);
+    }
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* ---- company ---- */
+
+static const char as_json_type[] = "Content-Type: application/json\r\n";
+
+enum { ASKS = 64, CLIENTS = 12 };
+
+/* Request i: a prompt of up to three chunks, and some options. */
+static char *request(int i)
+{
+    struct rng r = rng_open(11, RNG_TEST, (uint64_t)i / 2);     // pairs share a prompt
+    int        n = (int)rng_below(&r, 8) ? 1 + (int)rng_below(&r, 40) : 1300;
+    char       prompt[1400], *body;
+
+    for (int k = 0; k < n; k++)
+        prompt[k] = (char)('a' + (int)rng_below(&r, 26));
+    prompt[n] = 0;
+    if (asprintf(&body, "{\"prompt\": \"%s\", \"seed\": %d, \"max_tokens\": %d, "
+                       "\"temperature\": %g, \"top_k\": %d, \"logprobs\": %d, \"n\": %d, "
+                       "\"presence_penalty\": %g}", prompt, i, 1 + (int)rng_below(&r, 50),
+                       i % 3 ? 0.9 : 0, i % 2 ? 40 : 0, i % 4, 1 + i % 3,
+                       i % 5 ? 0 : 0.5) < 0)
+        abort();
+    return body;
+}
+
+struct crowd {
+    const struct server *s;
+    pthread_mutex_t      lock;
+    int                  next;
+    json_t              *choices[ASKS];
+};
+
+/* Check is for one thread: what is wrong shows when the answers are compared. */
+static void *ask_on(void *user)
+{
+    struct crowd *c = user;
+
+    for (;;) {
+        pthread_mutex_lock(&c->lock);
+        int i = c->next < ASKS ? c->next++ : -1;
+
+        pthread_mutex_unlock(&c->lock);
+        if (i < 0)
+            return NULL;
+        i = (i * 37 + 11) % ASKS;
+        char      *body = request(i);
+        struct got g = client_ask(serve_port(c->s), "POST", "/v1/completions", as_json_type,
+                                  body);
+        json_t    *j = g.body ? json_loads(g.body, JSON_ALLOW_NUL, NULL) : NULL;
+
+        c->choices[i] = json_incref(json_object_get(j, "choices"));
+        json_decref(j);
+        got_free(&g);
+        free(body);
+    }
+}
+
+START_TEST(sixty_four_requests_in_company_give_the_bytes_that_each_gives_alone)
+{
+    struct crowd   c = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    pthread_t      client[CLIENTS];
+    struct serve_options o;
+    struct server *alone;
+
+    c.s = serve();
+    for (int i = 0; i < CLIENTS; i++)
+        pthread_create(&client[i], NULL, ask_on, &c);
+    for (int i = 0; i < CLIENTS; i++)
+        pthread_join(client[i], NULL);
+    ck_assert(metric(c.s, "weft_cache_hits_total") > 10);
+    ck_assert(metric(c.s, "weft_steps_total") < 0.6 * metric(c.s, "weft_tokens_total"));
+    assert_idle(c.s);
+    o = options();
+    o.cache = 0;
+    alone = start(&o);
+    for (int i = 0; i < ASKS; i++) {
+        char   *body = request(i);
+        json_t *j = ask(alone, 200, body);
+
+        ck_assert_msg(json_equal(json_object_get(j, "choices"), c.choices[i]),
+                      "request %d: %s", i, body);
+        json_decref(j);
+        json_decref(c.choices[i]);
+        free(body);
+    }
+    ck_assert(metric(alone, "weft_cache_hits_total") == 0);
+    serve_stop(alone, 5);
+    serve_stop((struct server *)c.s, 5);
+}
+END_TEST
+
+/* ---- logprobs ---- */
+
+/* Tokens for score_next: those of a text. */
+struct letters {
+    const char *text;
+    long        at, n;
+};
+
+static enum fail next_letters(void *user, uint32_t *ids, long n, long *got,
+                              struct why *why)
+{
+    struct letters *l = user;
+
+    (void)why;
+    for (*got = 0; *got < n && l->at < l->n; (*got)++)
+        ids[*got] = (unsigned char)l->text[l->at++];
+    return 0;
+}
+
+static double scored(const char *text)
+{
+    struct letters    l = {text, 0, (long)strlen(text)};
+    struct model      m;
+    struct tokenizer *t;
+    struct pass       p;
+    struct score      r;
+    struct why        why;
+
+    ck_assert_int_eq(checkpoint_load(run, &m, &t, NULL, 0, &why), 0);
+    ck_assert_int_eq(pass_open(&p, &m, 4, m.cfg.context, PASS_SCORE, &why), 0);
+    ck_assert_int_eq(score_run(&m, &p, 4, tokenizer_eos(t), next_letters, &l, 0, NULL, NULL,
+                               &r, &why), 0);
+    pass_close(&p);
+    tokenizer_free(t);
+    model_close(&m);
+    return r.nats;
+}
+
+static double sum_of(const json_t *logprobs, long from, long to)
+{
+    const json_t *list = json_object_get(logprobs, "token_logprobs");
+    double        sum = 0;
+
+    for (long i = from; i < to; i++)
+        sum += json_to_double(json_array_get(list, (size_t)i));
+    return sum;
+}
+
+START_TEST(the_logprobs_of_a_prompt_are_the_nats_of_weft_score)
+{
+    static const char *const texts[] = {"It was a dark and stormy night.", "x",
+        "and beyond one context, where the windows of weft score begin anew, it agrees too"};
+    struct server *s = serve();
+
+    for (int i = 0; i < 3; i++) {
+        char body[256];
+
+        snprintf(body, sizeof body, "{\"prompt\": \"%s\", \"echo\": true, "
+                 "\"max_tokens\": 0, \"logprobs\": 1}", texts[i]);
+        json_t *j = ask(s, 200, body);
+        double  want = scored(texts[i]);
+        double  got = -sum_of(json_object_get(first(j), "logprobs"), 0,
+                              (long)strlen(texts[i]));
+
+        ck_assert_msg(fabs(got - want) <= 1e-6 * want, "%.9g, not %.9g", got, want);
+        json_decref(j);
+    }
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* lm-evaluation-harness, local-completions: sums token_logprobs[ctxlen:-1], and takes it
+ * for greedy where each is the largest of its top_logprobs. */
+START_TEST(the_requests_of_lm_eval_are_answered)
+{
+    struct server *s = serve();
+    json_t *j = ask(s, 200, "{\"model\": \"any\", \"prompt\": [[256, 72, 105, 33], "
+                    "[256, 65], [72]], \"temperature\": 0, \"max_tokens\": 1, "
+                    "\"logprobs\": 1, \"seed\": 1234, \"echo\": true}");
+    json_t *choices = json_object_get(j, "choices");
+    static const size_t lengths[] = {4, 2, 1};
+
+    ck_assert_int_eq(json_array_size(choices), 3);
+    for (size_t i = 0; i < 3; i++) {
+        json_t *l = json_object_get(json_array_get(choices, i), "logprobs");
+        json_t *values = json_object_get(l, "token_logprobs");
+        json_t *tops = json_object_get(l, "top_logprobs"), *value;
+        size_t  n = json_array_size(values), k;
+
+        ck_assert_int_eq(n, lengths[i] + 1);
+        ck_assert_int_eq(json_array_size(tops), n);
+        ck_assert(json_is_null(json_array_get(values, 0)));
+        ck_assert(json_is_null(json_array_get(tops, 0)));
+        json_array_foreach(values, k, value) {
+            const char *key;
+            json_t     *x;
+            double      best = -INFINITY;
+
+            if (k == 0)
+                continue;
+            json_object_foreach(json_array_get(tops, k), key, x)
+                best = fmax(best, json_number_value(x));
+            ck_assert(best >= json_number_value(value));
+            if (k == n - 1)
+                ck_assert_msg(best == json_number_value(value), "the likeliest was taken");
+        }
+    }
+    json_decref(j);
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(the_end_of_a_text_is_a_token_of_the_answer)
+{
+    struct server *s = serve();
+    json_t *j = ask(s, 200, "{\"prompt\": [72], \"max_tokens\": 9, \"logprobs\": 0, "
+                    "\"logit_bias\": {\"256\": 100}}");
+    const json_t *l = json_object_get(first(j), "logprobs");
+
+    ck_assert_str_eq(text_of(j), "");
+    ck_assert_str_eq(json_string_value(json_object_get(first(j), "finish_reason")), "stop");
+    ck_assert_int_eq(json_array_size(json_object_get(l, "token_logprobs")), 1);
+    ck_assert_str_eq(json_string_value(json_array_get(json_object_get(l, "tokens"), 0)),
+                     "</s>");
+    json_decref(j);
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* ---- what is refused ---- */
+
+static const struct {
+    const char *body, *param;
+} wrong[] = {
+    {"", NULL},
+    {"[]", NULL},
+    {"{\"prompt\": \"a\", \"prompt\": \"b\"}", NULL},
+    {"{\"prompt\": 5}", "prompt"},
+    {"{\"prompt\": []}", "prompt"},
+    {"{\"prompt\": [257]}", "prompt"},
+    {"{\"prompt\": [-1]}", "prompt"},
+    {"{\"prompt\": [1.5]}", "prompt"},
+    {"{\"prompt\": [[1], [[2]]]}", "prompt"},
+    {"{\"model\": 5}", "model"},
+    {"{\"max_tokens\": -1}", "max_tokens"},
+    {"{\"max_tokens\": 65537}", "max_tokens"},
+    {"{\"max_tokens\": 1e300}", "max_tokens"},
+    {"{\"max_tokens\": \"5\"}", "max_tokens"},
+    {"{\"max_tokens\": 65536, \"logprobs\": 20, \"n\": 8}", "max_tokens"},
+    {"{\"temperature\": -1}", "temperature"},
+    {"{\"top_p\": 1.1}", "top_p"},
+    {"{\"min_p\": \"x\"}", "min_p"},
+    {"{\"top_k\": 1.5}", "top_k"},
+    {"{\"repeat_penalty\": 0}", "repeat_penalty"},
+    {"{\"presence_penalty\": 3}", "presence_penalty"},
+    {"{\"frequency_penalty\": -3}", "frequency_penalty"},
+    {"{\"stop\": \"\"}", "stop"},
+    {"{\"stop\": [1]}", "stop"},
+    {"{\"stop\": [\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
+     "\"a\",\"a\",\"a\",\"a\",\"a\"]}", "stop"},
+    {"{\"seed\": \"x\"}", "seed"},
+    {"{\"n\": 0}", "n"},
+    {"{\"n\": 9}", "n"},
+    {"{\"echo\": 1}", "echo"},
+    {"{\"logprobs\": 21}", "logprobs"},
+    {"{\"logprobs\": true}", "logprobs"},
+    {"{\"stream\": \"yes\"}", "stream"},
+    {"{\"stream_options\": 1}", "stream_options"},
+    {"{\"logit_bias\": {\"x\": 1}}", "logit_bias"},
+    {"{\"logit_bias\": {\"257\": 1}}", "logit_bias"},
+    {"{\"logit_bias\": {\"5\": 101}}", "logit_bias"},
+};
+
+START_TEST(a_value_that_makes_no_sense_is_refused_by_its_name)
+{
+    struct server *s = serve();
+
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        json_t *j = ask(s, 400, wrong[i].body), *e = json_object_get(j, "error");
+        const char *param = json_string_value(json_object_get(e, "param"));
+
+        ck_assert(json_is_string(json_object_get(e, "message")));
+        ck_assert_msg(wrong[i].param ? param && !strcmp(param, wrong[i].param) : !param,
+                      "%s: %s", wrong[i].body, param ? param : "null");
+        json_decref(j);
+    }
+    json_decref(ask(s, 200, "{\"unknown\": {\"field\": [1]}, \"max_tokens\": 1}"));
+    serve_stop(s, 5);
+}
+END_TEST
+
+static int status_of(int port, const char *method, const char *url, const char *headers,
+                     const char *body)
+{
+    struct got g = client_ask(port, method, url, headers, body);
+    int        status = g.status;
+
+    got_free(&g);
+    return status;
+}
+
+/* The status of a request as it stands. */
+static int raw_status(int port, const char *bytes, size_t len)
+{
+    int        fd = client_connect(port), status;
+    struct got g;
+
+    client_send(fd, bytes, len);
+    shutdown(fd, SHUT_WR);
+    g = client_receive(fd);
+    status = g.status;
+    got_free(&g);
+    close(fd);
+    return status;
+}
+
+START_TEST(strangers_and_strange_requests_are_refused)
+{
+    struct server *s = serve();
+    int            port = serve_port(s);
+    char          *deep = malloc(2001), *large = malloc((1 << 20) + 3);
+    static const char rebound[] = "GET /served HTTP/1.1\r\nHost: evil.example\r\n\r\n";
+    static const char no_host[] = "GET /served HTTP/1.0\r\n\r\n";
+
+    ck_assert_int_eq(status_of(port, "GET", "/nothing", "", ""), 404);
+    ck_assert_int_eq(status_of(port, "GET", "/../../etc/passwd", "", ""), 404);
+    ck_assert_int_eq(status_of(port, "GET", "/tokenizer_info?model=..%2f..%2fetc", "", ""),
+                     200);           // one model: any name means it
+    ck_assert_int_eq(status_of(port, "GET", "/v1/completions", "", ""), 405);
+    ck_assert_int_eq(status_of(port, "POST", "/health", as_json_type, "{}"), 405);
+    ck_assert_int_eq(status_of(port, "POST", "/v1/completions", "", "{}"), 415);
+    ck_assert_int_eq(status_of(port, "POST", "/v1/completions",
+                               "Content-Type: application/jsonx\r\n", "{}"), 415);
+    ck_assert_int_eq(raw_status(port, rebound, strlen(rebound)), 403);
+    ck_assert_int_eq(raw_status(port, no_host, strlen(no_host)), 403);
+    memset(deep, '[', 2000), deep[2000] = 0;
+    ck_assert_int_eq(status_of(port, "POST", "/v1/completions", as_json_type, deep), 400);
+    memset(large, ' ', (1 << 20) + 2), large[(1 << 20) + 2] = 0;
+    ck_assert_int_eq(status_of(port, "POST", "/v1/completions", as_json_type, large), 413);
+    free(deep);
+    free(large);
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(a_key_opens)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    struct why           why;
+    char                 file[700];
+    int                  port;
+
+    new_run();
+    o.path = run;
+    o.host = "0.0.0.0";
+    ck_assert_int_eq(serve_start(&s, &o, &why), FAIL_USAGE);
+    o.host = "127.0.0.1";
+    o.key_file = path_join(file, sizeof file, run, "key");
+    ck_assert_int_eq(serve_start(&s, &o, &why), FAIL_INPUT);
+    ck_assert_int_eq(file_write(file, "short\n", 6, &why), 0);
+    ck_assert_int_eq(serve_start(&s, &o, &why), FAIL_INPUT);
+    ck_assert_int_eq(file_write(file, "open sesame\n", 12, &why), 0);
+    s = start(&o);
+    port = serve_port(s);
+    ck_assert_int_eq(status_of(port, "GET", "/served", "", ""), 401);
+    ck_assert_int_eq(status_of(port, "GET", "/served",
+                               "Authorization: Bearer open sesam\r\n", ""), 401);
+    ck_assert_int_eq(status_of(port, "GET", "/served",
+                               "Authorization: Bearer open sesame!\r\n", ""), 401);
+    ck_assert_int_eq(status_of(port, "GET", "/served",
+                               "Authorization: Bearer open sesame\r\n", ""), 200);
+    ck_assert_int_eq(status_of(port, "GET", "/served?key=open%20sesame", "", ""), 200);
+    ck_assert_int_eq(status_of(port, "GET", "/", "", ""), 200);
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* A good request with some bytes changed, cut out or put in. */
+static size_t mutate(char *to, size_t cap, int i)
+{
+    static const char good[] =
+        "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        "Content-Type: application/json\r\nContent-Length: 75\r\n\r\n"
+        "{\"prompt\": \"Hi\", \"max_tokens\": 3, \"stop\": [\"a\"], \"logprobs\": 1, \"n\": 2    }";
+    struct rng r = rng_open(17, RNG_TEST, (uint64_t)i);
+    size_t     n = strlen(good);
+
+    memcpy(to, good, n);
+    for (int k = 1 + (int)rng_below(&r, 4); k > 0; k--) {
+        size_t at = rng_below(&r, n), len = 1 + rng_below(&r, 8);
+
+        len = at + len > n ? n - at : len;
+        if (rng_below(&r, 3) == 0) {
+            memmove(to + at, to + at + len, n - at - len);
+            n -= len;
+        } else if (rng_below(&r, 2) && n + len < cap) {
+            memmove(to + at + len, to + at, n - at);
+            n += len;
+        }
+        for (size_t b = at; b < at + len && b < n; b++)
+            to[b] = (char)rng_below(&r, 256);
+    }
+    return n;
+}
+
+START_TEST(mutated_requests_break_nothing)
+{
+    struct server *s = serve();
+    char           bytes[1024];
+    int            answered = 0;
+
+    for (int i = 0; i < 300; i++) {
+        int status = raw_status(serve_port(s), bytes, mutate(bytes, sizeof bytes, i));
+
+        answered += status > 0;
+        ck_assert_msg(status < 500 || status == 501 || status == 505, "%d: %d", i, status);
+    }
+    ck_assert_int_gt(answered, 100);
+    json_decref(ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 3}"));
+    assert_idle(s);
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* ---- crowds ---- */
+
+static const char long_ask[] =
+    "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n%s";
+
+/* Ask for a text of n tokens. */
+static int send_long(const struct server *s, int n, const char *more)
+{
+    char body[256], bytes[600];
+    int  fd = client_connect(serve_port(s));
+
+    snprintf(body, sizeof body, "{\"prompt\": \"Hi\", \"max_tokens\": %d, "
+             "\"logit_bias\": {\"256\": -100}%s}", n, more);
+    snprintf(bytes, sizeof bytes, long_ask, strlen(body), body);
+    client_send(fd, bytes, strlen(bytes));
+    return fd;
+}
+
+START_TEST(who_leaves_frees_the_slot)
+{
+    struct server *s = serve();
+    int            fd[6];
+
+    for (int i = 0; i < 6; i++)
+        fd[i] = send_long(s, 60000, i % 2 ? ", \"stream\": true" : "");
+    for (int i = 0; i < 300 && metric(s, "weft_texts_busy") < 6; i++)
+        nap(0.01);
+    ck_assert(metric(s, "weft_texts_busy") == 6);
+    for (int i = 0; i < 6; i++)
+        close(fd[i]);
+    assert_idle(s);
+    ck_assert(metric(s, "weft_texts_left_total") == 6);
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(a_full_queue_says_when_to_come_again)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    struct got           g;
+    int                  fd[2];
+
+    new_run();
+    o.path = run;
+    o.slots = 1, o.most_waiting = 1;
+    s = start(&o);
+    fd[0] = send_long(s, 60000, "");
+    for (int i = 0; i < 300 && metric(s, "weft_texts_busy") < 1; i++)
+        nap(0.01);
+    fd[1] = send_long(s, 60000, "");
+    for (int i = 0; i < 300 && metric(s, "weft_texts_waiting") < 1; i++)
+        nap(0.01);
+    g = client_ask(serve_port(s), "POST", "/v1/completions", as_json_type, "{}");
+    ck_assert_int_eq(g.status, 503);
+    ck_assert(strstr(g.head, "Retry-After: ") != NULL);
+    got_free(&g);
+    close(fd[0]);
+    close(fd[1]);
+    assert_idle(s);
+    json_decref(ask(s, 200, "{}"));
+    serve_stop(s, 5);
+}
+END_TEST
+
+static void *stop_it(void *user)
+{
+    serve_stop(user, 20);
+    return NULL;
+}
+
+START_TEST(stopping_finishes_what_is_streaming)
+{
+    struct server *s = serve();
+    int            port = serve_port(s), fd = send_long(s, 3000, ", \"stream\": true");
+    pthread_t      thread;
+    struct got     g;
+
+    while (metric(s, "weft_texts_busy") < 1)
+        nap(0.005);
+    pthread_create(&thread, NULL, stop_it, s);
+    g = client_receive(fd);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(g.status, 200);
+    ck_assert_msg(strstr(g.body, "\"finish_reason\":\"length\"") &&
+                  strstr(g.body, "data: [DONE]"), "%.200s", g.body + g.len - 200);
+    ck_assert_int_eq(client_connect(port), -1);
+    got_free(&g);
+    close(fd);
+}
+END_TEST
+
+/* ---- a run that trains ---- */
+
+START_TEST(a_newer_checkpoint_is_followed_and_nobody_is_dropped)
+{
+    struct server *s = serve();
+    int            fd = send_long(s, 3000, ", \"stream\": true");
+    char           label[32] = "";
+    struct got     g;
+
+    for (int i = 0; i < 300 && metric(s, "weft_texts_busy") < 1; i++)
+        nap(0.01);
+    write_step(9, "mlstm");
+    for (int i = 0; i < 500 && !strstr(label, "@9"); i++) {
+        json_t *j = ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 1}");
+
+        snprintf(label, sizeof label, "%s",
+                 json_string_value(json_object_get(j, "model")));
+        json_decref(j);
+        nap(0.02);
+    }
+    ck_assert_msg(strstr(label, "@9") != NULL, "%s", label);
+    g = client_receive(fd);
+    ck_assert(strstr(g.body, "data: [DONE]") && strstr(g.body, "@7"));
+    ck_assert(!strstr(g.body, "@9"));
+    got_free(&g);
+    close(fd);
+    assert_idle(s);
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* Read from a stream until it holds the words. */
+static void read_until(int fd, char *all, size_t cap, const char *words)
+{
+    size_t n = strlen(all);
+
+    while (!strstr(all, words)) {
+        ssize_t more = recv(fd, all + n, cap - 1 - n, 0);
+
+        ck_assert_msg(more > 0, "no '%s' in '%s'", words, all);
+        n += (size_t)more;
+        all[n] = 0;
+    }
+}
+
+START_TEST(the_log_is_told_as_it_grows_and_again_when_it_is_cut)
+{
+    struct server *s = serve();
+    int            fd = client_connect(serve_port(s));
+    char           all[1 << 14] = "", again[1 << 14] = "";
+    static const char get[] = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    static const char rest[] =
+        "GET /events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 1\r\n\r\n";
+
+    client_send(fd, get, strlen(get));
+    read_until(fd, all, sizeof all, "id: 1\ndata: {\"step\": 1, \"val_bpb\": 2.5}\n\n");
+    ck_assert(strstr(all, "event: served\ndata: {\"kind\":\"run\""));
+    write_log("a", "{\"step\": 2, ");
+    write_log("a", "\"loss\": 1}\n");
+    read_until(fd, all, sizeof all, "id: 2\ndata: {\"step\": 2, \"loss\": 1}\n\n");
+    close(fd);
+    fd = client_connect(serve_port(s));
+    client_send(fd, rest, strlen(rest));
+    read_until(fd, again, sizeof again, "id: 2\n");
+    ck_assert(!strstr(again, "id: 1\n"));
+    write_log("w", "{\"settings\": {}}\n");
+    read_until(fd, again, sizeof again, "event: reset\ndata: {}\n\nid: 0\n");
+    close(fd);
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(a_run_without_a_checkpoint_is_served_when_it_is_about_to_train)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    struct why           why = {"?"};
+    char                 config[700];
+
+    snprintf(run, sizeof run, "%s/new", rig_tmp());
+    ck_assert_int_eq(dir_make(run, &why), 0);
+    ck_assert_int_eq(file_write(path_join(config, sizeof config, run, "config.cfg"), "", 0,
+                                &why), 0);
+    ck_assert_int_eq(serve_start(&s, &o, &why), FAIL_INPUT);
+    o.training = true;
+    ck_assert_msg(!serve_start(&s, &o, &why), "%s", why.line);
+    ck_assert_int_eq(status_of(serve_port(s), "GET", "/health", "", ""), 503);
+    json_decref(ask(s, 503, "{}"));
+    write_step(1, "gla");
+    for (int i = 0; i < 500 && status_of(serve_port(s), "GET", "/health", "", "") != 200;
+         i++)
+        nap(0.01);
+    json_decref(ask(s, 200, "{}"));
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(a_comparison_has_a_model_for_each_architecture)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    struct why           why = {"?"};
+    static const char *const archs[] = {"gla", "softmax"};
+    char                 top[512], path[600];
+
+    snprintf(top, sizeof top, "%s/compared", rig_tmp());
+    for (int i = 0; i < 2; i++) {
+        snprintf(run, sizeof run, "%s/%s/seed-%d", top, archs[i], 3 + i);
+        ck_assert_int_eq(dir_make(run, &why), 0);
+        write_step(5, archs[i]);
+    }
+    ck_assert_int_eq(file_write(path_join(path, sizeof path, top, "compare.json"), "{}", 2,
+                                &why), 0);
+    o.path = top;
+    s = start(&o);
+    nap(0.3);
+    json_decref(ask(s, 404, "{\"model\": \"mlstm\"}"));
+    json_decref(ask(s, 404, "{\"model\": \"../../etc\"}"));
+    for (int i = 0; i < 2; i++) {
+        char body[64];
+
+        snprintf(body, sizeof body, "{\"model\": \"%s\"}", archs[i]);
+        json_t *j = ask(s, 200, body);
+
+        snprintf(body, sizeof body, "%s@5", archs[i]);
+        ck_assert_str_eq(json_string_value(json_object_get(j, "model")), body);
+        json_decref(j);
+    }
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(a_port_that_is_taken_gives_way_to_the_next)
+{
+    struct serve_options o = options();
+    struct server       *s = serve(), *next;
+    struct why           why = {"?"};
+
+    o.path = run;
+    o.port = serve_port(s);
+    next = start(&o);
+    ck_assert_int_gt(serve_port(next), serve_port(s));
+    serve_stop(next, 5);
+    o.fixed = true;
+    ck_assert_int_eq(serve_start(&next, &o, &why), FAIL_WRITE);
+    serve_stop(s, 5);
+}
+END_TEST
+
+static Suite *suite(void)
+{
+    Suite *s = suite_create("serve");
+    TCase *tc = tcase_create("serve");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, a_text_is_the_one_that_weft_infer_writes);
+    tcase_add_test(tc, a_stream_is_the_whole_text_in_pieces);
+    tcase_add_test(tc, sixty_four_requests_in_company_give_the_bytes_that_each_gives_alone);
+    tcase_add_test(tc, the_logprobs_of_a_prompt_are_the_nats_of_weft_score);
+    tcase_add_test(tc, the_requests_of_lm_eval_are_answered);
+    tcase_add_test(tc, the_end_of_a_text_is_a_token_of_the_answer);
+    tcase_add_test(tc, a_value_that_makes_no_sense_is_refused_by_its_name);
+    tcase_add_test(tc, strangers_and_strange_requests_are_refused);
+    tcase_add_test(tc, a_key_opens);
+    tcase_add_test(tc, mutated_requests_break_nothing);
+    tcase_add_test(tc, who_leaves_frees_the_slot);
+    tcase_add_test(tc, a_full_queue_says_when_to_come_again);
+    tcase_add_test(tc, stopping_finishes_what_is_streaming);
+    tcase_add_test(tc, a_newer_checkpoint_is_followed_and_nobody_is_dropped);
+    tcase_add_test(tc, the_log_is_told_as_it_grows_and_again_when_it_is_cut);
+    tcase_add_test(tc, a_run_without_a_checkpoint_is_served_when_it_is_about_to_train);
+    tcase_add_test(tc, a_comparison_has_a_model_for_each_architecture);
+    tcase_add_test(tc, a_port_that_is_taken_gives_way_to_the_next);
+    suite_add_tcase(s, tc);
+    return s;
+}
+
+int main(void)
+{
+    return rig_run(suite(), 0);
+}
