@@ -591,7 +591,7 @@ void dir_sweep(const char *dir)
     closedir(d);
 }
 
-enum fail dir_lock(const char *dir, int *fd, struct why *why)
+static enum fail lock(const char *dir, int how, int *fd, struct why *why)
 {
     char path[PATH_MAX], pid[16] = "";
     int  error;
@@ -601,7 +601,7 @@ enum fail dir_lock(const char *dir, int *fd, struct why *why)
 
     if (err)
         return err;
-    if (flock(*fd, LOCK_EX | LOCK_NB) == 0) {
+    if (flock(*fd, how | LOCK_NB) == 0) {
         if (ftruncate(*fd, 0) == 0)
             dprintf(*fd, "%ld\n", (long)getpid());      // only for the line below
         return 0;
@@ -617,4 +617,14 @@ enum fail dir_lock(const char *dir, int *fd, struct why *why)
     return fail(why, FAIL_WRITE,
                 "%s: in use by another process (%ld); wait for it or stop it", dir,
                 atol(pid));
+}
+
+enum fail dir_lock(const char *dir, int *fd, struct why *why)
+{
+    return lock(dir, LOCK_EX, fd, why);
+}
+
+enum fail dir_lock_shared(const char *dir, int *fd, struct why *why)
+{
+    return lock(dir, LOCK_SH, fd, why);
 }

@@ -95,6 +95,9 @@ enum fail manifest_check_listed(const char *dir, struct why *why);
  * process. */
 enum fail dir_lock(const char *dir, int *fd, struct why *why);
 
+/* The same lock shared: any number of processes have it, and none has it alone. */
+enum fail dir_lock_shared(const char *dir, int *fd, struct why *why);
+
 /* dir/name into a buffer of cap bytes; the result is buf. Too long a path is cut. */
 char *path_join(char *buf, size_t cap, const char *dir, const char *name);
 

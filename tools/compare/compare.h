@@ -84,6 +84,7 @@ struct comparison {
 
     // the view, see view.c
     int            done, trials;
+    bool           quiet;               // of finished runs another process has told
     struct live         live;
     double         unit[MOST_ARCHS];    // seconds of a whole trial, 0: unknown
     double         bits;                                // last validation
@@ -119,12 +120,21 @@ void trials_name(struct comparison *c);
 const struct trial *sweep_best(const struct arch *a);
 bool                sweep_at_edge(const struct arch *a);
 
-/* Run a's sweep, and further rates while the best is an edge. As trial_run. */
-enum fail sweep_run(struct comparison *c, struct arch *a, struct why *why);
+/* All rates of the sweep are done: take in the one beyond the edge where the best is
+ * (below, when all failed); false: the best is inside, or there is none beyond. Then the
+ * trials get the best rate. */
+bool sweep_extend(struct arch *a);
+void sweep_choose(struct arch *a, int seeds);
 
 /* Run or continue a trial up to its result. 0, also when it failed (t->failed says why);
  * FAIL_INTERRUPTED; FAIL_WRITE; FAIL_USAGE: the time is too short for a step. */
 enum fail trial_run(struct comparison *c, struct trial *t, struct why *why);
+
+/* ---- join.c ---- */
+
+/* Run all trials, beside other processes that do the same in c->out; those that they run
+ * are waited for. As trial_run. */
+enum fail join_run(struct comparison *c, struct why *why);
 
 /* ---- judge.c: what a trained model is worth ---- */
 

@@ -1,10 +1,12 @@
 #include "tools/compare/compare.h"
 
+#include "data/base/claim.h"
 #include "data/base/cli.h"
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/base/json.h"
+#include "tools/jobs.h"
 #include "tools/verbs.h"
 #include "train/presets.h"
 #include "train/report.h"
@@ -30,15 +32,17 @@ static const char help[] =
     "few seeds each, and says which predicts it best and whether that could be\n"
     "chance: a table here, and results.csv, results.jsonl, report.md, .html and .svg\n"
     "in --out. The same command again continues an interrupted comparison; a larger\n"
-    "--seeds adds to a finished one. Settings, key=value, are those of weft train.\n";
+    "--seeds adds to a finished one. With --join DIR the same command, given on any\n"
+    "number of machines that share DIR, shares the runs out; one that died is taken\n"
+    "over from its checkpoint. Settings, key=value, are those of weft train.\n";
 
 /* What the command line asks for. */
 static struct {
-    const char *arch, *out, *size, *file, *time, *field, *match;
+    const char *arch, *out, *join, *size, *file, *time, *field, *match;
     double      tokens, flops;
-    int         seeds;
-    bool        sweep, json;
-} ask = {.seeds = 3, .match = "params"};
+    int         seeds, jobs;
+    bool        sweep, json, worker;
+} ask = {.seeds = 3, .jobs = 1, .match = "params"};
 
 static const struct flag flags[] = {
     {.name = "arch",
@@ -82,6 +86,17 @@ static const struct flag flags[] = {
      .value = "DIR",
      .text = &ask.out,
      .about = "where everything goes (runs/compare-NAME of the input)"},
+    {.name = "join",
+     .value = "DIR",
+     .text = &ask.join,
+     .about = "as --out, together with others that were given the same"},
+    {.name = "jobs",
+     .value = "N",
+     .number = &ask.jobs,
+     .min = 1,
+     .max = 1024,
+     .about = "runs side by side, a thread each; not with --for"},
+    {.name = "worker", .on = &ask.worker},
     {.name = "config",
      .value = "FILE",
      .text = &ask.file,
@@ -168,6 +183,15 @@ static void take_command(const struct cli *cli, struct comparison *c)
     take_budget(cli, c);
     take_match(cli, c);
     take_settings(cli);
+    if (ask.jobs > 1 && ask.time)
+        cli_die(cli, FAIL_USAGE,
+                "--jobs %d: runs side by side take each other's time; give --flops or "
+                "--tokens instead of --for",
+                ask.jobs);
+    if (ask.join && ask.out)
+        cli_die(cli, FAIL_USAGE, "--join names the directory; leave --out away");
+    if (ask.join)
+        ask.out = ask.join;
     c->seeds = ask.seeds;
     c->sweep = ask.sweep;
     snprintf(c->input, sizeof c->input, "%s", cli->args[0]);
@@ -237,7 +261,7 @@ static bool holds_anything(const char *dir)
 
     while (d && (e = readdir(d)))
         any |= e->d_name[0] != '.' && strcmp(e->d_name, "lock") &&
-               !path_is_temporary(e->d_name);
+               !strstr(e->d_name, ".claim-") && !path_is_temporary(e->d_name);
     if (d)
         closedir(d);
     return any;
@@ -290,7 +314,8 @@ static enum fail open_out(const struct cli *cli, const struct comparison *c, int
     if (!err)
         err = dir_make(c->out, why);
     if (!err)
-        err = dir_lock(c->out, lock, why);
+        err = ask.join ? dir_lock_shared(c->out, lock, why)
+                       : dir_lock(c->out, lock, why);
     if (!err)
         err = check_out(c, mine, new, why); // again: nobody else can change it now
     path_join(path, sizeof path, c->out, "compare.json");
@@ -369,32 +394,11 @@ static enum fail open_data(struct comparison *c, int lock, struct why *why)
 
 /* ---- the runs ---- */
 
-static void choose_rate(struct arch *a, int seeds)
+static void count_trials(struct comparison *c)
 {
-    const struct trial *best = sweep_best(a);
-
-    if (best)
-        a->cfg.lr = best->lr;
-    for (int k = 0; k < seeds; k++)
-        a->trial[k].lr = a->cfg.lr;
-}
-
-static enum fail run_all(struct comparison *c, struct why *why)
-{
-    enum fail err = 0;
-
     c->trials = c->n * c->seeds;
     for (int i = 0; c->sweep && i < c->n; i++)
         c->trials += c->arch[i].high - c->arch[i].low + 1;
-    for (int i = 0; c->sweep && !err && i < c->n; i++) {
-        err = sweep_run(c, &c->arch[i], why);
-        choose_rate(&c->arch[i], c->seeds);
-    }
-    for (int k = 0; k < c->seeds; k++)
-        for (int i = 0; !err && i < c->n; i++)
-            err = trial_run(c, &c->arch[i].trial[k], why);
-    live_clear(&c->live);
-    return err;
 }
 
 /* ---- the answer ---- */
@@ -441,13 +445,33 @@ static enum fail answer(struct comparison *c, struct why *why)
                 : fail(why, FAIL_DIVERGED, "no run came to an end; the table says why");
 }
 
-/* The text, and models of equal size; nothing has been trained yet. */
-static enum fail prepare(struct comparison *c, int lock, struct why *why)
+/* The directory and the text: of several processes one makes them, while the others wait.
+ */
+static enum fail open_all(const struct cli *cli, struct comparison *c, int *lock,
+                          bool *new, struct why *why)
 {
-    enum fail err = open_data(c, lock, why);
+    char          path[PATH_MAX];
+    struct claim *first = NULL;
+    enum fail     err = FAIL_NONE;
 
+    if (ask.join) {
+        err = dir_make(c->out, why);
+        if (!err)
+            err = claim_wait(path_join(path, sizeof path, c->out, "compare"), &first, why);
+    }
     if (!err)
-        err = entries_match(c, why);
+        err = open_out(cli, c, lock, new, why);
+    if (!err)
+        err = open_data(c, *lock, why);
+    claim_release(first);
+    return err;
+}
+
+/* Models of equal size; nothing has been trained yet. */
+static enum fail prepare(struct comparison *c, struct why *why)
+{
+    enum fail err = entries_match(c, why);
+
     if (!err)
         err = entries_check_budget(c, why);
     for (int i = 0; i < c->n; i++)
@@ -456,6 +480,7 @@ static enum fail prepare(struct comparison *c, int lock, struct why *why)
     omp_set_num_threads(c->arch[0].cfg.threads);
     c->seed = c->arch[0].cfg.seed;
     trials_name(c);
+    count_trials(c);
     return err;
 }
 
@@ -472,18 +497,23 @@ static enum fail compare(const struct cli *cli, struct comparison *c, struct why
     if (!err && !path_exists(c->input))
         err = fail(why, FAIL_INPUT, "%s: no such file or directory", c->input);
     if (!err)
-        err = open_out(cli, c, &lock, &new, why);
+        err = open_all(cli, c, &lock, &new, why);
     if (!err)
-        err = prepare(c, lock, why);
+        err = prepare(c, why);
     if (!err)
-        err = run_all(c, why);
-    if (!err)
+        err = join_run(c, why);
+    if (!err && !ask.worker)
         err = answer(c, why);
     if (err && err != FAIL_INTERRUPTED && new &&untouched(c))
         discard(c);
     if (lock >= 0)
         close(lock);
     return err;
+}
+
+static void tell_lost(const char *path)
+{
+    fprintf(stderr, "weft compare: %s was taken over by another process\n", path);
 }
 
 int compare_main(int argc, char **argv)
@@ -501,10 +531,18 @@ int compare_main(int argc, char **argv)
     keep_command(c, argc, argv);
     name_out(c);
     signal(SIGPIPE, SIG_IGN);
+    claim_lost = tell_lost;
     c->live = live_open(10);
     catch_interrupts();
-    err = compare(&cli, c, &why);
-    if (err == FAIL_INTERRUPTED)
+    err = ask.jobs > 1 ? jobs_run(ask.jobs, argc, argv, c->out, &why) : FAIL_NONE;
+    c->quiet = ask.jobs > 1;
+    if (!err)
+        err = compare(&cli, c, &why);
+    if (err == FAIL_INTERRUPTED && ask.worker)
+        return err;
+    if (err == FAIL_INTERRUPTED && c->trials == 0)
+        fprintf(stderr, "continue with:  %s\n", c->command);
+    else if (err == FAIL_INTERRUPTED)
         fprintf(stderr, "stopped after %d of %d runs\ncontinue with:  %s\n", c->done,
                 c->trials, c->command);
     else if (err)

@@ -204,33 +204,28 @@ bool sweep_at_edge(const struct arch *a)
     return best && (best == &a->sweep[a->low] || best == &a->sweep[a->high]);
 }
 
-/* Take in the rate beyond the edge where the best is (below, when all failed); false:
- * the best is inside, or there is none beyond. */
-static bool extend(struct arch *a, int *k)
+bool sweep_extend(struct arch *a)
 {
     const struct trial *best = sweep_best(a);
     double              most = config_find("lr")->max;
+    int                 k;
 
     if (*a->failed || (best && !sweep_at_edge(a)))
         return false;
-    *k = best == &a->sweep[a->high] ? a->high + 1 : a->low - 1;
-    if (*k < 0 || *k >= SWEEP || a->sweep[*k].lr > most)
+    k = best == &a->sweep[a->high] ? a->high + 1 : a->low - 1;
+    if (k < 0 || k >= SWEEP || a->sweep[k].lr > most)
         return false;
-    a->low = *k < a->low ? *k : a->low;
-    a->high = *k > a->high ? *k : a->high;
+    a->low = k < a->low ? k : a->low;
+    a->high = k > a->high ? k : a->high;
     return true;
 }
 
-enum fail sweep_run(struct comparison *c, struct arch *a, struct why *why)
+void sweep_choose(struct arch *a, int seeds)
 {
-    int       k;
-    enum fail err = 0;
+    const struct trial *best = sweep_best(a);
 
-    for (k = a->low; !err && k <= a->high; k++)
-        err = trial_run(c, &a->sweep[k], why);
-    while (!err && extend(a, &k)) {
-        c->trials++;
-        err = trial_run(c, &a->sweep[k], why);
-    }
-    return err;
+    if (best)
+        a->cfg.lr = best->lr;
+    for (int k = 0; k < seeds; k++)
+        a->trial[k].lr = a->cfg.lr;
 }

@@ -121,6 +121,8 @@ void view_end(struct comparison *c, const struct trial *t)
         c->unit[t->arch] = t->wall / t->share;
     trial_label(c, t, label, sizeof label);
     format_time(time, sizeof time, t->wall);
+    if (c->quiet)
+        return;
     if (*t->failed)
         live_say(&c->live, "[%d/%d] %s: %s", c->done, c->trials, label, t->failed);
     else
