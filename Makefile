@@ -187,7 +187,7 @@ ALL    := layers $(LONG) $(filter-out $(LONG),$(notdir $(TESTS:.c=) $(wildcard t
           $(EXTRA)
 DOUBLE := test_gradients test_mixers test_golden test_systems test_scalar test_linear_attention \
           test_vector test_delta test_scan test_softmax test_rela test_srope test_numeric \
-          test_products test_oracles test_icl test_muon template-test_mixers \
+          test_products test_pass test_oracles test_icl test_muon template-test_mixers \
           template-test_gradients
 TINY   := test_gradients test_mixers test_golden test_scalar test_vector test_delta test_scan \
           test_softmax test_products

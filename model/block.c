@@ -160,6 +160,29 @@ void block_backward(struct block *b, real *dx)
     normalise_back(b, dx, b->dw[NORM1], b->x, b->w[NORM1]);
 }
 
+double block_imitate(struct block *b, int window, const real *x, const real *a,
+                     double scale)
+{
+    const size_t n = (size_t)b->rows * b->cfg->C;
+    double       off = 0, answer = 0;
+
+    memcpy(b->x, x, n * sizeof *x);
+    run_mixer(b, window);
+    for (size_t i = 0; i < n; i++) {
+        b->a[i] -= a[i];
+        off += (double)b->a[i] * b->a[i];
+        answer += (double)(a[i] - x[i]) * (a[i] - x[i]);
+    }
+    if (answer == 0)
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        b->a[i] *= (real)(2 * scale / answer);
+    normalise(b, b->x, b->w[NORM1]);
+    memset(b->y, 0, n * sizeof *b->y);
+    mixer_backward(&b->mixer, b->n, b->a, b->y);
+    return off / answer;
+}
+
 void block_extend(struct block *b, void *const *state, const long *pos)
 {
     normalise(b, b->x, b->w[NORM1]);

@@ -62,6 +62,12 @@ void block_recompute(struct block *b, int window);
 /* dx (B, T, C) holds the gradient of b->out and becomes that of b->x. */
 void block_backward(struct block *b, real *dx);
 
+/* The mixer alone, held to what another answered at its place: x (B, T, C) is the stream
+ * before both, a = x + the other's answer t. The loss |y - t|² / |t|² is returned; scale
+ * times its gradient is added to that of the mixer's parameters. */
+double block_imitate(struct block *b, int window, const real *x, const real *a,
+                     double scale);
+
 /* T more tokens of each of B running sequences, of which state[i] is the state in all
  * layers and pos[i] the tokens seen before. */
 void block_extend(struct block *b, void *const *state, const long *pos);

@@ -58,6 +58,8 @@ const struct key config_keys[] = {
     {"beta2", "AdamW's variance", KEY_REAL, KEY_TRAIN, AT(beta2), 0, 0.999999, NULL},
     {"table_lr", "factor on the learning rate of the embedding and the head",
      KEY_REAL, KEY_TRAIN, AT(table_lr), 0, 1000, NULL},
+    {"transfer", "steps in which mixers first learn to answer as those of --from",
+     KEY_LONG, KEY_TRAIN, AT(transfer), 0, 1e9, NULL},
     {"embed_init", "start of the embedding, in 1 / sqrt(width)",
      KEY_REAL, KEY_TRAIN, AT(embed_init), 0, 1000, NULL},
     {"out_init", "factor on the start of output projections; 0: they start at zero",

@@ -31,6 +31,7 @@ struct config {
     char   optimiser[8];                            // adamw, muon
     double weight_decay, clip, outlier, beta1, beta2;
     double table_lr;                                // factor, of embedding and head
+    long   transfer;                                // steps of attention transfer
     double embed_init, out_init;                    // factors on the standard starts
     uint64_t seed;
     long   steps, eval_every, checkpoint_every, sample_every;   // 0: chosen from steps

@@ -175,6 +175,11 @@ struct block model_block(const struct model *m, int i, real *const *dwp)
     };
 }
 
+bool model_of_mixer(const struct model *m, int i)
+{
+    return strstr(m->param[i].name, ".mixer.") != NULL;
+}
+
 const real *model_head(const struct model *m)
 {
     return m->cfg.tied ? m->wp[EMBED] : m->wp[m->n_param - 1];

@@ -42,6 +42,7 @@ void model_init(struct model *m, uint64_t seed);        // fill every parameter
  * taken (n_param, may be NULL) says which. */
 void model_take(struct model *m, const struct model *from, bool *taken);
 
+bool   model_of_mixer(const struct model *m, int i);    // is parameter i a mixer's?
 size_t model_count(const struct model *m);  // trained parameters, buffers left out
 
 /* dwp NULL: no gradients. The head (vocab, width) is the embedding when tied. */

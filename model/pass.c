@@ -246,6 +246,21 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
     return sum / count;
 }
 
+double model_imitate(const struct model *m, struct pass *p, const struct model *from,
+                     struct pass *q, const int32_t *tokens, int window, double scale)
+{
+    const int L = m->cfg.layers;
+    double    sum = 0;
+
+    fit(p, m, p->B, p->T);
+    fit(q, from, p->B, p->T);
+    run_forward(from, q, tokens, 0);
+    for (int i = 0; i < L; i++)
+        sum += block_imitate(&p->block[i], window, q->block[i].x, q->block[i].a,
+                             scale / L);
+    return sum / L;
+}
+
 void model_score(const struct model *m, struct pass *p, int B, int T,
                  const int32_t *tokens, const int32_t *targets, int window, real *nats)
 {

@@ -58,6 +58,16 @@ void pass_swap_gradients(struct pass *p, const struct model *m, real **other);
 double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
                   const int32_t *targets, int window, double scale);
 
+/* Attention transfer: every mixer of m learns to answer as the mixer at its place in
+ * `from`, a model of the same layers and width, does in that model's own stream. The loss,
+ *
+ *     mean over the layers of |y - t|² / |t|²         t: the answer of from's mixer
+ *
+ * is returned; dw += scale times its gradient, mixers only. q is a training pass over
+ * `from` of p's shape. */
+double model_imitate(const struct model *m, struct pass *p, const struct model *from,
+                     struct pass *q, const int32_t *tokens, int window, double scale);
+
 /* Nats of every target into nats (B, T); 0 where targets < 0. No gradients; the pass may
  * be one that trains. B and T may be smaller than it was opened for; a change of shape
  * lays it out anew. */

@@ -197,7 +197,8 @@ void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, re
             struct factors f = of_param(all, o, model, i, lr);
             size_t         from = start, to = end;
 
-            if (o->muon && muon_takes(&model->param[i]))
+            if ((o->muon && muon_takes(&model->param[i])) ||
+                (o->mixers && !model_of_mixer(model, i)))
                 continue;
             if (trained_part(&model->param[i], &from, &to))
                 update(&f, to - from, model->w + from, g + from, m + from, v + from);

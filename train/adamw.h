@@ -14,6 +14,7 @@ struct adamw {
     double beta1, beta2, eps, decay, clip;
     double table_lr;            // factor on the rate of the embedding and the head
     bool   muon;                // leave the matrices that muon.h takes alone
+    bool   mixers;              // update the mixers' parameters alone
     size_t from, to;            // update only these elements, cut as below; to = 0: all
 };
 

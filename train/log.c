@@ -211,21 +211,23 @@ enum fail log_step(struct log *l, const struct log_line *line, struct why *why)
 {
     const struct tally *y = line->tally;
     const struct step  *s = line->step;
-    char text[1024], loss[32], val[32], bpb[32], norm[32];
+    char text[1024], loss[32], val[32], bpb[32], norm[32], off[64] = "";
     int  n;
 
-    json_text(loss, sizeof loss, s->loss);
+    json_text(loss, sizeof loss, s->transfer ? NAN : s->loss);
+    if (s->transfer && isfinite(s->loss))
+        snprintf(off, sizeof off, "\"transfer\": %.17g, ", s->loss);
     json_text(norm, sizeof norm, s->norm);
     json_text(val, sizeof val, line->val_loss);
     json_text(bpb, sizeof bpb, line->val_bpb);
     n = snprintf(text, sizeof text,
                  "{\"step\": %ld, \"tokens\": %llu, \"flops\": %.17g, \"loss\": %s, "
-                 "\"val_loss\": %s, \"val_bpb\": %s, \"lr\": %.9g, \"grad_norm\": %s, "
+                 "%s\"val_loss\": %s, \"val_bpb\": %s, \"lr\": %.9g, \"grad_norm\": %s, "
                  "\"window\": %d, \"tok_s\": %.1f, \"mfu\": %.4f, \"ms\": %.3f, "
                  "\"skipped\": %ld, \"rss\": %zu}\n",
-                 y->step, (unsigned long long)y->tokens, y->flops, loss, val, bpb, s->lr,
-                 norm, s->window, line->tok_s, line->mfu, s->seconds * 1e3, y->skipped,
-                 memory_held());
+                 y->step, (unsigned long long)y->tokens, y->flops, loss, off, val, bpb,
+                 s->lr, norm, s->window, line->tok_s, line->mfu, s->seconds * 1e3,
+                 y->skipped, memory_held());
     return put(l, text, (size_t)n, why);
 }
 

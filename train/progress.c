@@ -78,7 +78,7 @@ static void fill_fields(const struct progress *p, double now, bool tight,
         field[i] = (struct field){.rank = rank[i]};
     FIELD(STEP, p->steps ? "%ld/%ld" : "%ld", p->step, p->steps);
     if (isfinite(p->loss))
-        FIELD(LOSS, "loss %.*f", tight ? 2 : 3, p->loss);
+        FIELD(LOSS, "%s %.*f", p->transfer ? "transfer" : "loss", tight ? 2 : 3, p->loss);
     if (isfinite(p->bpb)) {
         FIELD(VAL, "val %.2f", p->bpb);
         if (p->zstd > 0)
@@ -197,6 +197,9 @@ void progress_step(void *user, const struct log_line *line)
     // the plain mean at first, until it is as smooth
     double share = fmax(smoothing, 1 / (double)(p->step - p->first));
 
+    if (p->transfer != s->transfer)
+        p->loss = NAN;
+    p->transfer = s->transfer;
     if (isfinite(s->loss))
         p->loss = blend(p->loss, s->loss, share);
     p->seconds = blend(p->seconds, s->seconds, share);

@@ -20,6 +20,7 @@ struct progress {
     double start;
     long   step;
     double zstd, floor;         // bits per byte of the validation text, 0: unknown
+    bool   transfer;            // mixers learn from others: loss is their distance
     double loss;                // smoothed, NAN at first
     double bpb;                 // last validation, NAN: none yet
     double seconds;             // of a step, smoothed

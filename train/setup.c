@@ -161,6 +161,19 @@ static enum fail open_data(struct setup *s, struct why *why)
 
 /* ---- model ---- */
 
+/* Where the first steps learn from the model that --from named. */
+static enum fail open_teacher(struct setup *s, struct why *why)
+{
+    long transfer = s->run.cfg.transfer;
+
+    if (s->trainer.tally.step >= transfer)
+        return 0;
+    if (!s->start.w)
+        return fail(why, FAIL_USAGE, "transfer=%ld needs a model to learn from: --from RUN",
+                    transfer);
+    return ranks_agree(trainer_teach(&s->trainer, &s->start, why), why);
+}
+
 /* The newest checkpoint of the run into dir; "": none. Rank 0 looks. */
 static enum fail find_newest(struct setup *s, char *dir, size_t cap, struct why *why)
 {
@@ -211,11 +224,13 @@ static enum fail open_trainer(struct setup *s, struct why *why)
     if (!*dir) {
         t->start = s->start.w ? &s->start : NULL;
         trainer_reset(t);
-        return 0;
+        return open_teacher(s, why);
     }
     ranks_share(t->model.w, t->model.n * sizeof(real));
     err = save_load_state(dir, t, s->fingerprint, why);
     s->saved = t->tally.step;
+    if (!err)
+        err = open_teacher(s, why);
     if (!err && s->run.budget == BUDGET_STEPS && t->decisions.n > 0)
         err = fail(why, FAIL_USAGE,
                    "%s is trained by time, not by steps; give it more with: weft train "
@@ -392,7 +407,8 @@ enum fail setup_open(struct setup *s, struct why *why)
     if (s->watch.opened)
         s->watch.opened(s->watch.user, s);
     err = settle_plan(s, why);
-    start_drop(s);
+    if (!trainer_transfers(&s->trainer))
+        start_drop(s);
     if (!err && s->watch.planned)
         s->watch.planned(s->watch.user, s);
     return err;

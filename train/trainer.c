@@ -59,6 +59,7 @@ void trainer_close(struct trainer *t)
     leaves_close(&t->leaves);
     shares_close(&t->shares);
     pass_close(&t->pass);
+    pass_close(&t->teacher);
     muon_close(&t->muon);
     pages_free(t->m, bytes);
     pages_free(t->v, bytes);
@@ -161,8 +162,41 @@ uint64_t trainer_step_tokens(const struct config *c)
     return (uint64_t)c->batch * (uint64_t)c->context * (uint64_t)c->accumulate;
 }
 
+bool trainer_transfers(const struct trainer *t)
+{
+    return t->tally.step < t->cfg.transfer && t->teacher.acts;
+}
+
+enum fail trainer_teach(struct trainer *t, const struct model *start, struct why *why)
+{
+    const struct config *c = &t->cfg, *from = &start->cfg;
+
+    if (with_muon(c))
+        return fail(why, FAIL_USAGE, "transfer=%ld goes with optimiser=adamw",
+                    c->transfer);
+    if (c->layers != from->layers || c->width != from->width || c->vocab != from->vocab)
+        return fail(why, FAIL_USAGE,
+                    "transfer=%ld needs the layers and the width of --from: %d and %d",
+                    c->transfer, from->layers, from->width);
+    t->start = start;
+    return pass_open(&t->teacher, start, c->batch, c->context, PASS_TRAIN, why);
+}
+
+/* The teacher forward; the mixers forward and backward. */
+static double transfer_flops(const struct trainer *t, int window)
+{
+    const int T = t->cfg.context;
+    double    f = model_flops(t->start, T, 0);
+
+    for (int i = 0; i < t->cfg.layers; i++)
+        f += 3 * mixer_flops(&t->model.layer[i], T, window);
+    return f * t->cfg.batch * t->cfg.accumulate;
+}
+
 double trainer_step_flops(const struct trainer *t, int window)
 {
+    if (trainer_transfers(t))
+        return transfer_flops(t, window);
     return 3.0 * t->cfg.batch * t->cfg.accumulate *
                model_flops(&t->model, t->cfg.context, window) +
            (with_muon(&t->cfg) ? muon_flops(&t->model) : 0);
@@ -178,9 +212,13 @@ static enum fail leaf(void *user, int i, double *loss, struct why *why)
     enum fail       err = loader_batch(t->loader, first + (uint64_t)i, &tokens, &targets,
                                        why);
 
-    if (!err)
-        *loss = model_step(&t->model, &t->pass, tokens, targets, t->window, 1.0 / n);
-    return err;
+    if (err)
+        return err;
+    *loss = trainer_transfers(t)
+                ? model_imitate(&t->model, &t->pass, t->start, &t->teacher, tokens,
+                                t->window, 1.0 / n)
+                : model_step(&t->model, &t->pass, tokens, targets, t->window, 1.0 / n);
+    return 0;
 }
 
 /* Mean loss over the step's micro-batches, and its gradient in this rank's share of
@@ -264,6 +302,7 @@ enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
     double    start = wall_seconds();
     enum fail err;
 
+    s->transfer = t->adamw.mixers = trainer_transfers(t);
     s->window = t->window = schedule_window(&t->cfg, &t->decisions, t->tally.step);
     s->lr = schedule_lr(&t->cfg, &t->decisions, t->tally.step);
     s->flops = trainer_step_flops(t, s->window);

@@ -49,11 +49,13 @@ struct trainer {
     const struct model *start;  // (optional) not owned: trainer_reset begins with its
                                 // weights where name and shape agree
     bool          *taken;       // (n_param) where they did
+    struct pass    teacher;     // over start, while mixers learn from it
 };
 
 /* What one step did. */
 struct step {
-    double loss;                    // nats a token, mean over the step
+    double loss;                    // nats a token, mean over the step; where mixers
+    bool   transfer;                // learn from others: of model_imitate
     double norm;                    // of the gradient, before clipping
     double lr, flops, seconds;
     int    window;                  // attention window drawn for it, 0: none
@@ -73,6 +75,12 @@ void trainer_close(struct trainer *t);      // a zeroed one is fine
 /* Initial weights (start's where there are any), no moments, no gradients, step 0, no
  * decisions. All ranks together: rank 0's start counts. */
 void trainer_reset(struct trainer *t);
+
+/* Take `start`, of the same layers, width and vocabulary and not owned, as the teacher of
+ * the first cfg.transfer steps: each mixer learns to answer as start's at its place, and
+ * nothing else is updated. FAIL_USAGE where it cannot be; FAIL_MEMORY. */
+enum fail trainer_teach(struct trainer *t, const struct model *start, struct why *why);
+bool      trainer_transfers(const struct trainer *t);   // is the next step such a one?
 
 /* One optimiser step, all ranks together. Allocates nothing. FAIL_INPUT when the data
  * cannot be read. */

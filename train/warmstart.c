@@ -55,7 +55,8 @@ enum fail start_reload(struct setup *s, struct why *why)
     char latest[PATH_MAX];
 
     if (!*s->run.from || s->start.w ||
-        path_exists(path_join(latest, sizeof latest, s->run.dir, "latest")))
+        (!s->run.cfg.transfer &&
+         path_exists(path_join(latest, sizeof latest, s->run.dir, "latest"))))
         return 0;
     return load(s, why);
 }

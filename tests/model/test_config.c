@@ -113,6 +113,7 @@ static void fill_all(struct config *c)
         .beta1 = 0.1,
         .beta2 = 0.2,
         .table_lr = 0.5,
+        .transfer = 7,
         .embed_init = 3,
         .out_init = 0,
         .seed = UINT64_MAX,

@@ -272,6 +272,71 @@ START_TEST(every_mixer_has_the_same_gradients_by_openblas)
 }
 END_TEST
 
+/* ---- attention transfer ------------------------------------------------------------ */
+
+/* Model b with its mixers' parameters moved by h u: the loss of its imitation of a. */
+static double imitation(const struct model *a, struct model *b, const real *u, double h)
+{
+    struct pass p, q;
+    int32_t     tokens[B * T];
+    double      loss;
+
+    for (size_t i = 0; i < b->n; i++)
+        b->w[i] += (real)h * u[i];
+    open_pass(&p, b, PASS_TRAIN);
+    open_pass(&q, a, PASS_TRAIN);
+    random_tokens(tokens, B * T);
+    loss = model_imitate(b, &p, a, &q, tokens, 0, 1);
+    for (size_t i = 0; i < b->n; i++)
+        b->w[i] -= (real)h * u[i];
+    pass_close(&p);
+    pass_close(&q);
+    return loss;
+}
+
+/* Along the gradient itself the loss rises by its squared norm; what is not a mixer's has
+ * none. */
+START_TEST(imitation_has_the_gradient_of_its_loss_in_mixers_alone)
+{
+    const bool   fine = sizeof(real) == sizeof(double);
+    struct model a, b;
+    struct pass  p, q;
+    int32_t      tokens[B * T];
+    double       norm = 0, h, rise;
+    real        *u;
+
+    small_model(&a, "softmax");
+    small_model(&b, stacks[_i]);
+    open_pass(&p, &b, _i % 2 ? PASS_RECOMPUTE : PASS_TRAIN);
+    open_pass(&q, &a, PASS_TRAIN);
+    random_tokens(tokens, B * T);
+    memset(p.dw, 0, b.n * sizeof *p.dw);
+    model_imitate(&b, &p, &a, &q, tokens, 0, 1);
+    u = malloc(b.n * sizeof *u);
+    memcpy(u, p.dw, b.n * sizeof *u);
+    for (int i = 0; i < b.n_param; i++)
+        for (size_t j = 0; j < param_size(&b.param[i].is); j++) {
+            double d = (double)u[b.param[i].at + j];
+
+            norm += d * d;
+            ck_assert_msg(d == 0 || model_of_mixer(&b, i), "%s", b.param[i].name);
+        }
+    if (_i == 0) {                              // the same mixers answer alike
+        ck_assert_double_eq(norm, 0);
+    } else {
+        h = (fine ? 1e-7 : 1e-2) / sqrt(norm);
+        rise = imitation(&a, &b, u, h) - imitation(&a, &b, u, -h);
+        ck_assert_double_gt(norm, 1e-6);
+        ck_assert_double_eq_tol(rise / (2 * h), norm, (fine ? 1e-6 : 2e-2) * norm);
+    }
+    free(u);
+    pass_close(&p);
+    pass_close(&q);
+    model_close(&a);
+    model_close(&b);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("pass");
@@ -287,6 +352,8 @@ static Suite *suite(void)
     tcase_add_loop_test(t, scoring_between_two_steps_changes_neither, 0, N_STACKS);
     tcase_add_loop_test(t, nothing_is_read_that_the_pass_did_not_write, 0, N_STACKS);
     tcase_add_loop_test(t, every_mixer_has_the_same_gradients_by_openblas, 0, n_mixers);
+    tcase_add_loop_test(t, imitation_has_the_gradient_of_its_loss_in_mixers_alone, 0,
+                        N_STACKS);
     suite_add_tcase(s, t);
     return s;
 }

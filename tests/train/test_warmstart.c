@@ -155,6 +155,82 @@ START_TEST(without_an_arch_a_run_goes_on_with_other_text)
 }
 END_TEST
 
+/* After as many steps as it transfers, what is not a mixer's is as it was, also by weight
+ * decay; mixers have moved. */
+START_TEST(transfer_trains_the_mixers_alone)
+{
+    struct model a, b;
+
+    need_run();
+    must("train %text.txt --from %first --arch luna --out %taught threads=1 steps=3 "
+         "transfer=3 lr=1e-2 warmup=0", "taught: 3 steps");
+    load(&a, "first");
+    load(&b, "taught");
+    for (int i = 0; i < a.n_param; i++)
+        for (int j = 0; j < b.n_param; j++) {
+            size_t bytes = param_size(&a.param[i].is) * sizeof *a.w;
+
+            if (!strcmp(a.param[i].name, b.param[j].name) &&
+                !memcmp(a.w + a.param[i].at, b.w + b.param[j].at, bytes) ==
+                    model_of_mixer(&b, j))
+                ck_abort_msg("%s", b.param[j].name);
+        }
+    model_close(&a), model_close(&b);
+}
+END_TEST
+
+/* Also one that was cut off while its mixers were learning, and one just after. */
+START_TEST(a_transfer_goes_on_bit_for_bit)
+{
+    static const char *const line =
+        "train %text.txt --from %first --arch gla --out %whole threads=1 steps=6 "
+        "transfer=4 checkpoint_every=2 keep=9";
+    struct model a, b;
+
+    need_run();
+    must(line, "whole: 6 steps");
+    load(&a, "whole");
+    for (int step = 2; step <= 4; step += 2) {
+        char name[32];
+
+        snprintf(name, sizeof name, "ckpt-%08d", step);
+        dir_remove(at("whole/ckpt-00000006"));
+        if (step == 2)
+            dir_remove(at("whole/ckpt-00000004"));
+        unlink(at("whole/latest"));
+        ck_assert_int_eq(symlink(name, at("whole/latest")), 0);
+        must("train --resume %whole", "whole: 6 steps");
+        load(&b, "whole");
+        ck_assert_msg(!memcmp(a.w, b.w, a.n * sizeof *a.w), "from step %d", step);
+        model_close(&b);
+    }
+    model_close(&a);
+}
+END_TEST
+
+START_TEST(a_transfer_needs_a_model_to_learn_from)
+{
+    static const struct {
+        const char *line, *words;
+    } wrong[] = {
+        {"train %text.txt --out %alone threads=1 steps=3 transfer=1 layers=2 width=16 "
+         "heads=2 context=32 batch=2", "needs a model to learn from: --from RUN"},
+        {"train %text.txt --from %first --out %wider threads=1 steps=3 transfer=1 "
+         "layers=3", "needs the layers and the width of --from: 2 and 16"},
+        {"train %text.txt --from %first --out %muon threads=1 steps=3 transfer=1 "
+         "optimiser=muon", "goes with optimiser=adamw"},
+    };
+
+    need_run();
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        const struct ran *r = train(wrong[i].line);
+
+        ck_assert_msg(r->code == 2 && strstr(r->err, wrong[i].words), "exit %d: %s",
+                      r->code, r->err);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("start");
@@ -165,6 +241,9 @@ static Suite *suite(void)
     tcase_add_test(tc, what_only_some_blocks_keep_says_how_many);
     tcase_add_test(tc, a_run_without_a_checkpoint_begins_again_with_the_same_weights);
     tcase_add_test(tc, without_an_arch_a_run_goes_on_with_other_text);
+    tcase_add_test(tc, transfer_trains_the_mixers_alone);
+    tcase_add_test(tc, a_transfer_goes_on_bit_for_bit);
+    tcase_add_test(tc, a_transfer_needs_a_model_to_learn_from);
     suite_add_tcase(s, tc);
     return s;
 }

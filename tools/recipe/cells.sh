@@ -51,6 +51,39 @@ with "$base"
 cells mixers stories-dev 1001 300 "linear(decay=fixed)+rope" "linear(decay=learned)+rope" \
     "luna(decay=fixed)+rope" "luna(m=32,channels=2,psi=exp,decay=fixed)+rope"
 
+# ---- chosen again around what was chosen, two seeds ---------------------------------------------
+
+# seed: one factor changed
+choice() {
+    with "$recipe"
+    cells choice stories-dev "$1" 300 softmax mlstm gla
+    for word in table_lr=2 table_lr=4 table_lr=8; do
+        with "$recipe" $word
+        cells choice stories-dev "$1" 300 softmax mlstm gla
+    done
+    for word in batch=4 table_lr=2 table_lr=4 table_lr=8; do
+        with "$recipe" batch=4 $word
+        cells choice stories-dev "$1" 600 softmax mlstm gla
+    done
+}
+choice 1001
+
+# smaller batches yet, and the rate that goes with them
+for lr in 6e-3 4e-3; do
+    with "$recipe" batch=2 lr=$lr table_lr=2
+    cells choice stories-dev 1001 1200 softmax mlstm gla
+done
+
+# the same tokens in fours: one factor each
+for word in out_init=0 lr_end=0 schedule=wsd lr=4e-3 lr=9e-3 beta2=0.99 weight_decay=0 clip=0.5 tied=0 \
+            embed_init=0.5; do
+    with "$recipe" batch=4 table_lr=2 $word
+    cells choice stories-dev 1001 600 softmax mlstm
+done
+with "$recipe" batch=4 table_lr=2
+cells choice stories-dev 1001 600 "softmax(qk_norm=1)"
+choice 1002
+
 # ---- reported: every mixer over five rates -----------------------------------------------------
 
 all="softmax luna linear swax gla mlstm deltanet ssd retention metala rela normattn inline qlstm
