@@ -76,6 +76,8 @@ const struct key config_keys[] = {
      KEY_LONG, KEY_TRAIN, AT(sample_every), 0, 1e12, NULL},
     {"keep", "newest checkpoints to keep, besides the best",
      KEY_INT, KEY_TRAIN, AT(keep), 1, 1e6, NULL},
+    {"patience", "stop after so many validations without a new best (0: never)",
+     KEY_INT, KEY_TRAIN, AT(patience), 0, 1e6, NULL},
     {"window_short", "the short window a step may draw (0: context/64, at least 4)",
      KEY_INT, KEY_TRAIN, AT(window_short), 0, 1 << 20, NULL},
     {"window_p", "chance that a step draws it",

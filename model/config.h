@@ -36,6 +36,7 @@ struct config {
     uint64_t seed;
     long   steps, eval_every, checkpoint_every, sample_every;   // 0: chosen from steps
     int    keep;
+    int    patience;                                // validations without a best, 0: any
     int    window_short;
     double window_p, window_anneal;
     // data

@@ -255,3 +255,34 @@ enum fail clock_decide(const struct clock *k, struct trainer *t, struct why *why
         err = correct_end(k, t, &p, why);
     return err;
 }
+
+/* ---- a number of steps ---- */
+
+/* One for a step to come. */
+static enum fail foresee(struct trainer *t, long step, enum decided what, long value,
+                         struct why *why)
+{
+    return decisions_add(&t->decisions, (struct decision){step, what, value}, why);
+}
+
+enum fail clock_extend(const struct clock *k, struct trainer *t, long n, struct why *why)
+{
+    const struct config *c = &t->cfg;
+    long      end = t->tally.step + n;
+    long      fall = end - lround(schedule_decay * (double)n);
+    long      anneal = end - lround(c->window_anneal * (double)n);
+    double    warmup = c->warmup < 1 ? ceil(c->warmup * (double)n) : c->warmup;
+    enum fail err;
+
+    decisions_cut(&t->decisions, t->tally.step);
+    err = decide(t, DECIDED_WARMUP, (long)fmin(warmup, (double)n), why);
+    if (!err)
+        err = decide_intervals(k, t, end, why);
+    if (!err && c->window_p > 0 && anneal <= fall)
+        err = foresee(t, anneal, DECIDED_ANNEAL, 0, why);
+    if (!err)
+        err = foresee(t, fall, DECIDED_END, end, why);
+    if (!err && c->window_p > 0 && anneal > fall)
+        err = foresee(t, anneal, DECIDED_ANNEAL, 0, why);
+    return err;
+}

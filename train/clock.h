@@ -47,4 +47,9 @@ void clock_saved(struct clock *k, double seconds);
 enum fail clock_begin(const struct clock *k, struct trainer *t, struct why *why);
 enum fail clock_decide(const struct clock *k, struct trainer *t, struct why *why);
 
+/* The decisions of another cycle, of n steps from here on: the rate climbs, stays and
+ * falls over them in the shares that it has of a time. What was decided for later steps
+ * is forgotten. FAIL_MEMORY. */
+enum fail clock_extend(const struct clock *k, struct trainer *t, long n, struct why *why);
+
 #endif

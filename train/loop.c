@@ -32,6 +32,28 @@ static bool due(const struct loop *l, long every)
     return last(l) || l->trainer->tally.step % every == 0;
 }
 
+/* Too many validations without a new best: the end is here. A run that is repeated has
+ * that among its decisions. */
+static enum fail lose_patience(struct loop *l, struct why *why)
+{
+    struct trainer     *t = l->trainer;
+    const struct tally *y = &t->tally;
+    char                line[160];
+
+    if (!t->cfg.patience || y->waited < t->cfg.patience || last(l) || *l->run->replay)
+        return 0;
+    snprintf(line, sizeof line,
+             "step %ld: no new best in %ld validation%s since step %ld: stopping "
+             "(patience=%d)",
+             y->step, y->waited, y->waited == 1 ? "" : "s", y->best_step,
+             t->cfg.patience);
+    if (l->watch->note)
+        l->watch->note(l->watch->user, line);
+    decisions_cut(&t->decisions, y->step);
+    return decisions_add(&t->decisions,
+                         (struct decision){y->step, DECIDED_END, y->step}, why);
+}
+
 /* The yardstick is measured again beside it: the machine may have been slow before. */
 static enum fail validate(struct loop *l, struct why *why)
 {
@@ -45,13 +67,15 @@ static enum fail validate(struct loop *l, struct why *why)
     l->peak = fmax(l->peak, 1e9 * ranks_n() * product_gflops(&gemm_own, PEAK_TRIES));
     clock_validated(l->clock, clock_now(l->clock) - start);
     y->val_loss = l->val_loss;
+    y->waited++;
     if (isfinite(y->val_loss) && !(y->best_loss <= y->val_loss)) {
         y->best_loss = y->val_loss;
         y->best_step = y->step;
+        y->waited = 0;
     }
     if (l->watch->validation)
         l->watch->validation(l->watch->user, y->step, l->val_loss, l->val_bpb);
-    return 0;
+    return lose_patience(l, why);
 }
 
 /* What the clock decided up to this step, after the step's own line. */
@@ -351,6 +375,14 @@ static enum fail begin(struct loop *l, struct why *why)
     return ranks_agree(err, why);
 }
 
+/* Who stops when it gets no better wants the best. */
+static bool best_to_keep(const struct loop *l)
+{
+    const struct tally *y = &l->trainer->tally;
+
+    return l->trainer->cfg.patience > 0 && y->best_step == y->step;
+}
+
 enum fail loop_run(struct loop *l, struct why *why)
 {
     struct tally *y = &l->trainer->tally;
@@ -361,7 +393,7 @@ enum fail loop_run(struct loop *l, struct why *why)
     while (!err && !last(l) && !ranks_any(interrupted)) {
         err = step(l, why);
         y->seconds = clock_used(l->clock);
-        if (!err && due(l, phase(l).checkpoint_every))
+        if (!err && (due(l, phase(l).checkpoint_every) || best_to_keep(l)))
             err = save(l, why);
     }
     if (!err && !last(l) && y->step > 0)

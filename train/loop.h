@@ -27,7 +27,8 @@ struct loop {
 };
 
 /* Train to the run's last step, which is validated and saved; where there is a budget of
- * time, its clock decides which one that is. Returns 0; FAIL_INTERRUPTED after a signal,
+ * time, its clock decides which one that is; where there is no more patience, it is the
+ * one that was validated. Returns 0; FAIL_INTERRUPTED after a signal,
  * with the step finished and saved; FAIL_DIVERGED, when too many steps in a row or the
  * last were not finite or had collapsed, or weights to be saved are not finite;
  * FAIL_INPUT. Nothing is saved while steps are broken. A save that fails is said, and the

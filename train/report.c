@@ -7,6 +7,7 @@
 #include "train/presets.h"
 #include "train/size.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -206,7 +207,7 @@ static long plan_left(const struct setup *s, double *seconds)
         return plan_steps(&s->trainer, BUDGET_FOR, fmax(*seconds, 0), &s->cost,
                           s->validation.n);
     *seconds = s->cost.step * (double)(setup_steps(s) - step);
-    if (!*s->run.replay)
+    if (s->trainer.decisions.n == 0)
         *seconds = (double)(c->steps - step) / (double)c->steps *
                    plan_seconds(c, &s->cost);
     return setup_steps(s) - step;
@@ -227,6 +228,8 @@ void tell_plan(struct live *l, const struct setup *s)
     live_say(l, "%s%ld step%s of %s tokens (%.3g times the text), %s%s",
              clock ? "about " : "", left, left == 1 ? "" : "s", each, passes,
              clock ? "" : "about ", time);
+    if (s->extends)
+        live_say(l, "over these the learning rate climbs, stays and falls once more");
     if (passes > often)
         live_say(l, "so often read, a text is learned by heart: more text "
                     "or less time is better");
@@ -241,8 +244,10 @@ static void tell_next(const struct setup *s)
     path_quote(word, sizeof word, s->run.dir);
     if (s->run.budget == BUDGET_FOR)
         snprintf(more, sizeof more, "--for %.0fs", ceil(s->run.amount));
-    else
+    else if (s->run.budget == BUDGET_STEPS && s->trainer.decisions.n == 0)
         snprintf(more, sizeof more, "--steps %ld", 2 * s->run.cfg.steps);
+    else
+        snprintf(more, sizeof more, "--tokens %" PRIu64, s->trainer.tally.tokens);
     fprintf(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n",
             cli_program(), word);
     if (!*s->run.replay)
@@ -336,8 +341,8 @@ void tell_interrupted(const struct setup *s)
     char word[1200];
 
     path_quote(word, sizeof word, s->run.dir);
-    if (s->saved > 0 && s->run.cfg.steps)
-        fprintf(stderr, "saved at step %ld of %ld\n", s->saved, s->run.cfg.steps);
+    if (s->saved > 0 && setup_steps(s))
+        fprintf(stderr, "saved at step %ld of %ld\n", s->saved, setup_steps(s));
     else if (s->saved > 0)
         fprintf(stderr, "saved at step %ld\n", s->saved);
     fprintf(stderr, "continue with:  %s train --resume %s\n", cli_program(), word);

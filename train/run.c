@@ -97,7 +97,7 @@ enum fail run_write_config(const struct run *r, struct why *why)
         fprintf(f, "from = %s\n", r->from);
     if (r->budget != BUDGET_STEPS)
         fprintf(f, "budget = %s %.17g", budget_names[r->budget], r->amount);
-    if (r->budget == BUDGET_FOR && r->before > 0)
+    if (r->budget != BUDGET_STEPS && r->before > 0)
         fprintf(f, " after %.17g", r->before);
     if (r->budget != BUDGET_STEPS)
         fputc('\n', f);

@@ -3,8 +3,9 @@
  *     config.cfg      the settings, and as further lines `input = PATH` for each input,
  *                     `field = NAME`, `from = CHECKPOINT` when it began with weights of
  *                     another, `replay = RUN` when it repeats that one, `budget = tokens
- *                     1e6` while steps are unknown, `budget = for 180` for good (`for 60
- *                     after 180`: it got another minute)
+ *                     1e6` while steps are unknown, `budget = for 180` for good; `for 60
+ *                     after 180`, `tokens 1e6 after 180`: it got that much more when
+ *                     it had trained for 180 seconds
  *     data/           the tokenized input, when the input was text
  *     log.jsonl
  *     ckpt-<step>/    see train/save.h
@@ -27,7 +28,8 @@ struct run {
     char          from[1024];       // the checkpoint it began with; "": none
     enum budget   budget;           // BUDGET_STEPS: cfg.steps holds
     double        amount;           // seconds, tokens or FLOPs of the other kinds
-    double        before;           // seconds of training when this budget began
+    double        before;           // seconds of training when this budget began; above
+                                    // 0: it extends the run
     char          replay[1024];     // the run it repeats; "": none
     int           lock;             // descriptor
 };

@@ -116,6 +116,8 @@ static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t 
                   "seconds", y->seconds, "seed", seed, "data", hash);
     if (j && strcmp(t->cfg.products, "own"))
         json_object_set_new(j, "products", json_string(t->cfg.products));
+    if (j && t->cfg.patience)
+        json_object_set_new(j, "waited", json_integer(y->waited));
     if (j && t->decisions.n)
         json_object_set_new(j, "decisions", decisions_json(&t->decisions));
     if (j && y->n_norms)
@@ -150,16 +152,16 @@ static bool unpack_decision(json_t *j, struct decisions *d)
            !decisions_add(d, made, &unread);
 }
 
-/* list is NULL when there are none, as in runs that are counted in steps; the last was
- * made at `step` at most. */
-static bool unpack_decisions(const json_t *list, struct decisions *d, long step)
+/* list is NULL when there are none, as in runs that are counted in steps. An extension by
+ * tokens or FLOPs has some for steps to come. */
+static bool unpack_decisions(const json_t *list, struct decisions *d)
 {
     bool ok = !list || json_is_array(list);
 
     d->n = 0;
     for (size_t i = 0; ok && i < json_array_size(list); i++)
         ok = unpack_decision(json_array_get(list, i), d);
-    return ok && (d->n == 0 || d->list[d->n - 1].step <= step);
+    return ok && (d->n == 0 || (double)d->list[d->n - 1].step <= most_steps);
 }
 
 /* list is NULL when there are none. */
@@ -202,19 +204,20 @@ struct origin {
 static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
                          struct origin *o)
 {
-    json_int_t step, tokens, skipped, in_a_row, best_step;
+    json_int_t step, tokens, skipped, in_a_row, best_step, waited = 0;
     json_t    *val, *best, *list = NULL, *products = NULL, *norms = NULL;
     const char *seed, *data;
     bool       ok = !json_unpack_ex(j, NULL, JSON_STRICT,
-        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o, s?o, s?o}",
+        "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o, s?o, s?o, "
+        "s?I}",
         "version", &o->version, "step", &step, "tokens", &tokens, "flops", &y->flops,
         "skipped", &skipped, "skipped_in_a_row", &in_a_row, "val_loss", &val,
         "best_val_loss", &best, "best_step", &best_step, "seconds", &y->seconds,
         "seed", &seed, "data", &data, "decisions", &list, "products", &products,
-        "norms", &norms);
+        "norms", &norms, "waited", &waited);
 
     if (!ok || o->version < 1 || o->version > TRAINER_VERSION ||
-        !within((double)tokens, most_tokens))
+        !within((double)tokens, most_tokens) || waited < 0 || waited > step)
         return false;
     snprintf(o->seed, sizeof o->seed, "%s", seed);
     snprintf(o->data, sizeof o->data, "%s", data);
@@ -223,10 +226,11 @@ static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
     y->skipped = (long)skipped;
     y->in_a_row = (long)in_a_row;
     y->best_step = (long)best_step;
+    y->waited = (long)waited;
     y->val_loss = real_of(val, &ok);
     y->best_loss = real_of(best, &ok);
     return ok && is_plausible(y) && unpack_norms(norms, y) &&
-           (!d || unpack_decisions(list, d, y->step));
+           (!d || unpack_decisions(list, d));
 }
 
 /* Is dir named after another step than this? `latest`, or a copy, is not named so. */

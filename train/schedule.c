@@ -29,6 +29,12 @@ enum fail decisions_add(struct decisions *d, struct decision made, struct why *w
     return 0;
 }
 
+void decisions_cut(struct decisions *d, long step)
+{
+    while (d->n > 0 && d->list[d->n - 1].step > step)
+        d->n--;
+}
+
 void decisions_free(struct decisions *d)
 {
     free(d->list);
@@ -79,6 +85,12 @@ static void apply(struct phase *p, const struct decision *d)
     case DECISIONS:
         break;
     }
+}
+
+/* Was anything decided for this step? */
+static bool decided(const struct decisions *d, long step)
+{
+    return d && d->n > 0 && d->list[0].step <= step;
 }
 
 struct phase schedule_phase(const struct config *c, const struct decisions *d, long step)
@@ -133,7 +145,7 @@ double schedule_lr(const struct config *c, const struct decisions *d, long step)
 {
     struct phase p;
 
-    if (!d || d->n == 0)
+    if (!decided(d, step))
         return rate_by_steps(c, step);
     p = schedule_phase(c, d, step);
     return rate_by_clock(c, &p, step);
@@ -143,7 +155,7 @@ double schedule_lr(const struct config *c, const struct decisions *d, long step)
 
 static bool annealed(const struct config *c, const struct decisions *d, long step)
 {
-    if (d && d->n)
+    if (decided(d, step))
         return schedule_phase(c, d, step).annealed;
     return (double)step >= (1 - c->window_anneal) * (double)c->steps;
 }

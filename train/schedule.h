@@ -1,7 +1,7 @@
 /* What changes from step to step by plan: the learning rate, the attention window, the
  * end, and when to validate. All follow from the settings, the decisions that a clock has
  * made (train/clock.h) and the step's index (from 0) alone. Runs that are counted in
- * steps have no decisions.
+ * steps have no decisions, until they are extended or lose patience.
  */
 #ifndef WEFT_SCHEDULE_H
 #define WEFT_SCHEDULE_H
@@ -33,8 +33,11 @@ struct decisions {
     int              n, cap;
 };
 
-/* Append. FAIL_MEMORY. */
+/* Append; steps never fall. FAIL_MEMORY. */
 enum fail decisions_add(struct decisions *d, struct decision made, struct why *why);
+
+/* Forget those that were made for after `step`. */
+void decisions_cut(struct decisions *d, long step);
 void decisions_free(struct decisions *d);       // a zeroed one is fine
 
 /* Where a run stands when `step` steps are done. */
@@ -49,7 +52,7 @@ struct phase {
 };
 struct phase schedule_phase(const struct config *c, const struct decisions *d, long step);
 
-/* By steps (d holds none, or is NULL): rises linearly over the warm-up, then
+/* By steps (d holds none up to this step, or is NULL): rises linearly over the warm-up, then
  *
  *     cosine   falls along half a cosine to lr_end of the peak at the last step
  *     wsd      stays, and falls linearly towards zero over the last fifth of the steps

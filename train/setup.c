@@ -231,10 +231,10 @@ static enum fail open_trainer(struct setup *s, struct why *why)
     s->saved = t->tally.step;
     if (!err)
         err = open_teacher(s, why);
-    if (!err && s->run.budget == BUDGET_STEPS && t->decisions.n > 0)
+    if (!err && s->stretch && t->decisions.n > 0)
         err = fail(why, FAIL_USAGE,
-                   "%s is trained by time, not by steps; give it more with: weft train "
-                   "--resume %s --for 3m",
+                   "%s is not counted in steps any more; give it more with: weft train "
+                   "--resume %s --for 3m, --tokens N or --flops X",
                    s->run.dir, path_quote(word, sizeof word, s->run.dir));
     return err;
 }
@@ -249,7 +249,7 @@ static enum fail read_decisions(struct setup *s, struct why *why)
 
     path_join(dir, sizeof dir, s->run.replay, "latest");
     err = save_load_tally(dir, &y, &t->decisions, why);
-    if (!err && (s->run.budget == BUDGET_FOR) != (t->decisions.n > 0))
+    if (!err && s->run.budget != BUDGET_STEPS && t->decisions.n == 0)
         err = fail(why, FAIL_INPUT, "%s: its decisions are not those of its budget", dir);
     if (!err)
         s->cost.step = y.seconds / (double)y.step;
@@ -271,13 +271,54 @@ static enum fail take_decisions(struct setup *s, struct why *why)
 
 /* ---- plan ---- */
 
+/* Is an extension to begin, asked for now, or before a process was killed? */
+static bool unbegun(const struct setup *s)
+{
+    const struct run *r = &s->run;
+
+    return !*r->replay && (s->more.amount > 0 ||
+                           (r->before > 0 && s->trainer.tally.seconds <= r->before));
+}
+
 bool setup_finished(const struct setup *s)
 {
     const struct trainer *t = &s->trainer;
     long                  step = t->tally.step;
     long                  end = schedule_phase(&s->run.cfg, &t->decisions, step).end;
+    bool                  planned = s->run.budget <= BUDGET_FOR || s->run.before > 0;
 
-    return s->run.budget <= BUDGET_FOR && s->more == 0 && end && step >= end;
+    return planned && !unbegun(s) && end && step >= end;
+}
+
+/* Nothing is decided for the steps to come, or that there are none. */
+static bool open_ended(const struct trainer *t)
+{
+    long step = t->tally.step, end = schedule_phase(&t->cfg, &t->decisions, step).end;
+
+    return t->decisions.n == 0 || (end && step >= end);
+}
+
+/* A run that has not done a step gets another budget; one that has, gets more. Time alone
+ * goes on with the cycle that a clock has begun. */
+static void take_more(struct setup *s)
+{
+    struct run         *r = &s->run;
+    const struct tally *y = &s->trainer.tally;
+    bool                more;
+
+    if (s->more.amount > 0) {
+        r->budget = s->more.kind;
+        r->amount = s->more.amount;
+        r->before = y->step ? y->seconds : 0;
+        if (y->step == 0)
+            r->cfg.steps = 0;
+    }
+    more = y->step > 0 && unbegun(s);
+    if (more) {
+        decisions_cut(&s->trainer.decisions, y->step);
+        s->trainer.tally.waited = 0;
+    }
+    s->extends = more && (r->budget != BUDGET_FOR || open_ended(&s->trainer));
 }
 
 /* A budget of time goes on, or begins; what other runs take is counted without their
@@ -286,10 +327,7 @@ static void start_clock(struct setup *s)
 {
     struct run *r = &s->run;
 
-    if (s->more > 0) {
-        r->amount = s->more;
-        r->before = s->trainer.tally.seconds;
-    }
+    take_more(s);
     if (r->budget == BUDGET_FOR && !*r->replay) {
         s->clock.amount = r->amount;
         s->clock.before = r->before;
@@ -338,10 +376,26 @@ static enum fail check_room(struct setup *s, struct why *why)
                            why);
 }
 
+/* The steps that more tokens or FLOPs buy; more time is for the clock to share out. */
+static enum fail extend(struct setup *s, struct why *why)
+{
+    const struct run *r = &s->run;
+    long              n = plan_steps(&s->trainer, r->budget, r->amount, &s->cost,
+                                     s->validation.n);
+    enum fail         err;
+
+    s->clock.val_tokens = s->validation.n;
+    clock_expect(&s->clock, &s->trainer, &s->cost);
+    err = ranks_agree(clock_extend(&s->clock, &s->trainer, n, why), why);
+    return err ? err : trainer_share_decisions(&s->trainer, why);
+}
+
 static enum fail settle_plan(struct setup *s, struct why *why)
 {
     enum fail err = measure(s, why);
 
+    if (!err && s->extends && s->run.budget != BUDGET_FOR)
+        err = extend(s, why);
     if (!err && ranks_any(interrupted))
         err = FAIL_INTERRUPTED;
     if (err)
@@ -416,9 +470,9 @@ enum fail setup_open(struct setup *s, struct why *why)
 
 long setup_steps(const struct setup *s)
 {
-    return s->trainer.decisions.n && s->clock.amount == 0
-               ? schedule_phase(&s->run.cfg, &s->trainer.decisions, LONG_MAX).end
-               : s->run.cfg.steps;
+    return s->clock.amount > 0
+               ? 0
+               : schedule_phase(&s->run.cfg, &s->trainer.decisions, LONG_MAX).end;
 }
 
 /* What a validation takes, from as much of its text as measure_share / 2 of the time: in

@@ -20,7 +20,12 @@ struct setup {
     long              saved;            // step of the newest checkpoint, -1: none
     struct cost       cost;
     struct clock      clock;
-    double            more;             // seconds to add to a run of a time budget; 0
+    struct {
+        enum budget kind;
+        double      amount;
+    }                 more;             // what a run that goes on gets; 0: nothing
+    bool              stretch;          // cfg.steps is not what the run had
+    bool              extends;          // out: another cycle of the rate begins here
 };
 
 /* The run is created or opened: tokenize its input unless that is done, load its newest

@@ -23,7 +23,8 @@
 static const char help[] =
     "weft train book.txt --for 3m\n"
     "weft train INPUT... [flags] [key=value...]\n"
-    "weft train --resume RUN [--steps N | --for TIME], weft train --replay RUN\n"
+    "weft train --resume RUN [--for TIME | --tokens N | --flops X | --steps N]\n"
+    "weft train --replay RUN\n"
     "Trains on text files, directories or a dataset. Ctrl-C saves and says what next.\n";
 
 static const double default_seconds = 180;
@@ -77,12 +78,15 @@ static void take_time(const struct cli *c, double *seconds)
         cli_die(c, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m", ask.time);
 }
 
+static void check_one_budget(const struct cli *c)
+{
+    if (is_set(c, "steps") + !!ask.time + (ask.tokens > 0) + (ask.flops > 0) > 1)
+        cli_die(c, FAIL_USAGE, "give one of --for, --steps, --tokens and --flops");
+}
+
 static void take_budget(const struct cli *c, struct run *r)
 {
-    bool steps = is_set(c, "steps");
-
-    if (steps + !!ask.time + (ask.tokens > 0) + (ask.flops > 0) > 1)
-        cli_die(c, FAIL_USAGE, "give one of --for, --steps, --tokens and --flops");
+    check_one_budget(c);
     r->amount = default_seconds;
     r->budget = ask.tokens > 0                  ? BUDGET_TOKENS
                 : ask.flops > 0                 ? BUDGET_FLOPS
@@ -201,7 +205,8 @@ static enum fail create(const struct cli *c, struct setup *s, struct why *why)
 static bool may_change(const char *key)
 {
     static const char *const keys[] = {"steps", "eval_every", "checkpoint_every",
-                                       "sample_every", "keep", "threads", "recompute"};
+                                       "sample_every", "keep", "patience", "threads",
+                                       "recompute"};
 
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strcmp(key, keys[i]))
@@ -211,44 +216,39 @@ static bool may_change(const char *key)
 
 static void check_resume(const struct cli *c)
 {
-    char word[PATH_MAX];
-
     if (c->n_args)
         cli_die(c, FAIL_USAGE, "--resume takes its input from the run; leave '%s' out",
                 c->args[0]);
     if (ask.out || ask.arch || ask.size || ask.file || ask.field || ask.from)
         cli_die(c, FAIL_USAGE,
-                "--resume takes its settings from the run; only --steps, --for and "
-                "settings such as keep=5 go with it");
-    if (ask.tokens > 0 || ask.flops > 0)
-        cli_die(c, FAIL_USAGE,
-                "extend a run by its number of steps, or its time: --resume %s --steps N",
-                path_quote(word, sizeof word, ask.resume));
+                "--resume takes its settings from the run; only --for, --tokens, "
+                "--flops, --steps and settings such as keep=5 go with it");
+    check_one_budget(c);
     for (int i = 0; i < c->n_set; i++)
         if (!may_change(c->set[2 * i]))
             cli_die(c, FAIL_USAGE,
                     "%s cannot change when a run is resumed; steps, eval_every, "
-                    "checkpoint_every, sample_every, keep, threads and recompute can",
+                    "checkpoint_every, sample_every, keep, patience, threads and "
+                    "recompute can",
                     c->set[2 * i]);
 }
 
-/* More time, or more steps: what the run at dir is counted in. What is wrong with it
- * itself, run_open says. */
-static void check_more(const struct cli *c, const char *dir)
+/* What the run at dir gets more, into s. What is wrong with it itself, run_open says. */
+static void take_more(const struct cli *c, const char *dir, struct setup *s)
 {
     struct run r;
     struct why unread;
     char       word[PATH_MAX];
 
-    if (!(ask.time || is_set(c, "steps")) || run_read(&r, dir, &unread))
+    s->stretch = is_set(c, "steps");
+    s->more.kind = ask.time ? BUDGET_FOR : ask.tokens > 0 ? BUDGET_TOKENS : BUDGET_FLOPS;
+    s->more.amount = ask.tokens > 0 ? ask.tokens : ask.flops;
+    take_time(c, &s->more.amount);
+    if (!(s->more.amount > 0 || s->stretch) || run_read(&r, dir, &unread))
         return;
-    path_quote(word, sizeof word, dir);
     if (*r.replay)
         cli_die(c, FAIL_USAGE, "%s repeats another run; extend that one: --resume %s",
-                word, r.replay);
-    if (ask.time && (r.budget != BUDGET_FOR || is_set(c, "steps")))
-        cli_die(c, FAIL_USAGE,
-                "extend a run by its number of steps: --resume %s --steps N", word);
+                path_quote(word, sizeof word, dir), r.replay);
     run_close(&r);
 }
 
@@ -290,7 +290,7 @@ static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
     check_resume(c);
     err = find_run(ask.resume, dir, sizeof dir, why);
     if (!err) {
-        check_more(c, dir);
+        take_more(c, dir, s);
         err = run_open(r, dir, why);
     }
     if (err)
@@ -300,13 +300,12 @@ static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
                     "%s: its text came from stdin and did not arrive whole; remove it "
                     "and repeat the command that began it",
                     dir);
-    take_time(c, &s->more);
     *steps = r->cfg.steps;
     if (config_resolve(&r->cfg, why))
         return FAIL_INPUT;
     for (int i = 0; !err && i < c->n_set; i++)
         err = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
-    if (r->cfg.steps > 0)
+    if (s->stretch)
         r->budget = BUDGET_STEPS;
     take_threads(c, &r->cfg);
     return err ? err : ranks_check(r->cfg.accumulate, why);
@@ -506,6 +505,7 @@ static enum fail begin(const struct cli *c, struct setup *s, long *steps, struct
     err = run_share(&s->run, why);
     ranks_share(steps, sizeof *steps);
     ranks_share(&s->more, sizeof s->more);
+    ranks_share(&s->stretch, sizeof s->stretch);
     if (ranks_me() > 0)
         take_threads(c, &s->run.cfg);
     return err;

@@ -27,6 +27,7 @@ struct tally {
     double   val_loss;              // of this step, NAN when it was not validated
     double   best_loss;             // lowest so far, NAN when there is none, and its step
     long     best_step;
+    long     waited;                // validations since then
     double   seconds;               // spent training and validating
     double   norms[OUTLIER_WINDOW]; // of the last steps' gradients, oldest first, where
     int      n_norms;               // cfg.outlier asks for them

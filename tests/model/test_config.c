@@ -122,6 +122,7 @@ static void fill_all(struct config *c)
         .checkpoint_every = 2,
         .sample_every = 3,
         .keep = 9,
+        .patience = 4,
         .window_short = 8,
         .window_p = 0.7,
         .window_anneal = 0.3,

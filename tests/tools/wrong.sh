@@ -238,7 +238,8 @@ wrong 3 'not a run' train --resume keep/data
 wrong 3 'config.cfg' train --replay nowhere
 wrong 2 'takes everything from the run' train --replay keep/run --for 1m
 wrong 2 'lr cannot change' train --replay keep/run lr=1
-wrong 2 'number of steps' train --resume keep/run --for 1m
+wrong 2 'one of --for' train --resume keep/run --for 1m --tokens 5
+wrong 2 'do not have equal budgets' compare keep/text.txt --arch softmax --flops 1e9 patience=3
 wrong 3 'nowhere: no such run' train keep/text.txt --from nowhere --out new/run
 wrong 3 'a dataset, not a run' train keep/text.txt --from keep/data --out new/run
 wrong 3 'tokenized for another model' train keep/other --from keep/run --out new/run steps=2

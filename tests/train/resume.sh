@@ -154,4 +154,53 @@ train --resume "$run" --for 1s || die "more time failed"
 ! train --resume "$run" --steps 9999 || die "steps were given to a run by time"
 tail -n 1 "$tmp/out" | grep -q -- "--for" || die "a run by time was refused steps without a way on"
 
+# More tokens for a run of steps, killed before the first checkpoint of its extension and after it:
+# the same run; then more time and more FLOPs, and --replay repeats all of it.
+same_weights() {
+    for f in model.safetensors trainer.safetensors; do
+        cmp "$1/latest/$f" "$2/latest/$f" || die "$3: $f differs"
+    done
+}
+same_end() {
+    losses "$1" > "$tmp/a"
+    losses "$2" > "$tmp/b"
+    cmp "$tmp/a" "$tmp/b" || die "$3: losses differ"
+    same_weights "$@"
+}
+last_step() { sed -n 's/^{"step": \([0-9]*\).*/\1/p' "$1/log.jsonl" | tail -n 1; }
+
+cp -r "$whole" "$tmp/longer"
+cp -r "$whole" "$tmp/killed"
+train --resume "$tmp/longer" --tokens 100k || die "more tokens for a run of steps failed"
+[ "$(last_step "$tmp/longer")" -eq 316 ] || die "100k tokens of 512 are not 196 steps"
+stop_at KILL "$tmp/killed" 126 --resume "$tmp/killed" --tokens 100k checkpoint_every=1000
+[ "$(readlink "$tmp/killed/latest")" = ckpt-00000120 ] || die "a checkpoint came too soon"
+stop_at KILL "$tmp/killed" 150 --resume "$tmp/killed" checkpoint_every=11
+train --resume "$tmp/killed" || die "resuming an extended run failed"
+same_end "$tmp/longer" "$tmp/killed" "an extension that was killed"
+train --resume "$tmp/longer" --for 1s || die "more time for a run of steps failed"
+steps=$(last_step "$tmp/longer")
+[ "$steps" -gt 316 ] || die "a second of time added no step"
+train --resume "$tmp/longer" --flops 1e7 || die "more FLOPs failed"
+[ "$(last_step "$tmp/longer")" -gt "$steps" ] || die "more FLOPs added no step"
+train --replay "$tmp/longer" --out "$tmp/again2" || die "repeating an extended run failed"
+same_weights "$tmp/longer" "$tmp/again2" "a repeated extension"
+
+# Patience ends a run at the same validation, killed or not; the best is kept; more begins anew.
+patient="$settings patience=2 eval_every=5 checkpoint_every=50 steps=2000 lr=0.05"
+train "$tmp/text.txt" --out "$tmp/patient" $patient || die "a run with patience failed"
+grep -q "stopping (patience=2)" "$tmp/out" || die "the end of patience is not told of"
+steps=$(last_step "$tmp/patient")
+[ "$steps" -lt 2000 ] || die "patience did not end"
+tail -n 2 "$tmp/patient/log.jsonl" | grep -q '"decision": "end"' || die "its end is not in the log"
+best=$(sed -n 's/.*"best_step": \([0-9]*\),/\1/p' "$tmp/patient/latest/trainer.json")
+[ "$best" -eq $((steps - 10)) ] || die "best at $best, and it went on to $steps"
+[ -d "$tmp/patient/$(printf ckpt-%08d "$best")" ] || die "the best checkpoint is not kept"
+stop_at KILL "$tmp/hasty" $((best + 7)) "$tmp/text.txt" --out "$tmp/hasty" $patient
+train --resume "$tmp/hasty" || die "resuming a run with patience failed"
+same_end "$tmp/patient" "$tmp/hasty" "patience after a kill"
+train --resume "$tmp/hasty" || die "a run that lost its patience is not finished"
+train --resume "$tmp/hasty" --tokens 2k || die "more tokens after patience failed"
+[ "$(last_step "$tmp/hasty")" -eq $((steps + 4)) ] || die "patience took the tokens that were added"
+
 echo "resume.sh: ok"

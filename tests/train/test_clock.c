@@ -48,6 +48,28 @@ START_TEST(a_phase_is_that_of_the_decisions_made_so_far)
 }
 END_TEST
 
+/* By steps as far as nothing is decided. */
+START_TEST(an_extended_run_of_steps_keeps_the_schedule_it_had)
+{
+    struct config    c = {.lr = 2, .schedule = "cosine", .lr_end = 0.1, .steps = 10,
+                          .window_p = 1, .window_short = 8, .window_anneal = 0.2};
+    struct decision  more[] = {{10, DECIDED_WARMUP, 4}, {16, DECIDED_END, 20}};
+    struct decisions d = {more, 2, 2};
+
+    for (int step = 0; step < 10; step++) {
+        ck_assert(schedule_lr(&c, &d, step) == schedule_lr(&c, NULL, step));
+        ck_assert_int_eq(schedule_window(&c, &d, step), step < 8 ? 8 : 0);
+    }
+    ck_assert_int_eq(schedule_phase(&c, &d, 9).end, 10);
+    ck_assert_int_eq(schedule_phase(&c, &d, 10).end, 0);
+    ck_assert_double_eq_tol(schedule_lr(&c, &d, 10), 0.5, 1e-12);
+    ck_assert_int_eq(schedule_window(&c, &d, 10), 8);
+    ck_assert_int_eq(schedule_phase(&c, &d, 16).end, 20);
+    decisions_cut(&d, 15);
+    ck_assert_int_eq(d.n, 1);
+}
+END_TEST
+
 /* ---- simulated machines ---- */
 
 static struct dataset data;
@@ -255,6 +277,34 @@ START_TEST(more_time_begins_another_cycle)
 }
 END_TEST
 
+START_TEST(more_steps_are_a_cycle_with_the_clocks_shares)
+{
+    struct trainer t;
+    struct machine m;
+    struct clock   k;
+    struct why     why;
+    int            n;
+
+    begin(&k, &t, &m, 0);
+    simulate(&k, &t, &m);
+    long step = t.tally.step;
+
+    ck_assert(!clock_extend(&k, &t, 999, &why));    // replaced by the next
+    n = t.decisions.n;
+    ck_assert(!clock_extend(&k, &t, 100, &why));
+    ck_assert_int_le(t.decisions.n, n + 4);
+    ck_assert_int_eq(schedule_phase(&t.cfg, &t.decisions, step).end, 0);
+    ck_assert_int_eq(schedule_phase(&t.cfg, &t.decisions, step + 59).end, 0);
+    ck_assert_int_eq(schedule_phase(&t.cfg, &t.decisions, step + 60).end, step + 100);
+    ck_assert(schedule_lr(&t.cfg, &t.decisions, step + 59) == t.cfg.lr);
+    ck_assert(schedule_lr(&t.cfg, &t.decisions, step + 60) < t.cfg.lr);
+    ck_assert(schedule_lr(&t.cfg, &t.decisions, step + 99) > 0);
+    for (int i = 1; i < t.decisions.n; i++)
+        ck_assert(t.decisions.list[i - 1].step <= t.decisions.list[i].step);
+    trainer_close(&t);
+}
+END_TEST
+
 /* ---- the loop ---- */
 
 /* A machine on which the loop works: time is in the steps done, and a validation, which
@@ -359,6 +409,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, the_rate_follows_the_decisions, 0,
                         sizeof by_plan / sizeof *by_plan);
     tcase_add_test(tc, a_phase_is_that_of_the_decisions_made_so_far);
+    tcase_add_test(tc, an_extended_run_of_steps_keeps_the_schedule_it_had);
+    tcase_add_test(tc, more_steps_are_a_cycle_with_the_clocks_shares);
     tcase_add_loop_test(tc, a_run_ends_in_time_on_every_machine, 0, MACHINES);
     tcase_add_loop_test(tc, the_phases_have_their_shares_of_the_time, 0, MACHINES);
     tcase_add_test(tc, a_budget_shorter_than_a_step_buys_one);

@@ -855,7 +855,8 @@ static const struct {
     {"skipped", "-1"}, {"skipped", "11"}, {"skipped_in_a_row", "-2"},
     {"skipped_in_a_row", "11"}, {"best_step", "-3"}, {"best_step", "99"},
     {"val_loss", "-2.5"}, {"best_val_loss", "\"low\""},
-    {"decisions", "[[11, \"end\", 20]]"}, {"decisions", "[[1, \"end\", 9e18]]"},
+    {"decisions", "[[9000000000000000, \"end\", 20]]"},
+    {"decisions", "[[1, \"end\", 9e18]]"}, {"waited", "-1"}, {"waited", "11"},
     {"decisions", "[[1, \"end\", 9000000000000000000]]"},
     {"norms", "[-1.0]"}, {"norms", "[null]"}, {"norms", "5"},
 };

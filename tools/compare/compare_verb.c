@@ -163,6 +163,9 @@ static void take_settings(const struct cli *cli)
                     "steps: give the budget as --tokens, --flops or --for");
         if (!strcmp(key, "mixers"))
             cli_die(cli, FAIL_USAGE, "mixers: give the architectures as --arch");
+        if (!strcmp(key, "patience"))
+            cli_die(cli, FAIL_USAGE,
+                    "patience: runs that stop early do not have equal budgets");
     }
 }
 
