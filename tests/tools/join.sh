@@ -65,4 +65,26 @@ same "$tmp/jobs" "--jobs"
 status=0
 "$weft" compare $what --jobs 2 --out "$tmp/jobs2" --for 5s > "$tmp/out" 2>&1 || status=$?
 [ $status -eq 2 ] || die "--jobs with two budgets: exit $status"
+
+# The laboratory: the same cells, the same words.
+lab="mqar --brief --arch softmax,linear,gla --seeds 3"
+cells() { grep -v '^#' "$1/mqar.csv" | sort; }
+"$weft" lab $lab --out "$tmp/lab" > "$tmp/lab.txt" 2> "$tmp/null" || die "lab alone"
+for i in 1 2 3; do
+    "$weft" lab $lab --join "$tmp/shared" > "$tmp/shared.$i" 2> "$tmp/null" &
+    eval "pid$i=$!"
+done
+wait $pid1 && wait $pid2 && wait $pid3 || die "lab --join"
+"$weft" lab $lab --jobs 2 --out "$tmp/worked" > "$tmp/worked.txt" 2> "$tmp/null" || die "lab --jobs"
+cells "$tmp/lab" > "$tmp/a"
+for dir in shared worked; do
+    cells "$tmp/$dir" > "$tmp/b"
+    cmp "$tmp/a" "$tmp/b" || die "lab: other cells in $dir"
+    [ -z "$(find "$tmp/$dir" -name '*.claim-*')" ] || die "lab: claims are left in $dir"
+done
+for out in shared.1 shared.2 shared.3 worked.txt; do
+    grep -v '^written to' "$tmp/lab.txt" > "$tmp/a"
+    grep -v '^written to' "$tmp/$out" > "$tmp/b"
+    cmp "$tmp/a" "$tmp/b" || die "lab: $out says something else"
+done
 echo "join.sh: ok"

@@ -1,5 +1,6 @@
 #include "tools/lab/lab.h"
 
+#include "data/base/claim.h"
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/format.h"
@@ -14,7 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define ENTRY(name) &experiment_##name,
 const struct experiment *const experiments[] = {EXPERIMENTS(ENTRY) NULL};
@@ -28,6 +31,12 @@ struct cell {
     bool   met;                     // recalled or recorded in this run
 };
 
+/* A cell that this process computes for all. */
+struct held {
+    char         *key;              // owned
+    struct claim *claim;
+};
+
 struct lab {
     const struct experiment *e;
     struct lab_ask   ask;
@@ -39,6 +48,10 @@ struct lab {
     bool             named;         // its last line "# BUILD" names this program
     char             path[PATH_MAX];
     int              planned, met, computed;
+    bool             silent;        // with others: until all cells are known
+    bool             waits;         // another computes a cell that was asked for
+    struct held     *held;
+    int              n_held;
     double                   start;
     struct live              live;
 };
@@ -96,7 +109,7 @@ void lab_say(struct lab *l, const char *format, ...)
 {
     va_list args;
 
-    if (l->ask.json)
+    if (l->ask.json || l->silent)
         return;
     live_clear(&l->live);
     va_start(args, format);
@@ -205,19 +218,8 @@ static void meet(struct lab *l, struct cell *c)
         return;
     c->met = true;
     l->met++;
-    if (l->ask.json)
+    if (l->ask.json && !l->silent)
         print_cell(l, c);
-}
-
-bool lab_recall(struct lab *l, const char *key, double *values)
-{
-    struct cell *c = find_cell(l, key);
-
-    if (!c)
-        return false;
-    memcpy(values, c->value, (size_t)l->columns * sizeof *values);
-    meet(l, c);
-    return true;
 }
 
 static void append(struct lab *l, const char *line)
@@ -227,34 +229,6 @@ static void append(struct lab *l, const char *line)
     l->text = need(realloc(l->text, l->len + len + 1));
     memcpy(l->text + l->len, line, len + 1);
     l->len += len;
-}
-
-enum fail lab_record(struct lab *l, const char *key, const double *values,
-                     struct why *why)
-{
-    struct cell *c = hold_cell(l, key, strlen(key));
-    char         number[40];
-
-    memcpy(c->value, values, (size_t)l->columns * sizeof *values);
-    live_clear(&l->live);
-    l->computed += !c->met;
-    meet(l, c);
-    if (!l->named) {
-        append(l, "# ");
-        append(l, version_line);
-        append(l, "\n");
-        l->named = true;
-    }
-    append(l, form_names[l->ask.form]);
-    append(l, ",\"");
-    append(l, key);
-    append(l, "\"");
-    for (int i = 0; i < l->columns; i++) {
-        snprintf(number, sizeof number, ",%.17g", values[i]);
-        append(l, number);
-    }
-    append(l, "\n");
-    return file_write(l->path, l->text, l->len, why);
 }
 
 /* ---- the record ---- */
@@ -308,11 +282,13 @@ static enum fail read_record(struct lab *l, struct why *why)
 
     snprintf(head, sizeof head, "form,cell,%s\n", l->e->columns);
     if (!path_exists(l->path)) {
-        append(l, head);
+        if (!l->len)
+            append(l, head);
         return FAIL_NONE;
     }
     if ((err = file_read(l->path, 64 << 20, &text, &len, why)))
         return err;
+    free(l->text);
     l->text = text, l->len = len;
     line = strncmp(text, head, strlen(head)) ? NULL : text + strlen(head);
     while (line && *line)
@@ -325,6 +301,131 @@ static enum fail read_record(struct lab *l, struct why *why)
     return FAIL_NONE;
 }
 
+/* ---- cells that are shared ---- */
+
+static struct held *find_held(const struct lab *l, const char *key)
+{
+    for (int i = 0; i < l->n_held; i++)
+        if (!strcmp(l->held[i].key, key))
+            return &l->held[i];
+    return NULL;
+}
+
+/* DIR/NAME-<hash of form and key>, for its claim. */
+static void claim_name(const struct lab *l, const char *key, char *path, size_t cap)
+{
+    char     name[96];
+    uint64_t hash = XXH3_64bits_withSeed(key, strlen(key), (XXH64_hash_t)l->ask.form);
+
+    snprintf(name, sizeof name, "%s-%016llx", l->e->name, (unsigned long long)hash);
+    path_join(path, cap, l->ask.out, name);
+}
+
+/* May this process compute the cell? Not when another does, or has, by now; then it is
+ * read when the record is. */
+static bool claim_cell(struct lab *l, const char *key)
+{
+    char          path[PATH_MAX];
+    struct claim *mine;
+    struct why    unread;
+
+    if (find_held(l, key))
+        return true;
+    claim_name(l, key, path, sizeof path);
+    if (claim_try(path, &mine, &unread) || !mine)
+        return false;
+    if (read_record(l, &unread) || find_cell(l, key)) {
+        claim_finish(mine);
+        return false;
+    }
+    l->held = need(realloc(l->held, (size_t)(l->n_held + 1) * sizeof *l->held));
+    l->held[l->n_held++] = (struct held){need(strdup(key)), mine};
+    return true;
+}
+
+static void finish_cell(struct lab *l, struct held *h)
+{
+    claim_finish(h->claim);
+    free(h->key);
+    *h = l->held[--l->n_held];
+}
+
+bool lab_recall(struct lab *l, const char *key, double *values)
+{
+    struct cell *c = find_cell(l, key);
+
+    if (!c && (!l->ask.join || claim_cell(l, key)))
+        return false;
+    c = find_cell(l, key);
+    if (!c) {
+        l->waits = true;
+        for (int k = 0; k < l->columns; k++)
+            values[k] = 1;
+        return true;
+    }
+    memcpy(values, c->value, (size_t)l->columns * sizeof *values);
+    meet(l, c);
+    return true;
+}
+
+/* A line more in the record. */
+static enum fail write_cell(struct lab *l, const char *key, const double *values,
+                            struct why *why)
+{
+    char number[40];
+
+    if (!l->named) {
+        append(l, "# ");
+        append(l, version_line);
+        append(l, "\n");
+        l->named = true;
+    }
+    append(l, form_names[l->ask.form]);
+    append(l, ",\"");
+    append(l, key);
+    append(l, "\"");
+    for (int i = 0; i < l->columns; i++) {
+        snprintf(number, sizeof number, ",%.17g", values[i]);
+        append(l, number);
+    }
+    append(l, "\n");
+    return file_write(l->path, l->text, l->len, why);
+}
+
+/* The same, on top of what others have written meanwhile. */
+static enum fail record_shared(struct lab *l, const char *key, const double *values,
+                               struct why *why)
+{
+    char          path[PATH_MAX];
+    struct claim *only;
+    struct held  *h = find_held(l, key);
+    enum fail     err = claim_wait(path_join(path, sizeof path, l->ask.out, "record"),
+                                   &only, why);
+
+    if (err)
+        return err;
+    err = read_record(l, why);
+    if (!err)
+        err = write_cell(l, key, values, why);
+    claim_release(only);
+    if (!err && h)
+        finish_cell(l, h);
+    return err;
+}
+
+enum fail lab_record(struct lab *l, const char *key, const double *values,
+                     struct why *why)
+{
+    struct cell *c = hold_cell(l, key, strlen(key));
+
+    memcpy(c->value, values, (size_t)l->columns * sizeof *values);
+    live_clear(&l->live);
+    l->computed += !c->met;
+    meet(l, c);
+    return l->ask.join ? record_shared(l, key, values, why)
+                       : write_cell(l, key, values, why);
+}
+
 /* ---- results ---- */
 
 void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measured,
@@ -333,6 +434,8 @@ void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measu
     struct verdicts *v = l->verdicts;
     struct verdict  *row;
 
+    if (l->silent)
+        return;
     v->row = need(realloc(v->row, (size_t)(v->n + 1) * sizeof *v->row));
     row = &v->row[v->n++];
     *row = (struct verdict){l->e->name, holds, need(strdup(claim)),
@@ -359,9 +462,12 @@ enum fail lab_chart(struct lab *l, const char *name, const struct chart *c,
 {
     char   file[64], path[PATH_MAX], *bytes = NULL;
     size_t len = 0;
-    FILE  *f = need(open_memstream(&bytes, &len));
+    FILE     *f;
     enum fail err;
 
+    if (l->silent)
+        return FAIL_NONE;
+    f = need(open_memstream(&bytes, &len));
     chart_write(f, c, 1);
     snprintf(file, sizeof file, "%s.svg", name);
     path_join(path, sizeof path, l->ask.out, file);
@@ -381,6 +487,35 @@ static int count_columns(const char *columns)
     return n;
 }
 
+/* With others: until every cell is known. */
+static enum fail run_shared(struct lab *l, struct why *why)
+{
+    enum fail err = FAIL_NONE;
+
+    l->silent = true;
+    do {
+        l->waits = false;
+        l->planned = 0;
+        err = l->e->run(l, why);
+        while (l->n_held) {
+            claim_release(l->held[0].claim);
+            free(l->held[0].key);
+            l->held[0] = l->held[--l->n_held];
+        }
+        if (!err && l->waits)
+            nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
+        if (!err)
+            err = read_record(l, why);
+        if (!err && interrupted)
+            err = FAIL_INTERRUPTED;
+    } while (!err && l->waits);
+    l->silent = false;
+    l->planned = l->met = 0;
+    for (int i = 0; i < l->n; i++)
+        l->cell[i].met = false;
+    return err;
+}
+
 enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
                   struct verdicts *v, struct why *why)
 {
@@ -398,15 +533,19 @@ enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
     if (!err)
         err = dir_make(ask->out, why);
     if (!err)
-        err = dir_lock(ask->out, &lock, why);
+        err = ask->join ? dir_lock_shared(ask->out, &lock, why)
+                        : dir_lock(ask->out, &lock, why);
     if (!err)
         err = read_record(&l, why);
+    if (!err && ask->join)
+        err = run_shared(&l, why);
     if (!err)
         err = e->run(&l, why);
     live_clear(&l.live);
     for (int i = 0; i < l.n; i++)
         free(l.cell[i].key);
     free(l.cell);
+    free(l.held);
     free(l.text);
     if (lock >= 0)
         close(lock);

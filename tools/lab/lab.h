@@ -6,6 +6,11 @@
  *
  *     DIR/NAME.csv      form,cell,<columns>       one line for each cell; the record
  *     DIR/CHART.svg     as lab_chart names them
+ *
+ * Several processes may share an experiment: each claims the cells that nobody has
+ * (data/base/claim.h). An experiment is run, without a word, until all cells are known,
+ * with 1 for every value that another process has yet to find; then once more, aloud. So
+ * which cells there are must not depend on the values of others.
  */
 #ifndef WEFT_LAB_H
 #define WEFT_LAB_H
@@ -89,6 +94,7 @@ struct lab_ask {
     enum form   form;
     int         seeds;              // 0: the experiment's
     bool        json;
+    bool        join;               // others run the same in `out`: share the cells
     const char *arch, *out;         // arch NULL: the experiment's
 };
 

@@ -1,9 +1,11 @@
 /* weft lab: the table of experiments, and the verb that runs them. */
+#include "data/base/claim.h"
 #include "data/base/cli.h"
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/version.h"
 #include "tools/lab/lab.h"
+#include "tools/jobs.h"
 #include "tools/verbs.h"
 
 #include <limits.h>
@@ -22,7 +24,8 @@ static const char help[] =
     "yardsticks and says whether it holds here. DIR/NAME.csv keeps every finished\n"
     "cell, so that the same command continues after Ctrl-C (exit code 130) and\n"
     "computes nothing twice; charts are written beside it, and by `all` its table\n"
-    "of verdicts, DIR/summary.md. Remove DIR to measure anew.\n";
+    "of verdicts, DIR/summary.md. Remove DIR to measure anew. With --join DIR any\n"
+    "number of processes, also on other machines that share DIR, share the cells.\n";
 
 static void list(void)
 {
@@ -167,11 +170,36 @@ static void run_one(const struct cli *c, const struct lab_ask *ask, const char *
     verdicts_free(&v);
 }
 
+static void tell_lost(const char *path)
+{
+    fprintf(stderr, "weft lab: %s was taken over by another process\n", path);
+}
+
+/* Let workers fill the record that this process reads then. */
+static void start_jobs(const struct cli *c, int jobs, int argc, char **argv,
+                       const char *out)
+{
+    char       dir[PATH_MAX];
+    struct why why;
+    enum fail  err;
+
+    path_join(dir, sizeof dir, "lab", c->args[0]);
+    if (!strcmp(c->args[0], "all"))
+        snprintf(dir, sizeof dir, "lab");
+    err = jobs_run(jobs, argc, argv, out ? out : dir, &why);
+    if (err == FAIL_INTERRUPTED)
+        cli_die(c, err, "interrupted; the same command continues");
+    if (err)
+        cli_fail(c, err, &why);
+}
+
 int lab_main(int argc, char **argv)
 {
     struct lab_ask    ask = {.form = LAB_FULL};
     bool              quick = false, brief = false;
-    const char       *out = NULL;
+    bool              worker = false;
+    const char       *out = NULL, *join = NULL;
+    int               jobs = 1;
     const struct flag flags[] = {
         {.name = "quick",
          .about = "a smaller form, under three minutes on two cores",
@@ -194,6 +222,17 @@ int lab_main(int argc, char **argv)
          .value = "DIR",
          .about = "where records and charts go (lab/NAME)",
          .text = &out},
+        {.name = "join",
+         .value = "DIR",
+         .about = "as --out, together with others that were given the same",
+         .text = &join},
+        {.name = "jobs",
+         .value = "N",
+         .about = "cells side by side, a thread each",
+         .number = &jobs,
+         .min = 1,
+         .max = 1024},
+        {.name = "worker", .on = &worker},
         {0},
     };
     struct cli c = {.verb = "lab", .help = help, .flags = flags};
@@ -202,7 +241,14 @@ int lab_main(int argc, char **argv)
     ask.form = brief ? LAB_BRIEF : quick ? LAB_QUICK : LAB_FULL;
     if (c.n_args > 1)
         cli_die(&c, FAIL_USAGE, "'%s': give one experiment, or all", c.args[1]);
+    if (join && out)
+        cli_die(&c, FAIL_USAGE, "--join names the directory; leave --out away");
+    ask.join = join != NULL;
+    out = join ? join : out;
+    claim_lost = tell_lost;
     catch_interrupts();
+    if (c.n_args && jobs > 1)
+        start_jobs(&c, jobs, argc, argv, out);
     if (!c.n_args)
         list();
     else if (!strcmp(c.args[0], "all") && ask.arch)
