@@ -9,6 +9,7 @@
 #   make test-mpi     the same bits on 1, 2, 4 and 8 ranks; needs libopenmpi-dev and openmpi-bin
 #   make deps         install what is missing; silent when all is there
 #   make layers       fail when an include goes the wrong way
+#   make format       indentation and blanks by .clang-format; make format-check only names the lines
 #   make recording    docs/recording.svg: a real session in a terminal of 80 columns
 #   make compile_commands.json   how each file is compiled, for editors
 #   make install      copy weft, its man page and completion below PREFIX (default /usr/local)
@@ -265,6 +266,14 @@ run-layers:
 layers:
 	@tools/layers.sh
 
+# Needs clang-format and Python, which nothing else here does.
+ROOMS := $(sort $(dir $(LIB) $(TOOL) $(RIG) $(TESTS)) docs/)
+format format-check:
+	@if ! command -v clang-format > /dev/null || ! command -v python3 > /dev/null; then \
+	  echo "make $@ is skipped: it needs clang-format and python3"; \
+	else tools/format.py $(if $(filter %-check,$@),--check) \
+	  $(wildcard $(addsuffix *.[ch],$(ROOMS)) $(addsuffix *.cc,$(ROOMS))); fi
+
 # ---- the first minutes ----------------------------------------------------------------------------
 
 # What needs the libraries is parsed after they are there.
@@ -324,7 +333,7 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
 .PHONY: test-mpi all demo compare-demo recording test check test-mixer test-all test-double test-tiny test-asan \
-        one-release one-double suites expected $(ALL:%=run-%) layers deps install uninstall clean help FORCE
+        one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.o,%.d,$(EXTRAO) $(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))

@@ -83,7 +83,7 @@ static enum fail turn(struct encoder *e, struct why *why)
     struct batch *b = e->now;
     enum fail     err = 0;
 
-#pragma omp parallel for schedule(dynamic)
+    #pragma omp parallel for schedule(dynamic)
     for (int i = -1; i < b->n; i++) {
         struct slice *s = &b->slice[i < 0 ? 0 : i];
 

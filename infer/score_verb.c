@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { SCORE_TOKENS = 4096 };       // about as many at once
-enum { PIECE_IDS = TEXT_PIECE + sizeof ((struct config *)0)->prefix };
+enum { PIECE_IDS = TEXT_PIECE + sizeof((struct config *)0)->prefix };
 
 static const char help[] =
     "weft score runs/book chapter.txt\n"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define AT(f) offsetof(struct config, f), sizeof ((struct config *)0)->f
+#define AT(f) offsetof(struct config, f), sizeof((struct config *)0)->f
 
 const struct key config_keys[] = {
     {"layers", "blocks in the stack", KEY_INT, KEY_MODEL, AT(layers), 1, 1024, NULL},

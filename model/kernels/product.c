@@ -166,7 +166,7 @@ void product_backward(real *dx, real keep, real *dw, const real *dy, const real 
     enum meter was = meter_product();
     int        tile = product_tile(n);
 
-#pragma omp parallel
+    #pragma omp parallel
     {
         if (dx) {
             #pragma omp for schedule(dynamic) nowait

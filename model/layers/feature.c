@@ -363,7 +363,7 @@ void feature_forward(const struct feature *f, real *phi, real *top, const real *
     const long rows = (long)f->B * f->T;
     const int  tile = product_tile(rows);
 
-#pragma omp parallel for collapse(2) schedule(static)
+    #pragma omp parallel for collapse(2) schedule(static)
     for (long i = 0; i < rows; i += tile)
         for (int h = 0; h < f->H; h++) {
             struct slice s = {.f = f, .i = i, .h = h, .ld = ld,
@@ -382,7 +382,7 @@ void feature_backward(const struct feature *f, real *dz, size_t ld_dz, real *dw,
     const long rows = (long)f->B * f->T;
     const int  tile = product_tile(rows);
 
-#pragma omp parallel for collapse(2) schedule(static)
+    #pragma omp parallel for collapse(2) schedule(static)
     for (long i = 0; i < rows; i += tile)
         for (int h = 0; h < f->H; h++) {
             struct slice s = {.f = f, .i = i, .h = h, .ld = ld,

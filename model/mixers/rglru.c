@@ -80,7 +80,7 @@ static void logits(const struct ctx *ctx, const struct recurrence *a)
     const long n = ctx_rows(ctx);
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), tile = product_tile(n);
 
-#pragma omp parallel for collapse(2) schedule(static) if (n > FEW_ROWS)
+    #pragma omp parallel for collapse(2) schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r += tile)
         for (int k = 0; k < 2 * ctx->cfg->H; k++) {
             int    rows = (int)(n - r < tile ? n - r : tile);
@@ -98,7 +98,7 @@ static void logits_back(const struct ctx *ctx, const struct recurrence *a)
     const int  e = inner(ctx->cfg), s = block(ctx->cfg), H = ctx->cfg->H,
               tile = product_tile(n);
 
-#pragma omp parallel for collapse(2) schedule(static)
+    #pragma omp parallel for collapse(2) schedule(static)
     for (long r = 0; r < n; r += tile)
         for (int h = 0; h < H; h++)
             for (int k = h; k < 2 * H; k += H)

@@ -170,7 +170,7 @@ static void project_full(const struct acts *a)
     const struct shape *s = &a->s;
     const long          tile = product_tile(s->n);
 
-#pragma omp parallel for collapse(2) schedule(static) if (s->n > tile)
+    #pragma omp parallel for collapse(2) schedule(static) if (s->n > tile)
     for (long i = 0; i < s->n; i += tile)
         for (int h = 0; h < s->A; h++)
             gemm_nt(a->w + i * s->P + h * s->half, s->P,

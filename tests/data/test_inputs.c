@@ -228,12 +228,17 @@ static void make_socket(const char *dir, const char *name)
     close(fd);
 }
 
+static void make_twice(const char *dir)
+{
+    ck_assert_int_eq(symlink("e", docs_path(dir, "d/f")), 0);
+    ck_assert_int_eq(mkdir(docs_path(dir, "d/e"), 0777), 0);
+}
+
 static void make_special(const char *dir, enum special what, const char *path)
 {
     switch (what) {
     case LOOP:     ck_assert_int_eq(symlink("../../x", path), 0);            break;
-    case TWICE:    ck_assert_int_eq(symlink("e", docs_path(dir, "d/f")), 0);
-                   ck_assert_int_eq(mkdir(docs_path(dir, "d/e"), 0777), 0);  break;
+    case TWICE:    make_twice(dir);                                          break;
     case SELF:     ck_assert_int_eq(symlink("s.txt", path), 0);              break;
     case PIPE:     ck_assert_int_eq(mkfifo(path, 0666), 0);                  break;
     case SOCKET:   make_socket(dir, "d/s.txt");                             break;

@@ -152,15 +152,15 @@ END_TEST
 START_TEST(a_draw_changes_neither_smaller_windows_nor_full_attention)
 {
     static const char *const entry[] = {"softmax(window=5)", "softmax"};
-    struct layer             drawn, not;
+    struct layer             drawn, whole;
 
     for (int i = 0; i < 2; i++) {
         open_layer(&drawn, entry[i], 2, 70);
-        open_layer(&not, entry[i], 2, 70);
+        open_layer(&whole, entry[i], 2, 70);
         drawn.window = 6;
-        run_both(&drawn, &not);
-        layer_assert_bits(&drawn, "y under a draw", drawn.y, not.y, not.n_x);
-        close_both(&drawn, &not);
+        run_both(&drawn, &whole);
+        layer_assert_bits(&drawn, "y under a draw", drawn.y, whole.y, whole.n_x);
+        close_both(&drawn, &whole);
     }
 }
 END_TEST
