@@ -53,7 +53,7 @@ MATH := -fno-math-errno -fno-trapping-math -ffp-contract=fast
 
 # For some processors gcc leaves a chain of multiply-adds unfused where it is alone in its loop, so
 # that a row summed alone would differ in its last bit from the same row in a tile.
-MATH += $(shell $(CC) --param=avoid-fma-max-bits=0 -x c -fsyntax-only /dev/null 2>/dev/null && \
+MATH += $(shell $(CC) -Werror --param=avoid-fma-max-bits=0 -x c -fsyntax-only /dev/null 2>/dev/null && \
           echo --param=avoid-fma-max-bits=0)
 
 OPT.release := -O3 -march=$(MARCH)

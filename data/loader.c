@@ -87,7 +87,7 @@ static uint64_t window_start(const struct loader *l, uint64_t i)
     return rng_below(&shift, l->shifts) + place * (uint64_t)l->T;
 }
 
-/* Fill the back buffer with batch k. */
+/* Fill the back buffer with batch k, windows k B .. k B + B - 1 of the run. */
 static enum fail prepare(struct loader *l, uint64_t k)
 {
     size_t   T = (size_t)l->T, size = (size_t)l->B * T;
@@ -103,6 +103,7 @@ static enum fail prepare(struct loader *l, uint64_t k)
     return 0;
 }
 
+/* The loader's thread: prepares each batch that is wanted, until it is told to quit. */
 static void *work(void *user)
 {
     struct loader *l = user;
@@ -123,6 +124,7 @@ static void *work(void *user)
     return NULL;
 }
 
+/* Both with the mutex held. */
 static void set_state(struct loader *l, enum state state)
 {
     l->state = state;

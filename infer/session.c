@@ -9,11 +9,11 @@ static size_t lay_out(struct session *s, struct arena a)
 {
     s->state = arena_bytes(&a, "state", (size_t)s->S * sizeof *s->state);
     s->pos = arena_bytes(&a, "pos", (size_t)s->S * sizeof *s->pos);
-    s->row_state = arena_bytes(&a, "state", (size_t)s->S * sizeof *s->row_state);
-    s->row_pos = arena_bytes(&a, "pos", (size_t)s->S * sizeof *s->row_pos);
+    s->row_state = arena_bytes(&a, "row_state", (size_t)s->S * sizeof *s->row_state);
+    s->row_pos = arena_bytes(&a, "row_pos", (size_t)s->S * sizeof *s->row_pos);
     s->logits = arena_reals(&a, "logits", (size_t)s->S * (size_t)s->model->cfg.vocab);
     for (int i = 0; i < s->S; i++) {
-        void *state = arena_bytes(&a, "state", s->state_bytes);
+        void *state = arena_bytes(&a, "sequence", s->state_bytes);
 
         if (a.base)
             s->state[i] = state;

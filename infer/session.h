@@ -20,7 +20,7 @@ struct session {
     int     S;                      // sequences
     void  **state;                  // (S) model_state_bytes each
     long   *pos;                    // (S) tokens seen
-    real   *logits;                 // (S, vocab) of those in step, after their last
+    real   *logits;                 // (S, vocab) after the last token of each, in step
     void  **row_state;              // (S) of the rows of a step
     long   *row_pos;                // (S)
     struct pass prompt, token;      // for a prompt, for one token of each sequence

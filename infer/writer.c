@@ -197,7 +197,7 @@ void writer_run(struct writer *w)
     for (int k = 0; k < w->o.K; k++)
         w->text[k].done = false;
     for (int i = 0; (w->o.n < 0 || i < w->o.n) && !interrupted && !w->error; i++) {
-        if (i)                              // the first is chosen after the prompt
+        if (i)                  // the first is chosen from the prompt's logits
             session_extend(&w->session, w->next);
         if (pick_all(w) == 0)
             break;

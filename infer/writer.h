@@ -30,7 +30,8 @@ struct writer_options {
 
 struct text_out;                            // one of the texts
 
-/* The time a tenth of the n tokens took, and the memory held at its end. */
+/* Of a text of n tokens: the time that the first or the last tenth of them took, and the
+ * memory held at its end. */
 struct tenth {
     double seconds;
     size_t memory;

@@ -26,9 +26,11 @@ double sum_squares(const real *x, size_t n);
  * the result. */
 double adamw_norm(const struct model *model, const real *g);
 
-/* The same norm, made in parts: the squares of the elements [from, to), cut at multiples
- * of ADAMW_BLOCK or where a parameter begins, go to their places in part, whose number
- * for a cut adamw_place tells; zeroed before, part holds all then. */
+/* The same norm, made by several that have a share of the elements each. The array is cut
+ * at multiples of ADAMW_BLOCK and where a parameter begins; each piece has one sum of
+ * squares in part, at adamw_place of its beginning (adamw_place(model, n) sums in all).
+ * adamw_squares writes those of the elements [from, to), adamw_total adds up part, zero
+ * where there was nothing to write. */
 enum { ADAMW_BLOCK = TINY(1 << 14, 32) };
 size_t adamw_place(const struct model *model, size_t cut);
 void   adamw_squares(const struct model *model, const real *g, size_t from, size_t to,
@@ -36,8 +38,8 @@ void   adamw_squares(const struct model *model, const real *g, size_t from, size
 double adamw_total(const struct model *model, const double *part);
 
 /* Update number n = 1, 2, ... of every trained parameter (but see muon). norm is
- * adamw_norm's. g, m and v have the layout of model->w. g is left zero, for the next step
- * to add to. */
+ * adamw_norm's. g, m and v have the layout of model->w. The g of what is updated is left
+ * zero, for the next step to add to. */
 void adamw_step(const struct adamw *o, struct model *model, real *g, real *m, real *v,
                 double norm, double lr, long n);
 

@@ -244,7 +244,7 @@ static enum fail gradients(struct trainer *t, double *loss, struct why *why)
 static void update(struct trainer *t, const struct step *s)
 {
     const struct shares *own = &t->shares;
-    long                 n = t->tally.step - t->tally.skipped + 1;      // AdamW's
+    long                 n = t->tally.step - t->tally.skipped + 1;  // updates, with this
 
     if (t->muon.scratch && own->from < own->to)
         muon_step(&t->muon, &t->model, t->pass.dw, t->m, s->norm, s->lr);
@@ -255,7 +255,7 @@ static void update(struct trainer *t, const struct step *s)
 }
 
 /* The z-score of norm among the last OUTLIER_WINDOW, itself included, as in llm.c; NAN
- * while there are fewer. Summed from the oldest on, so that a resumed run has its bits. */
+ * while there are fewer. Summed from the oldest on: a resumed run has its bits. */
 static double norm_score(struct tally *y, double norm)
 {
     double mean = 0, square = 0;

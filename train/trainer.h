@@ -29,16 +29,16 @@ struct tally {
     long     best_step;
     long     waited;                // validations since then
     double   seconds;               // spent training and validating
-    double   norms[OUTLIER_WINDOW]; // of the last steps' gradients, oldest first, where
-    int      n_norms;               // cfg.outlier asks for them
+    double   norms[OUTLIER_WINDOW]; // (n_norms) of the last steps' gradients, oldest
+    int      n_norms;               // first; 0 unless cfg.outlier is set
 };
 
 struct trainer {
     struct config  cfg;
     struct model   model;
     struct pass    pass;
-    real          *m, *v;       // moments, in the model's layout; Muon has no v. Only this
-                                // rank's share of them is ever touched, and has memory
+    real          *m, *v;       // moments, in the model's layout; Muon has no v. Only
+                                // this rank's share is ever touched, and has memory
     struct shares  shares;
     struct loader *loader;
     struct leaves  leaves;      // of a step,
@@ -55,8 +55,8 @@ struct trainer {
 
 /* What one step did. */
 struct step {
-    double loss;                    // nats a token, mean over the step; where mixers
-    bool   transfer;                // learn from others: of model_imitate
+    double loss;                    // mean over the step, nats a token
+    bool   transfer;                // a step of trainer_teach: loss is model_imitate's
     double norm;                    // of the gradient, before clipping
     double lr, flops, seconds;
     int    window;                  // attention window drawn for it, 0: none
@@ -67,8 +67,9 @@ struct step {
 };
 
 /* Take over an opened model (also on failure) and get the memory and the loader for cfg,
- * whose steps may still change, as may accumulate to less. All ranks together. The shard must outlive the trainer. FAIL_INPUT: too
- * little text for a window. FAIL_MEMORY. On failure nothing needs closing. */
+ * whose steps may still change, as may accumulate to less. All ranks together. The shard
+ * must outlive the trainer. FAIL_INPUT: too little text for a window. FAIL_MEMORY. On
+ * failure nothing needs closing. */
 enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
                        const struct shard *shard, struct why *why);
 void trainer_close(struct trainer *t);      // a zeroed one is fine
@@ -90,10 +91,11 @@ enum fail trainer_step(struct trainer *t, struct step *s, struct why *why);
 /* All ranks together: rank 0's decisions to all. FAIL_MEMORY. */
 enum fail trainer_share_decisions(struct trainer *t, struct why *why);
 
-/* The moments of all ranks, for rank 0 to write or to read. Between them *m and *v are
- * arrays of the model's layout on rank 0, NULL on others; where there is one rank, its
- * own. All ranks together: trainer_collect fills them, trainer_deal hands out what they
- * hold. Each call is followed by trainer_release. FAIL_MEMORY. */
+/* The moments of all ranks in one place, for rank 0 to write or to read. All ranks
+ * together: trainer_whole gives rank 0 two arrays of the model's layout, and the others
+ * NULL; trainer_collect fills them from every rank's share, trainer_deal hands out what
+ * they hold; trainer_release gives them back. One rank alone gets its own moments, and
+ * the other calls do nothing. FAIL_MEMORY. */
 enum fail trainer_whole(struct trainer *t, real **m, real **v, struct why *why);
 void      trainer_collect(struct trainer *t, real *m, real *v);
 void      trainer_deal(struct trainer *t, const real *m, const real *v);
