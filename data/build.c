@@ -8,6 +8,7 @@
  */
 #include "data/base/clock.h"
 #include "data/base/file.h"
+#include "data/base/utf8.h"
 #include "data/corpus_sample.h"
 #include "data/dataset.h"
 #include "data/encode.h"
@@ -95,29 +96,30 @@ static enum fail take_inputs(struct build *b, struct why *why)
     return 0;
 }
 
-/* Run every piece of the text through `take`. */
-static enum fail each_piece(struct build *b, const char *phase,
+/* Run every piece of the text of n paths through `take`. */
+static enum fail each_piece(struct build *b, const char *const *paths, int n,
+                            const char *phase,
                             enum fail (*take)(struct build *b, const struct text_piece *p,
                                               struct why *why),
                             struct why *why)
 {
     struct text      *t;
     struct text_piece p;
-    uint64_t          told = 0;
-    enum fail         err = text_open(&t, b->inputs, b->o->n_inputs, b->o->field, why);
+    uint64_t          told = b->pos;
+    enum fail         err = text_open(&t, paths, n, b->o->field, why);
 
     if (err)
         return err;
-    b->pos = 0;
-    tell(b, phase, 0);
+    tell(b, phase, b->total ? (double)b->pos / (double)b->total : 0);
     while (!(err = text_next(t, &p, why)) && p.bytes && !(err = take(b, &p, why)) &&
            !(err = stopped(b))) {
         b->pos += p.len;
         if (b->pos - told >= TEXT_PIECE) {
-            uint64_t all = text_total(t);
+            double all = b->total ? (double)b->total : (double)text_total(t);
+            double done = b->total ? (double)b->pos : (double)text_consumed(t);
 
             told = b->pos;
-            tell(b, phase, all ? (double)text_consumed(t) / (double)all : 0);
+            tell(b, phase, all > 0 ? done / all : 0);
         }
     }
     text_close(t);
@@ -137,35 +139,38 @@ static enum fail count_piece(struct build *b, const struct text_piece *p, struct
     return 0;
 }
 
-/* FAIL_INPUT when this is no text, unless it is to be read as bytes. */
-static enum fail check_text(const struct build *b, struct why *why)
+/* FAIL_INPUT when `bad` of the bytes make this no text, unless it is to be read as
+ * bytes. */
+static enum fail check_text(const struct build *b, const char *name, bool others,
+                            uint64_t bad, uint64_t bytes, struct why *why)
 {
-    const char *name = strcmp(b->o->inputs[0], "-") ? b->o->inputs[0] : "stdin";
-    double      percent = 100 * (double)(b->d.invalid + b->nuls) / (double)b->total;
+    double percent = 100 * (double)bad / (double)bytes;
 
     if (percent <= 10 || !strcmp(b->o->tokenizer, "bytes"))
         return 0;
     return fail(why, FAIL_INPUT,
                 "%s%s: looks binary (%.0f %% of its bytes are not text); "
-                "give text, or take tokenizer=bytes", name,
-                b->o->n_inputs > 1 ? " and the other inputs" : "", percent);
+                "give text, or take tokenizer=bytes", strcmp(name, "-") ? name : "stdin",
+                others ? " and the other inputs" : "", percent);
 }
 
 static enum fail read_text(struct build *b, struct why *why)
 {
     enum fail err;
 
-    if ((err = each_piece(b, "reading", count_piece, why)))
+    if ((err = each_piece(b, b->inputs, b->o->n_inputs, "reading", count_piece, why)))
         return err;
     b->total = b->pos;
+    b->pos = 0;
     if (b->total < 2)
         return too_short(b, b->total ? "one byte of text" : "no text", why);
-    if ((err = check_text(b, why)))
+    if ((err = check_text(b, b->o->inputs[0], b->o->n_inputs > 1, b->d.invalid + b->nuls,
+                          b->total, why)))
         return err;
 
     uint64_t val = (uint64_t)((double)b->total * b->o->val_fraction);
 
-    b->target = b->total - (val ? val : 1);
+    b->target = b->o->val ? b->total : b->total - (val ? val : 1);
     return 0;
 }
 
@@ -336,6 +341,124 @@ static enum fail encode_piece(struct build *b, const struct text_piece *p,
     return p->last ? put_end(b, why) : 0;
 }
 
+/* ---- validation text of its own ---- */
+
+static enum fail encode_val_piece(struct build *b, const struct text_piece *p,
+                                  struct why *why)
+{
+    b->d.invalid += text_invalid(p->bytes, p->len);
+    for (size_t i = 0; i < p->len; i++)
+        b->nuls += !p->bytes[i];
+    return encode_piece(b, p, why);
+}
+
+static enum fail encode_val(struct build *b, struct why *why)
+{
+    uint64_t  invalid = b->d.invalid;
+    enum fail err;
+
+    b->split = VAL;
+    b->target = UINT64_MAX;
+    b->nuls = 0;
+    err = each_piece(b, &b->o->val, 1, "encoding", encode_val_piece, why);
+    if (!err)
+        err = check_text(b, b->o->val, false, b->d.invalid - invalid + b->nuls,
+                         b->d.val.bytes, why);
+    return err;
+}
+
+/* ---- weights ---- */
+
+/* Do weights differ? */
+static bool mixed(const struct dataset_options *o)
+{
+    for (int i = 1; o->weights && i < o->n_inputs; i++)
+        if (o->weights[i] != o->weights[0])
+            return true;
+    return false;
+}
+
+/* The last component of a path, cut to cap bytes, with '?' for what is not UTF-8. */
+static void name_input(char *name, size_t cap, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    size_t      n = 0, len;
+
+    if (slash && slash[1])
+        path = slash + 1;
+    for (; *path; path += len) {
+        int whole = utf8_length(path, strlen(path));
+
+        len = whole > 0 ? (size_t)whole : 1;
+        if (n + len + 1 > cap)
+            break;
+        memcpy(name + n, whole > 0 ? path : "?", len);
+        n += len;
+    }
+    name[n] = 0;
+}
+
+static enum fail open_mix(struct build *b, struct why *why)
+{
+    double least = INFINITY;
+
+    if (b->o->n_inputs > DATASET_MIX)
+        return fail(why, FAIL_USAGE, "%d inputs of different weight; at most %d can be "
+                    "mixed, but one may be a directory", b->o->n_inputs, DATASET_MIX);
+    b->d.n_mix = b->o->n_inputs;
+    b->d.mix = calloc((size_t)b->d.n_mix, sizeof *b->d.mix);
+    if (!b->d.mix)
+        return no_memory(why);
+    for (int i = 0; i < b->d.n_mix; i++)
+        least = fmin(least, b->o->weights[i]);
+    for (int i = 0; i < b->d.n_mix; i++) {
+        name_input(b->d.mix[i].name, sizeof b->d.mix[i].name, b->o->inputs[i]);
+        b->d.mix[i].weight = b->o->weights[i] / least;
+    }
+    return 0;
+}
+
+/* The inputs one by one, with a mark after each. */
+static enum fail encode_mix(struct build *b, struct why *why)
+{
+    enum fail err = open_mix(b, why);
+
+    for (int i = 0; !err && i < b->d.n_mix; i++) {
+        err = each_piece(b, &b->inputs[i], 1, "encoding", encode_piece, why);
+        if (!err)
+            err = encoder_mark(b->encoder, &b->d.mix[i].tokens, why);
+    }
+    return err;
+}
+
+/* From marks to lengths. */
+static enum fail close_mix(struct build *b, struct why *why)
+{
+    for (int i = b->d.n_mix - 1; i >= 0; i--) {
+        b->d.mix[i].tokens -= i ? b->d.mix[i - 1].tokens : 0;
+        if (b->d.mix[i].tokens == 0)
+            return fail(why, FAIL_INPUT,
+                        "%s: all of it is in the validation split, the end of the text; "
+                        "name it before the others, or give --val FILE",
+                        b->o->inputs[i]);
+    }
+    return 0;
+}
+
+static enum fail encode_inputs(struct build *b, struct why *why)
+{
+    enum fail err = mixed(b->o) ? encode_mix(b, why)
+                                : each_piece(b, b->inputs, b->o->n_inputs, "encoding",
+                                             encode_piece, why);
+
+    if (!err && b->pos != b->total)
+        err = fail(why, FAIL_INPUT, "%s: the text changed while it was read; try again",
+                   b->o->inputs[0]);
+    if (!err && b->o->val)
+        err = encode_val(b, why);
+    return err;
+}
+
 static enum fail finish_shard(struct shard_writer **w, uint64_t *n, struct why *why)
 {
     enum fail err = *w ? shard_finish(*w, n, why) : 0;
@@ -361,17 +484,14 @@ static enum fail encode_text(struct build *b, struct why *why)
     if (!yardstick_open(&b->val) || !order2_open(&b->order2))
         return no_memory(why);
     if ((err = encoder_open(&b->encoder, b->d.tokenizer, b->d.prefix, b->to, why)) ||
-        (err = each_piece(b, "encoding", encode_piece, why)) ||
+        (err = encode_inputs(b, why)) ||
         (err = encoder_flush(b->encoder, why)) ||
         (err = finish_shard(&b->to[TRAIN], &b->d.train.tokens, why)) ||
         (err = finish_shard(&b->to[VAL], &b->d.val.tokens, why)))
         return err;
-    if (b->pos != b->total)
-        return fail(why, FAIL_INPUT, "%s: the text changed while it was read; try again",
-                    b->o->inputs[0]);
     if (!b->d.train.bytes || !b->d.val.bytes)
         return too_short(b, "one character of text", why);
-    return 0;
+    return close_mix(b, why);
 }
 
 /* ---- the whole ---- */
@@ -414,6 +534,7 @@ static void release(struct build *b)
     order2_close(&b->order2);
     sample_free(&b->sample);
     tokenizer_free(b->d.tokenizer);
+    free(b->d.mix);
     free(b->inputs);
     free(b);
 }
@@ -426,6 +547,8 @@ enum fail dataset_build(const char *dir, const struct dataset_options *o, struct
     if (!b)
         return no_memory(why);
     b->o = o;
+    if (o->val)
+        name_input(b->d.val_file, sizeof b->d.val_file, o->val);
     snprintf(b->d.prefix, sizeof b->d.prefix, "%s", o->prefix ? o->prefix : "");
     if ((err = check_vocab(o, why)))
         ;

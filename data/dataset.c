@@ -26,6 +26,54 @@ static void to_hex(char text[17], uint64_t hash)
     snprintf(text, 17, "%016llx", (unsigned long long)hash);
 }
 
+/* [{"input": "a.txt", "tokens": 1200, "weight": 2.0}, ...] */
+static json_t *mix_json(const struct dataset *d)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < d->n_mix; i++)
+        json_array_append_new(list, json_pack("{s:s, s:I, s:f}", "input", d->mix[i].name,
+                                              "tokens", (json_int_t)d->mix[i].tokens,
+                                              "weight", d->mix[i].weight));
+    return list;
+}
+
+static bool take_stretch(struct stretch *s, json_t *j)
+{
+    const char *name;
+    json_int_t  tokens;
+
+    if (json_unpack(j, "{s:s, s:I, s:F!}", "input", &name, "tokens", &tokens, "weight",
+                    &s->weight) ||
+        tokens < 1 || !(s->weight >= 1 && s->weight <= 1e6) ||
+        strlen(name) >= sizeof s->name)
+        return false;
+    strcpy(s->name, name);
+    s->tokens = (uint64_t)tokens;
+    return true;
+}
+
+/* j is NULL when there is none; NULL, or what is wrong. */
+static const char *take_mix(struct dataset *d, const json_t *j)
+{
+    uint64_t sum = 0;
+
+    if (!j)
+        return NULL;
+    d->n_mix = (int)json_array_size(j);
+    if (d->n_mix < 2 || d->n_mix > DATASET_MIX)
+        return "an impossible mix";
+    d->mix = calloc((size_t)d->n_mix, sizeof *d->mix);
+    if (!d->mix)
+        return "out of memory for the mix";
+    for (int i = 0; i < d->n_mix; i++) {
+        if (!take_stretch(&d->mix[i], json_array_get(j, (size_t)i)))
+            return "an impossible mix";
+        sum += d->mix[i].tokens;
+    }
+    return sum == d->train.tokens ? NULL : "the mix is not that of the training text";
+}
+
 enum fail dataset_describe(const struct dataset *d, const char *dir, struct why *why)
 {
     char     path[PATH_MAX], print[17], hash[FILES][17];
@@ -52,6 +100,10 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
         "floor_bpb", d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(), "files",
         file_names[0], hash[0], file_names[1], hash[1], file_names[2], hash[2]);
 
+    if (j && *d->val_file)
+        json_object_set_new(j, "val_file", json_string(d->val_file));
+    if (j && d->n_mix)
+        json_object_set_new(j, "mix", mix_json(d));
     if (j && *d->prefix)
         json_object_set_new(j, "prefix", json_string(d->prefix));
     return json_write(path_join(path, sizeof path, dir, "dataset.json"), j,
@@ -82,14 +134,14 @@ static bool take_split(struct split *s, const json_int_t n[3])
 static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
                                json_error_t *err)
 {
-    const char *kind, *print, *hash[FILES], *build, *prefix = "";
+    const char *kind, *print, *hash[FILES], *build, *prefix = "", *val_file = "";
     json_int_t  version, vocab, train[3], val[3], invalid;
-    json_t     *least;
+    json_t     *least, *mix = NULL;
 
     if (json_unpack_ex(
             j, err, 0,
             "{s:I, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, "
-            "s:o, s:{s:s, s:s, s:s!}, s?s!}",
+            "s:o, s:{s:s, s:s, s:s!}, s?s, s?s, s?o!}",
             "version", &version, "build", &build,
             "tokenizer", "kind", &kind, "vocab", &vocab, "fingerprint", &print,
             "train", "tokens", &train[0], "bytes", &train[1], "documents", &train[2],
@@ -97,7 +149,8 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
             "invalid_bytes", &invalid,
             "zstd19_bpb", &d->zstd_bpb, "order2_bpb", &d->order2_bpb, "floor_bpb", &least,
             "files", file_names[0], &hash[0], file_names[1], &hash[1],
-            file_names[2], &hash[2], "prefix", &prefix))
+            file_names[2], &hash[2], "prefix", &prefix, "val_file",
+            &val_file, "mix", &mix))
         return err->text;
     if (version != VERSION)
         return "written by another version";
@@ -116,12 +169,15 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
         return "the fingerprint is not 16 hexadecimal digits";
     if (strlen(prefix) >= sizeof d->prefix)
         return "the prefix is too long";
+    if (strlen(val_file) >= sizeof d->val_file)
+        return "the name of the validation text is too long";
     strcpy(d->prefix, prefix);
+    strcpy(d->val_file, val_file);
     strcpy(c->kind, kind);
     d->vocab = (int)vocab;
     d->invalid = (uint64_t)invalid;
     d->floor_bpb = json_is_null(least) ? 0 : json_real_value(least);
-    return NULL;
+    return take_mix(d, mix);
 }
 
 static enum fail read_json(struct dataset *d, struct claims *c, struct why *why)
@@ -194,6 +250,8 @@ static enum fail open_claims(struct dataset *d, struct claims *c, const char *di
     if (!(err = read_json(d, c, why)) && !(err = load_tokenizer(d, c, why)) &&
         !(err = open_shard(d, 0, d->train.tokens, why)))
         err = open_shard(d, 1, d->val.tokens, why);
+    d->shard[0].mix = d->mix;
+    d->shard[0].n_mix = d->n_mix;
     if (err)
         dataset_close(d);
     return err;
@@ -209,6 +267,7 @@ enum fail dataset_open(struct dataset *d, const char *dir, struct why *why)
 void dataset_close(struct dataset *d)
 {
     tokenizer_free(d->tokenizer);
+    free(d->mix);
     shard_close(&d->shard[0]);
     shard_close(&d->shard[1]);
     *d = (struct dataset){.shard = {{.fd = -1}, {.fd = -1}}};

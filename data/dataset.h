@@ -1,7 +1,7 @@
 /* A dataset directory: text, tokenized once.
  *
  *     dataset.json      what is below in struct dataset, the xxh3 of the other three, and
- *                       what wrote it
+ *                       what wrote it; mix and val_file where there are any
  *     tokenizer.model
  *     train.tok.zst, val.tok.zst
  */
@@ -30,12 +30,24 @@ struct dataset {
     double            order2_bpb;  // of the validation text under an order-2 model
                                    // counted on the training text (data/yardstick.h)
     double            floor_bpb;   // exact entropy of the validation text, 0 when unknown
+    char              val_file[64];// the name of the validation text; "": the end of
+                                   // the text is
+    struct stretch   *mix;         // (n_mix) of train, one an input; owned. None: all
+    int               n_mix;       // are read equally often
     struct shard      shard[2];    // train, val
 };
+
+enum { DATASET_MIX = 256 };         // inputs of different weight at most
 
 struct dataset_options {
     const char *const *inputs;      // files or directories; "-" is stdin
     int                n_inputs;
+    const double      *weights;     // (n_inputs, optional) above 0: an input of twice
+                                    // the weight is read twice as often, the lightest
+                                    // once an epoch. Shapes training alone: tokenizer,
+                                    // splits and yardsticks take each text as it is
+    const char        *val;         // (optional) file or directory: the validation text,
+                                    // all of it; the inputs are then all for training
     const char        *field;       // of .jsonl, NULL: text
     const char        *tokenizer;   // unigram, bpe, bytes
     int                vocab;       // 0: chosen from the amount of text;

@@ -13,6 +13,7 @@ struct slice {
     size_t at, len;                 // in the batch's text
     long   n;                       // ids it became, at the same place in the batch's ids
     bool   eos;                     // a document ends after it
+    uint64_t *mark;                 // gets the tokens of shard 0 before it; or NULL
 };
 
 struct batch {
@@ -28,6 +29,7 @@ struct encoder {
     const char             *prefix;
     bool                    inside; // a document whose beginning was given
     struct shard_writer    *to[2];
+    uint64_t                tokens; // appended to the first of them
     struct batch           *now;    // being filled
     struct batch           *before; // encoded, not yet appended
     struct batch            batch[2];
@@ -47,6 +49,7 @@ enum fail encoder_open(struct encoder **out, const struct tokenizer *t,
     e->inside = false;
     e->to[0] = to[0];
     e->to[1] = to[1];
+    e->tokens = 0;
     e->now = &e->batch[0];
     e->before = &e->batch[1];
     e->now->n = e->before->n = 0;
@@ -73,6 +76,10 @@ static enum fail append(struct encoder *e, const struct batch *b, struct why *wh
             err = shard_append(e->to[s->split], b->ids + s->at, (uint64_t)s->n, why);
         if (!err && s->eos)
             err = shard_append(e->to[s->split], &eos, 1, why);
+        if (!err && s->split == 0)
+            e->tokens += (uint64_t)s->n + s->eos;
+        if (!err && s->mark)
+            *s->mark = e->tokens;
     }
     return err;
 }
@@ -111,7 +118,7 @@ static enum fail add(struct encoder *e, const struct slice *s, const char *bytes
                      struct why *why)
 {
     struct batch *b = e->now;
-    size_t        before = e->inside || s->eos ? 0 : strlen(e->prefix);
+    size_t        before = e->inside || s->eos || s->mark ? 0 : strlen(e->prefix);
     enum fail     err;
 
     if (b->n == SLICES || b->used + before + s->len > BATCH) {
@@ -125,7 +132,7 @@ static enum fail add(struct encoder *e, const struct slice *s, const char *bytes
     b->slice[b->n].at = b->used;
     b->slice[b->n++].len += before;
     b->used += before + s->len;
-    e->inside = !s->eos;
+    e->inside = !s->eos && !s->mark;
     return 0;
 }
 
@@ -147,4 +154,9 @@ enum fail encoder_text(struct encoder *e, int split, const char *bytes, size_t l
 enum fail encoder_eos(struct encoder *e, int split, struct why *why)
 {
     return add(e, &(struct slice){.split = split, .eos = true}, "", why);
+}
+
+enum fail encoder_mark(struct encoder *e, uint64_t *tokens, struct why *why)
+{
+    return add(e, &(struct slice){.mark = tokens}, "", why);
 }

@@ -22,6 +22,9 @@ enum fail encoder_text(struct encoder *e, int split, const char *bytes, size_t l
                        struct why *why);
 enum fail encoder_eos(struct encoder *e, int split, struct why *why);
 
+/* When all that was given before is appended, *tokens is how many shard 0 has. */
+enum fail encoder_mark(struct encoder *e, uint64_t *tokens, struct why *why);
+
 /* Encode and append all that was given so far. */
 enum fail encoder_flush(struct encoder *e, struct why *why);
 void encoder_close(struct encoder *e);      // NULL is fine; does not flush

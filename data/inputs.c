@@ -213,6 +213,41 @@ enum fail inputs_list(struct inputs *in, const char *const *paths, int n, struct
     return err;
 }
 
+static enum fail weigh(const char **word, double *weight, struct why *why)
+{
+    const char *colon = strrchr(*word, ':');
+    char       *path = colon ? strndup(*word, (size_t)(colon - *word)) : NULL, *end;
+
+    *weight = 1;
+    if (colon && !path)
+        return no_memory(why);
+    if (!colon || path_exists(*word) || !path_exists(path)) {
+        free(path);
+        return 0;
+    }
+    *weight = strtod(colon + 1, &end);
+    if (end == colon + 1 || *end || !(*weight >= 0.001 && *weight <= 1000)) {
+        free(path);
+        return fail(why, FAIL_USAGE,
+                    "%s: its weight '%s' is not a number from 0.001 to 1000", *word,
+                    colon + 1);
+    }
+    *word = path;
+    return 0;
+}
+
+enum fail inputs_weigh(const char **words, int n, double **weights, struct why *why)
+{
+    enum fail err = 0;
+
+    *weights = malloc(((size_t)n + 1) * sizeof **weights);
+    if (!*weights)
+        return no_memory(why);
+    for (int i = 0; i < n && !err; i++)
+        err = weigh(&words[i], &(*weights)[i], why);
+    return err;
+}
+
 bool inputs_stdin(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -2,6 +2,7 @@
 
 #include "data/base/rng.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -13,9 +14,18 @@
  * are the thread's; otherwise all is the caller's. */
 enum state { EMPTY, WANTED, READY, QUIT };
 
+/* Where windows are taken from: the shard, or a stretch of it. */
+struct part {
+    uint64_t first;                     // token
+    uint64_t windows, shifts;           // of its grid; offsets that one draws from
+    uint64_t draws;                     // of its windows in an epoch
+};
+
 struct loader {
     const struct shard *shard;
-    uint64_t seed, windows, shifts;     // windows per epoch; offsets an epoch draws from
+    struct part *part;                  // (n_part)
+    int      n_part;
+    uint64_t seed, windows;             // windows per epoch
     int      B, T;
 
     uint64_t  slots;                    // frame f is kept in slot f % slots
@@ -76,15 +86,34 @@ static enum fail copy_window(struct loader *l, uint64_t start, int32_t *tokens,
     return 0;
 }
 
+/* Draw d of part p in this epoch: which time its grid is read, as the index of random
+ * numbers that no other has, and which window then. */
+static uint64_t pass_of(const struct loader *l, const struct part *p, uint64_t epoch,
+                        uint64_t d, uint64_t *place)
+{
+    uint64_t   passes = (p->draws + p->windows - 1) / p->windows;
+    uint64_t   pass = epoch * passes + d / p->windows;
+    uint64_t   index = ((uint64_t)(p - l->part) + 1) << 40 | pass;
+    struct rng order = rng_open(l->seed, RNG_SHUFFLE, index);
+
+    *place = rng_permute(&order, d % p->windows, p->windows);
+    return index;
+}
+
 /* Where window i of the run starts in the shard. */
 static uint64_t window_start(const struct loader *l, uint64_t i)
 {
-    uint64_t   epoch = i / l->windows;
-    struct rng shift = rng_open(l->seed, RNG_OFFSET, epoch);
-    struct rng order = rng_open(l->seed, RNG_SHUFFLE, epoch);
-    uint64_t   place = rng_permute(&order, i % l->windows, l->windows);
+    uint64_t           epoch = i / l->windows, index = epoch;
+    struct rng         order = rng_open(l->seed, RNG_SHUFFLE, epoch), shift;
+    uint64_t           place = rng_permute(&order, i % l->windows, l->windows);
+    const struct part *p = l->part;
 
-    return rng_below(&shift, l->shifts) + place * (uint64_t)l->T;
+    for (; place >= p->draws; p++)
+        place -= p->draws;
+    if (l->n_part > 1)
+        index = pass_of(l, p, epoch, place, &place);
+    shift = rng_open(l->seed, RNG_OFFSET, index);
+    return p->first + rng_below(&shift, p->shifts) + place * (uint64_t)l->T;
 }
 
 /* Fill the back buffer with batch k, windows k B .. k B + B - 1 of the run. */
@@ -178,6 +207,7 @@ static bool start_thread(struct loader *l)
 
 static void release(struct loader *l)
 {
+    free(l->part);
     free(l->held);
     free(l->cache);
     free(l->batch[0]);
@@ -200,6 +230,43 @@ static bool allocate(struct loader *l)
     return l->held && l->cache && l->batch[0] && l->batch[1];
 }
 
+/* The grid of n tokens from `first` on. The last target of the last window must be
+ * inside: offset + windows T + 1 <= n for every offset < shifts. That leaves T offsets,
+ * or n - T when n < 2 T. */
+static struct part grid(uint64_t first, uint64_t n, uint64_t T, uint64_t all)
+{
+    struct part p = {.first = first, .windows = 1, .shifts = 1};
+
+    if (n <= T) {
+        p.first = first < all - T - 1 ? first : all - T - 1;
+        return p;
+    }
+    p.windows = n < 2 * T ? 1 : (n - T) / T;
+    p.shifts = n - p.windows * T < T ? n - p.windows * T : T;
+    return p;
+}
+
+/* The parts of the shard; false when out of memory. */
+static bool part_shard(struct loader *l)
+{
+    const struct shard *s = l->shard;
+    uint64_t            first = 0;
+
+    l->n_part = s->n_mix ? s->n_mix : 1;
+    l->part = calloc((size_t)l->n_part, sizeof *l->part);
+    for (int i = 0; l->part && i < l->n_part; i++) {
+        struct part *p = &l->part[i];
+        uint64_t     n = s->n_mix ? s->mix[i].tokens : s->n;
+        double       weight = s->n_mix ? s->mix[i].weight : 1;
+
+        *p = grid(first, n, (uint64_t)l->T, s->n);
+        p->draws = (uint64_t)fmax(1, round(weight * (double)p->windows));
+        l->windows += p->draws;
+        first += n;
+    }
+    return l->part != NULL;
+}
+
 enum fail loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B,
                       int T, struct why *why)
 {
@@ -220,13 +287,9 @@ enum fail loader_open(struct loader **out, const struct shard *s, uint64_t seed,
     l->seed = seed;
     l->B = B;
     l->T = T;
-    // The last target of the last window must be inside: offset + windows T + 1 <= n for
-    // every offset < shifts. That leaves T offsets, or n - T when n < 2 T.
-    l->windows = s->n < 2 * t ? 1 : (s->n - t) / t;
-    l->shifts = s->n - l->windows * t < t ? s->n - l->windows * t : t;
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->changed, NULL);
-    if (!allocate(l) || !start_thread(l)) {
+    if (!part_shard(l) || !allocate(l) || !start_thread(l)) {
         release(l);
         return fail(why, FAIL_MEMORY, "out of memory for batches of %d x %d tokens", B,
                     T);

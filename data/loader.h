@@ -5,6 +5,12 @@
  * to epoch i / windows; batch k holds windows k B .. k B + B - 1. Nothing is kept between
  * batches but a cache of decompressed frames (bounded, LOADER_CACHE bytes), so any batch
  * can be asked for at any time; a thread of its own prepares the next one.
+ *
+ * A shard with a mix has a grid of n windows in each of its stretches. An epoch draws
+ * weight n of them (rounded, at least one): the grid again and again, each time with
+ * another offset and order, and of the last time as many as are left. The draws of all
+ * stretches are permuted together. A stretch shorter than a window gives the one that
+ * begins with it.
  */
 #ifndef WEFT_LOADER_H
 #define WEFT_LOADER_H

@@ -28,6 +28,13 @@ enum fail shard_append(struct shard_writer *w, const uint32_t *ids, uint64_t n,
 /* Finish, fsync and close; *n is the number of tokens written. Frees w in any case. */
 enum fail shard_finish(struct shard_writer *w, uint64_t *n, struct why *why);
 
+/* A part of a shard that is read more or less often than the others: data/loader.h. */
+struct stretch {
+    char     name[64];      // of the input that it came from
+    uint64_t tokens;
+    double   weight;        // how often it is read in an epoch; the least is 1
+};
+
 struct shard {
     char     *path;
     int       fd;
@@ -36,6 +43,8 @@ struct shard {
     uint64_t  frames;
     uint64_t *offset;       // (frames + 1) where each frame starts in the file
     uint32_t  vocab;        // shard_frame refuses ids at or above it; 0 (as opened): any
+    const struct stretch *mix;  // (n_mix) not owned; its tokens in order; none as opened
+    int       n_mix;
 };
 
 /* Open for random access. Checks the seek table against the file's size. FAIL_INPUT. */

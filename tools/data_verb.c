@@ -5,6 +5,7 @@
 #include "data/base/format.h"
 #include "data/base/live.h"
 #include "data/dataset.h"
+#include "data/inputs.h"
 #include "model/config.h"
 #include "tools/verbs.h"
 
@@ -18,10 +19,11 @@ static const char build_help[] =
     "\n"
     "Tokenizes text once, for many runs: weft train DIR. INPUT is .txt (documents\n"
     "parted by lines <|endoftext|>), .jsonl (a document per line), either with .zst,\n"
-    "a directory of such files, or - for stdin. The end of the text becomes the\n"
-    "validation split.\n"
+    "a directory of such files, or - for stdin; a.txt:2 is read twice as often. The\n"
+    "end of the text becomes the validation split.\n"
     "\n"
     "  weft data build corpus/ more.jsonl.zst --out data/mix --vocab 4096\n"
+    "  weft data build a.txt:2 b.jsonl:1 --val held.txt --out data/two\n"
     "  cat *.txt | weft data build - --out data/all\n";
 
 /* ---- weft data build ---- */
@@ -135,7 +137,7 @@ static int build_main(int argc, char **argv)
 {
     enum { VOCAB, TOKENIZER, SHARE, THREADS };
 
-    const char    *out = NULL, *field = NULL;
+    const char    *out = NULL, *field = NULL, *val = NULL;
     struct setting s[] = {{"vocab", NULL}, {"tokenizer", NULL}, {"val_fraction", NULL},
                           {"threads", NULL}, {NULL, NULL}};
 
@@ -150,11 +152,16 @@ static int build_main(int argc, char **argv)
          .text = &field},
         {"val-fraction", 0, "X", "share of the text kept for validation (default: 0.05)",
          .text = &s[SHARE].value},
+        {"val", 0, "FILE", "validation text; the inputs are then all for training",
+         .text = &val},
         {"threads", 0, "N", "default: all cores", .text = &s[THREADS].value},
         {0},
     };
     struct cli    c = {.verb = "data build", .help = build_help, .flags = flags};
     struct config config;
+    double       *weight;
+    struct why    why;
+    enum fail     err;
 
     config_defaults(&config);
     cli_parse(&c, argc, argv);
@@ -168,8 +175,17 @@ static int build_main(int argc, char **argv)
         cli_die(&c, FAIL_USAGE,
                 "no --out DIR; for example: weft data build %s --out data/name",
                 c.args[0]);
+    if (val && s[SHARE].value)
+        cli_die(&c, FAIL_USAGE, "--val %s is the validation text; leave val_fraction out",
+                val);
+    if (val && !strcmp(val, "-"))
+        cli_die(&c, FAIL_USAGE, "--val: give a file; stdin is an input");
+    err = inputs_weigh(c.args, c.n_args, &weight, &why);
+    if (err)
+        cli_fail(&c, err, &why);
     return build(&c, out, &(struct dataset_options){
-        .inputs = c.args, .n_inputs = c.n_args, .field = field,
+        .inputs = c.args, .n_inputs = c.n_args, .weights = weight, .val = val,
+        .field = field,
         .tokenizer = config.tokenizer, .vocab = config.vocab,
         .val_fraction = config.val_fraction, .lock_fd = -1,
     });

@@ -102,6 +102,11 @@ static void describe_dataset(const struct cli *c, const char *path)
     line("tokenizer", "%s, %d tokens", tokenizer_kind(d.tokenizer), d.vocab);
     describe_split("train", &d.train);
     describe_split("validation", &d.val);
+    if (*d.val_file)
+        line("", "from %s", one_line(d.val_file));
+    for (int i = 0; i < d.n_mix; i++)
+        line(i ? "" : "mix", "%.6g times an epoch %llu tokens of %s", d.mix[i].weight,
+             (unsigned long long)d.mix[i].tokens, one_line(d.mix[i].name));
     if (d.invalid)
         line("not UTF-8", "%llu bytes", (unsigned long long)d.invalid);
     line("zstd -19", "%.4f bits per byte (validation)", d.zstd_bpb);

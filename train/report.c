@@ -58,6 +58,18 @@ void tell_settings(void)
 
 /* ---- before ---- */
 
+/* "mix, times in an epoch: a.txt 2, b.jsonl 1", as many as fit. */
+static void tell_mix(struct live *l, const struct dataset *d)
+{
+    char   line[256];
+    size_t n = 0;
+
+    for (int i = 0; i < d->n_mix && n + 80 < sizeof line; i++)
+        n += (size_t)snprintf(line + n, sizeof line - n, "%s %s %.4g", i ? "," : "",
+                              d->mix[i].name, d->mix[i].weight);
+    live_say(l, "mix, times in an epoch:%s", line);
+}
+
 void tell_data(struct live *l, const struct setup *s)
 {
     const struct dataset *d = &s->data;
@@ -68,6 +80,10 @@ void tell_data(struct live *l, const struct setup *s)
     format_count(tokens, sizeof tokens, (double)(d->train.tokens + d->val.tokens));
     live_say(l, "text: %s, %s tokens of a vocabulary of %d (%s)", bytes, tokens, d->vocab,
              tokenizer_kind(d->tokenizer));
+    if (d->n_mix)
+        tell_mix(l, d);
+    if (*d->val_file)
+        live_say(l, "validation: %s", d->val_file);
     if (d->invalid)
         live_say(l, "text: %llu bytes are not UTF-8; they are kept as they are",
                  (unsigned long long)d->invalid);

@@ -49,31 +49,56 @@ void run_name(char *buf, size_t cap, const char *input)
 
 static enum fail keep_input(struct run *r, const char *path, struct why *why)
 {
-    char **more = realloc(r->input, ((size_t)r->n_input + 1) * sizeof *more);
+    size_t  n = (size_t)r->n_input + 1;
+    char  **more = realloc(r->input, n * sizeof *more);
+    double *weight = realloc(r->weight, n * sizeof *weight);
 
     if (more)
         r->input = more;
-    if (!more || !(more[r->n_input] = strdup(path)))
+    if (weight)
+        r->weight = weight;
+    if (!more || !weight || !(more[n - 1] = strdup(path)))
         return fail(why, FAIL_MEMORY, "out of memory for the list of inputs");
+    weight[n - 1] = 1;
     r->n_input++;
     return 0;
 }
 
-enum fail run_add_input(struct run *r, const char *path, struct why *why)
+/* The path as config.cfg can keep it, into full (PATH_MAX bytes). */
+static enum fail full_path(const char *path, char *full, const char *advice,
+                           struct why *why)
 {
-    char full[PATH_MAX];
-
-    if (!strcmp(path, "-"))
-        return keep_input(r, path, why);
     if (!realpath(path, full))
-        return fail(why, FAIL_INPUT, "%s: %s; give text files, directories or a dataset",
-                    path, strerror(errno));
+        return fail(why, FAIL_INPUT, "%s: %s; %s", path, strerror(errno), advice);
     if (strchr(full, '\n'))
         return fail(why, FAIL_INPUT,
                     "%s: a path with a line break cannot be kept in config.cfg; "
                     "rename it",
                     path);
-    return keep_input(r, full, why);
+    return 0;
+}
+
+enum fail run_add_input(struct run *r, const char *path, struct why *why)
+{
+    char      full[PATH_MAX];
+    enum fail err;
+
+    if (!strcmp(path, "-"))
+        return keep_input(r, path, why);
+    err = full_path(path, full, "give text files, directories or a dataset", why);
+    return err ? err : keep_input(r, full, why);
+}
+
+enum fail run_validate_on(struct run *r, const char *path, struct why *why)
+{
+    char      full[PATH_MAX];
+    enum fail err = full_path(path, full, "give --val a text file", why);
+
+    if (!err && strlen(full) >= sizeof r->val)
+        err = fail(why, FAIL_INPUT, "%s: its path is too long", path);
+    if (!err)
+        memcpy(r->val, full, strlen(full) + 1);
+    return err;
 }
 
 /* ---- config.cfg ---- */
@@ -89,8 +114,13 @@ enum fail run_write_config(const struct run *r, struct why *why)
         return fail(why, FAIL_WRITE, "%s/config.cfg: %s", r->dir, strerror(errno));
     fprintf(f, "# %s\n", version_line);
     config_print(&r->cfg, f);
-    for (int i = 0; i < r->n_input; i++)
+    for (int i = 0; i < r->n_input; i++) {
         fprintf(f, "input = %s\n", r->input[i]);
+        if (r->weight[i] != 1)
+            fprintf(f, "weight = %.17g\n", r->weight[i]);
+    }
+    if (*r->val)
+        fprintf(f, "val = %s\n", r->val);
     if (*r->field)
         fprintf(f, "field = %s\n", r->field);
     if (*r->from)
@@ -142,14 +172,28 @@ static enum fail read_budget(struct run *r, const char *value, struct why *why)
                 r->dir, value);
 }
 
+/* Of the input before it. */
+static enum fail read_weight(struct run *r, const char *value, struct why *why)
+{
+    double weight = atof(value);
+
+    if (r->n_input == 0 || !(weight >= 0.001 && weight <= 1000))
+        return fail(why, FAIL_INPUT,
+                    "%s/config.cfg: weight '%s' is not that of an input, from 0.001 to "
+                    "1000", r->dir, value);
+    r->weight[r->n_input - 1] = weight;
+    return 0;
+}
+
 /* Take the line if it is one of the run's own. */
 static enum fail read_own(struct run *r, char *line, bool *own, struct why *why)
 {
     char *input = value_of(line, "input"), *field = value_of(line, "field");
     char *budget = value_of(line, "budget"), *from = value_of(line, "from");
-    char *replay = value_of(line, "replay");
+    char *replay = value_of(line, "replay"), *weight = value_of(line, "weight");
+    char *val = value_of(line, "val");
 
-    *own = input || field || budget || from || replay;
+    *own = input || field || budget || from || replay || weight || val;
     if (input)
         return keep_input(r, input, why);
     if (field)
@@ -158,6 +202,10 @@ static enum fail read_own(struct run *r, char *line, bool *own, struct why *why)
         snprintf(r->from, sizeof r->from, "%s", from);
     if (replay)
         snprintf(r->replay, sizeof r->replay, "%s", replay);
+    if (val)
+        snprintf(r->val, sizeof r->val, "%s", val);
+    if (weight)
+        return read_weight(r, weight, why);
     return budget ? read_budget(r, budget, why) : 0;
 }
 
@@ -350,6 +398,7 @@ enum fail run_share(struct run *r, struct why *why)
     if (ranks_me() > 0) {
         *r = first;
         r->input = NULL;
+        r->weight = NULL;
         r->n_input = 0;
         r->lock = -1;
     }
@@ -378,6 +427,7 @@ void run_close(struct run *r)
     for (int i = 0; i < r->n_input; i++)
         free(r->input[i]);
     free(r->input);
+    free(r->weight);
     if (r->lock >= 0)
         close(r->lock);
     *r = (struct run){.lock = -1};

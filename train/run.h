@@ -1,6 +1,7 @@
 /* A run directory:
  *
- *     config.cfg      the settings, and as further lines `input = PATH` for each input,
+ *     config.cfg      the settings, and as further lines `input = PATH` for each input
+ *                     (`weight = 2` after it), `val = PATH` for validation text,
  *                     `field = NAME`, `from = CHECKPOINT` when it began with weights of
  *                     another, `replay = RUN` when it repeats that one, `budget = tokens
  *                     1e6` while steps are unknown, `budget = for 180` for good; `for 60
@@ -23,7 +24,9 @@ struct run {
     char          dir[1024];        // as the user named it
     struct config cfg;
     char        **input;            // absolute paths (or "-"), owned
+    double       *weight;           // (n_input) of each, 1 when it was added; owned
     int           n_input;
+    char          val[1024];        // absolute path of the validation text; "": none
     char          field[128];       // "": the reader's default
     char          from[1024];       // the checkpoint it began with; "": none
     enum budget   budget;           // BUDGET_STEPS: cfg.steps holds
@@ -39,6 +42,9 @@ void run_name(char *buf, size_t cap, const char *input);
 
 /* Add an input, made absolute. FAIL_INPUT: there is none. */
 enum fail run_add_input(struct run *r, const char *path, struct why *why);
+
+/* Take the text at path for validation. FAIL_INPUT: there is none. */
+enum fail run_validate_on(struct run *r, const char *path, struct why *why);
 
 /* Make and lock dir and write config.cfg; dir, cfg, inputs, field and budget are set.
  * FAIL_USAGE: dir is a run already, or something else that is not empty; the line says

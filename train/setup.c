@@ -62,6 +62,8 @@ static enum fail build_data(struct setup *s, const char *dir, struct why *why)
     struct dataset_options o = {
         .inputs = (const char *const *)r->input,
         .n_inputs = r->n_input,
+        .weights = r->weight,
+        .val = *r->val ? r->val : NULL,
         .field = *r->field ? r->field : NULL,
         .tokenizer = r->cfg.tokenizer,
         .vocab = s->tokenizer ? 0 : r->cfg.vocab,

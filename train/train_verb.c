@@ -4,6 +4,7 @@
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/inputs.h"
 #include "train/presets.h"
 #include "train/progress.h"
 #include "train/ranks.h"
@@ -22,16 +23,17 @@
 
 static const char help[] =
     "weft train book.txt --for 3m\n"
-    "weft train INPUT... [flags] [key=value...]\n"
+    "weft train INPUT[:WEIGHT]... [flags] [key=value...]\n"
     "weft train --resume RUN [--for TIME | --tokens N | --flops X | --steps N]\n"
     "weft train --replay RUN\n"
+    "\n"
     "Trains on text files, directories or a dataset. Ctrl-C saves and says what next.\n";
 
 static const double default_seconds = 180;
 
 /* What the command line asks for. */
 static struct {
-    const char *out, *arch, *size, *file, *time, *resume, *replay, *field, *from;
+    const char *out, *arch, *size, *file, *time, *resume, *replay, *field, *from, *val;
     double      tokens, flops;
 } ask;
 
@@ -118,11 +120,14 @@ static enum fail refuse_tokenizer(const struct cli *c, const struct run *r,
                                   struct why *why)
 {
     if (r->n_input == 1 && dataset_is(r->input[0]) &&
-        (is_set(c, "tokenizer") || is_set(c, "val_fraction")))
+        (is_set(c, "tokenizer") || is_set(c, "val_fraction") || ask.val))
         return fail(why, FAIL_USAGE,
-                    "%s is tokenized and split already; leave tokenizer and "
-                    "val_fraction out",
+                    "%s is tokenized and split already; leave tokenizer, "
+                    "val_fraction and --val out",
                     r->input[0]);
+    if (ask.val && is_set(c, "val_fraction"))
+        return fail(why, FAIL_USAGE,
+                    "--val %s is the validation text; leave val_fraction out", ask.val);
     return 0;
 }
 
@@ -174,18 +179,37 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
     return ranks_check(r->cfg.accumulate, why);
 }
 
+static enum fail add_inputs(const struct cli *c, struct run *r, const double *weight,
+                            struct why *why)
+{
+    enum fail err = 0;
+
+    for (int i = 0; !err && i < c->n_args; i++) {
+        err = run_add_input(r, c->args[i], why);
+        if (!err)
+            r->weight[i] = weight[i];
+    }
+    if (!err && ask.val)
+        err = run_validate_on(r, ask.val, why);
+    return err;
+}
+
 static enum fail create(const struct cli *c, struct setup *s, struct why *why)
 {
     struct run *r = &s->run;
+    double     *weight;
     enum fail   err;
 
     if (c->n_args == 0)
         cli_die(c, FAIL_USAGE,
                 "no input; give text, as in: weft train book.txt --for 3m");
-    s->chosen = chosen_size(c);
-    err = settle(c, s, why);
-    for (int i = 0; !err && i < c->n_args; i++)
-        err = run_add_input(r, c->args[i], why);
+    err = inputs_weigh(c->args, c->n_args, &weight, why);
+    s->chosen = err ? NULL : chosen_size(c);
+    if (!err)
+        err = settle(c, s, why);
+    if (!err)
+        err = add_inputs(c, r, weight, why);
+    free(weight);
     if (!err)
         err = refuse_tokenizer(c, r, why);
     if (ask.field)
@@ -219,7 +243,7 @@ static void check_resume(const struct cli *c)
     if (c->n_args)
         cli_die(c, FAIL_USAGE, "--resume takes its input from the run; leave '%s' out",
                 c->args[0]);
-    if (ask.out || ask.arch || ask.size || ask.file || ask.field || ask.from)
+    if (ask.out || ask.arch || ask.size || ask.file || ask.field || ask.from || ask.val)
         cli_die(c, FAIL_USAGE,
                 "--resume takes its settings from the run; only --for, --tokens, "
                 "--flops, --steps and settings such as keep=5 go with it");
@@ -335,7 +359,7 @@ static enum fail check_stretch(const struct cli *c, const struct setup *s, long 
 static void check_replay(const struct cli *c)
 {
     if (c->n_args || ask.arch || ask.size || ask.file || ask.field || ask.from ||
-        ask.time || ask.tokens > 0 || ask.flops > 0 || ask.resume)
+        ask.val || ask.time || ask.tokens > 0 || ask.flops > 0 || ask.resume)
         cli_die(c, FAIL_USAGE,
                 "--replay takes everything from the run; only --out and threads go "
                 "with it");
@@ -378,7 +402,9 @@ static enum fail take_run(struct run *r, const struct run *was, struct why *why)
 
     *r = *was;
     r->input = NULL;
+    r->weight = NULL;
     r->n_input = 0;
+    *r->val = 0;
     if (!realpath(was->dir, full) || strlen(full) >= sizeof r->replay)
         return fail(why, FAIL_INPUT, "%s: its path is too long", was->dir);
     memcpy(r->replay, full, strlen(full) + 1);
@@ -528,6 +554,8 @@ static const struct flag flags[] = {
      .about = "settings, one key = value a line"},
     {.name = "field", .value = "NAME", .text = &ask.field,
      .about = "what holds the text in .jsonl lines (text)"},
+    {.name = "val", .value = "FILE", .text = &ask.val,
+     .about = "validate on this text, not on the end of the input"},
     {.name = "from", .value = "RUN", .text = &ask.from,
      .about = "begin with its weights; --arch replaces its mixers"},
     {.name = "resume", .value = "RUN", .text = &ask.resume,

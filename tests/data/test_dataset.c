@@ -63,28 +63,35 @@ static const char *in(const char *dir, const char *name)
 
 /* Build in a process of its own: OpenMP must not have run where the tokenizer is
  * trained. */
-static int build(const char *dir, const char *input, const char *tokenizer, int vocab,
-                 int threads, struct why *why)
+static int build_with(const char *dir, const struct dataset_options *o, int threads,
+                      struct why *why)
 {
     struct why *shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE,
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    struct dataset_options o = {
-        .inputs = &input, .n_inputs = 1, .tokenizer = tokenizer, .vocab = vocab,
-        .val_fraction = 0.1, .lock_fd = -1,
-    };
     int   status;
     pid_t child = fork();
 
     ck_assert(shared != MAP_FAILED && child >= 0);
     if (child == 0) {
         omp_set_num_threads(threads);
-        _exit(dataset_build(dir, &o, shared));
+        _exit(dataset_build(dir, o, shared));
     }
     ck_assert(waitpid(child, &status, 0) == child);
     *why = *shared;
     munmap(shared, sizeof *shared);
     ck_assert_msg(WIFEXITED(status), "the build died");
     return WEXITSTATUS(status);
+}
+
+static int build(const char *dir, const char *input, const char *tokenizer, int vocab,
+                 int threads, struct why *why)
+{
+    struct dataset_options o = {
+        .inputs = &input, .n_inputs = 1, .tokenizer = tokenizer, .vocab = vocab,
+        .val_fraction = 0.1, .lock_fd = -1,
+    };
+
+    return build_with(dir, &o, threads, why);
 }
 
 static void build_ok(const char *dir, const char *input, const char *tokenizer, int vocab)
@@ -361,6 +368,113 @@ START_TEST(what_cannot_be_built_is_said_and_leaves_nothing)
     ck_assert_msg(code == refused[_i].want, "exit %d: %s", code, why.line);
     ck_assert_msg(strstr(why.line, refused[_i].says) != NULL, "%s", why.line);
     ck_assert_int_eq(entries(tmp), 1);
+}
+END_TEST
+
+static void assert_text(const struct dataset *d, int split, const char *want)
+{
+    size_t   len;
+    uint64_t ends;
+    char    *text = decode(d, split, &len, &ends);
+
+    ck_assert_uint_eq(len, strlen(want));
+    ck_assert(!memcmp(text, want, len));
+    free(text);
+}
+
+START_TEST(validation_text_of_its_own_leaves_the_inputs_to_training)
+{
+    const char    *tmp = rig_tmp();
+    const char    *input = put(tmp, "a.txt", "one two three\nfour", 18);
+    struct dataset d;
+    struct why     why;
+    struct dataset_options o = {
+        .inputs = &input, .n_inputs = 1, .val = put(tmp, "held.txt", "five\xff", 5),
+        .tokenizer = "bytes", .val_fraction = 0.5, .lock_fd = -1,
+    };
+
+    ck_assert_msg(!build_with(in(tmp, "set"), &o, 1, &why), "%s", why.line);
+    open_ok(&d, in(tmp, "set"));
+    assert_text(&d, 0, "one two three\nfour");
+    assert_text(&d, 1, "five\xff");
+    ck_assert_str_eq(d.val_file, "held.txt");
+    ck_assert(d.train.tokens == 19 && d.val.tokens == 6 && d.invalid == 1);
+    ck_assert(d.n_mix == 0 && d.shard[0].n_mix == 0);
+    ck_assert_int_eq(dataset_verify(in(tmp, "set"), &why), 0);
+    dataset_close(&d);
+    o.val = put(tmp, "none.txt", "", 0);
+    ck_assert_int_eq(build_with(in(tmp, "no"), &o, 1, &why), FAIL_INPUT);
+    ck_assert(!path_exists(in(tmp, "no")));
+}
+END_TEST
+
+START_TEST(a_mix_has_the_tokens_and_the_weight_of_every_input)
+{
+    const char *tmp = rig_tmp();
+    const char *inputs[] = {put(tmp, "a.txt", "12345\n<|endoftext|>\n12", 22),
+                            put(tmp, "b\xff.txt", "123", 3),
+                            put(tmp, "c.txt", "1234567890", 10)};
+    double      weights[] = {1, 0.5, 3};
+    uint64_t    tokens[] = {10, 4, 6};      // with eos; the last lost 5 to validation
+    struct dataset d;
+    struct why     why;
+    struct dataset_options o = {
+        .inputs = inputs, .n_inputs = 3, .weights = weights, .tokenizer = "bytes",
+        .val_fraction = 0.27, .lock_fd = -1,
+    };
+
+    ck_assert_msg(!build_with(in(tmp, "set"), &o, 1, &why), "%s", why.line);
+    open_ok(&d, in(tmp, "set"));
+    ck_assert_int_eq(d.shard[0].n_mix, 3);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(d.mix[i].tokens, tokens[i]);
+        ck_assert(d.shard[0].mix[i].weight == 2 * weights[i]);
+    }
+    ck_assert_str_eq(d.mix[1].name, "b?.txt");
+    dataset_close(&d);
+    o.val_fraction = 0.6;                   // all of c.txt
+    ck_assert_int_eq(build_with(in(tmp, "no"), &o, 1, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "c.txt: all of it is in the validation split"), "%s",
+                  why.line);
+    weights[0] = weights[1] = weights[2] = 7;
+    ck_assert_msg(!build_with(in(tmp, "equal"), &o, 1, &why), "%s", why.line);
+    open_ok(&d, in(tmp, "equal"));
+    ck_assert_int_eq(d.n_mix, 0);
+    dataset_close(&d);
+}
+END_TEST
+
+/* What dataset.json may not say of a mix of 10, 4 and 11 tokens. */
+static const struct { const char *was, *now; } bad_mixes[] = {
+    {"\"tokens\": 10,\n", "\"tokens\": 11,\n"}, {"\"tokens\": 10,\n", "\"tokens\": 0,\n"},
+    {"\"weight\": 1.0", "\"weight\": 0.5"}, {"\"weight\": 1.0", "\"weight\": 1e9"},
+    {"\"weight\": 1.0", "\"wait\": 1.0"},     {"\"mix\": [", "\"mix\": [3, "},
+};
+
+START_TEST(a_mix_that_cannot_be_is_refused)
+{
+    const char *tmp = rig_tmp();
+    const char *inputs[] = {put(tmp, "a.txt", "123456789", 9),
+                            put(tmp, "b.txt", "12", 2)};
+    double      weights[] = {3, 1};
+    char       *json, *at, text[8192];
+    size_t      len;
+    struct dataset d;
+    struct why     why;
+    struct dataset_options o = {
+        .inputs = inputs, .n_inputs = 2, .weights = weights, .tokenizer = "bytes",
+        .val = inputs[0], .lock_fd = -1,
+    };
+
+    ck_assert_msg(!build_with(in(tmp, "set"), &o, 1, &why), "%s", why.line);
+    ck_assert(!file_read(in(tmp, "set/dataset.json"), 8000, &json, &len, &why));
+    at = strstr(strstr(json, "\"mix\""), bad_mixes[_i].was);
+    ck_assert_ptr_nonnull(at);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - json), json, bad_mixes[_i].now,
+             at + strlen(bad_mixes[_i].was));
+    put(in(tmp, "set"), "dataset.json", text, strlen(text));
+    ck_assert_int_eq(dataset_open(&d, in(tmp, "set"), &why), FAIL_INPUT);
+    free(json);
 }
 END_TEST
 
@@ -641,6 +755,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, bytes_that_are_not_utf8_are_kept_and_counted, 0, 2);
     tcase_add_loop_test(tc, what_cannot_be_built_is_said_and_leaves_nothing, 0,
                         ROWS(refused));
+    tcase_add_test(tc, validation_text_of_its_own_leaves_the_inputs_to_training);
+    tcase_add_test(tc, a_mix_has_the_tokens_and_the_weight_of_every_input);
+    tcase_add_loop_test(tc, a_mix_that_cannot_be_is_refused, 0, ROWS(bad_mixes));
     tcase_add_test(tc, an_existing_directory_is_not_touched);
     tcase_add_test(tc, two_bytes_are_a_dataset);
     tcase_add_test(tc, a_stopped_build_leaves_nothing);

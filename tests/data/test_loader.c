@@ -286,6 +286,57 @@ START_TEST(each_epoch_visits_every_window_once)
 }
 END_TEST
 
+/* A mix of three: of 1000 tokens at 2.5, of 5 (no window) at 1, of 3995 at 1. */
+static const struct stretch mix[] = {{"a", 1000, 2.5}, {"b", 5, 1}, {"c", 3995, 1}};
+
+START_TEST(an_epoch_of_a_mix_draws_every_part_by_its_weight)
+{
+    enum { N = 5000, T = 10, B = 7, A = 99, C = 398 };
+
+    struct shard   s;
+    const int32_t *tokens, *targets;
+    struct loader *l, *other;
+    int            times[2][N] = {{0}};
+
+    open_ok(&s, write_shard(rig_tmp(), N, 4, 1), 4);
+    s.mix = mix, s.n_mix = 3;
+    l = loader_ok(&s, 7, B, T), other = loader_ok(&s, 7, B, T);
+    ck_assert_uint_eq(loader_windows(l), 248 + 1 + C);
+    for (uint64_t i = 0; i < 2 * loader_windows(l); i++) {
+        uint64_t       epoch = i / loader_windows(l), j = 2 * loader_windows(l) - 1 - i;
+        const int32_t *x, *again;
+
+        batch_ok(l, i / B, &tokens, &targets);
+        x = tokens + i % B * T;
+        for (int t = 0; t < T; t++)
+            ck_assert(x[t] == x[0] + t && targets[i % B * T + t] == x[t] + 1);
+        times[epoch][x[0]]++;
+        if (i % 97 == 0) {                  // whatever was asked before
+            batch_ok(other, j / B, &again, &targets);
+            batch_ok(other, i / B, &again, &targets);
+            ck_assert(!memcmp(again + i % B * T, x, T * sizeof *x));
+        }
+    }
+    for (int e = 0; e < 2; e++) {
+        int begin[3] = {0}, most = 0;
+
+        for (int at = 0; at < N; at++) {
+            begin[at < 1000 ? 0 : at < 1005 ? 1 : 2] += times[e][at];
+            most = at < 1000 && times[e][at] > most ? times[e][at] : most;
+            ck_assert(!times[e][at] || at + T < 1000 || at >= 1000);    // inside its part
+            ck_assert(at < 1000 || times[e][at] <= 1);
+        }
+        ck_assert_int_eq(begin[0], 248);
+        ck_assert_int_eq(begin[1], 1);
+        ck_assert_int_eq(begin[2], C);
+        ck_assert_int_le(most, 3);
+    }
+    ck_assert(memcmp(times[0], times[1], sizeof times[0]));
+    loader_close(l), loader_close(other);
+    shard_close(&s);
+}
+END_TEST
+
 START_TEST(a_batch_does_not_depend_on_what_was_asked_before)
 {
     enum { N = 3 * SHARD_FRAME, T = 100, B = 4, BATCHES = 300, SIZE = B * T };
@@ -456,6 +507,7 @@ static Suite *suite(void)
                         (int)(sizeof broken / sizeof *broken));
     tcase_add_test(tc, no_flipped_bit_gives_wrong_ids);
     tcase_add_test(tc, each_epoch_visits_every_window_once);
+    tcase_add_test(tc, an_epoch_of_a_mix_draws_every_part_by_its_weight);
     tcase_add_test(tc, a_batch_does_not_depend_on_what_was_asked_before);
     tcase_add_test(tc, seeds_draw_different_batches);
     tcase_add_test(tc, the_shortest_text_is_one_window);

@@ -238,6 +238,21 @@ wrong 3 'not a run' train --resume keep/data
 wrong 3 'config.cfg' train --replay nowhere
 wrong 2 'takes everything from the run' train --replay keep/run --for 1m
 wrong 2 'lr cannot change' train --replay keep/run lr=1
+cp keep/text.txt keep/part.txt:2
+state > before
+right 'mix, times in an epoch: field.jsonl 1, text.txt 4' train field.jsonl:0.5 keep/text.txt:2 \
+    --field body --out new/run $tiny steps=2
+right 'validation: part.txt:2' train keep/text.txt --val keep/part.txt:2 --out new/run $tiny steps=2
+right '2 steps' train keep/part.txt:2 --out new/run $tiny steps=2
+wrong 2 "its weight 'x' is not a number" train keep/text.txt:x --out new/run
+wrong 2 "its weight '-1' is not a number" data build keep/text.txt:-1 --out new/set
+wrong 2 'leave tokenizer, val_fraction and --val out' train keep/data --val keep/text.txt --out new/run
+wrong 2 'leave val_fraction out' train keep/text.txt --val keep/text.txt val_fraction=0.1 --out new/run
+wrong 2 'leave val_fraction out' data build keep/text.txt --val keep/text.txt val_fraction=0.1 --out new/d
+wrong 2 'leave --val out' compare keep/data --val keep/text.txt --arch softmax --flops 1e9
+wrong 3 'none.txt' train keep/text.txt --val none.txt --out new/run
+wrong 3 'none.txt' data build keep/text.txt --val none.txt --out new/set
+wrong 3 'looks binary' data build keep/text.txt --val "$weft" --out new/set
 wrong 2 'one of --for' train --resume keep/run --for 1m --tokens 5
 wrong 2 'do not have equal budgets' compare keep/text.txt --arch softmax --flops 1e9 patience=3
 wrong 3 'nowhere: no such run' train keep/text.txt --from nowhere --out new/run

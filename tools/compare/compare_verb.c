@@ -38,7 +38,7 @@ static const char help[] =
 
 /* What the command line asks for. */
 static struct {
-    const char *arch, *out, *join, *size, *file, *time, *field, *match;
+    const char *arch, *out, *join, *size, *file, *time, *field, *val, *match;
     double      tokens, flops;
     int         seeds, jobs;
     bool        sweep, json, worker;
@@ -105,6 +105,10 @@ static const struct flag flags[] = {
      .value = "NAME",
      .text = &ask.field,
      .about = "what holds the text in .jsonl lines (text)"},
+    {.name = "val",
+     .value = "FILE",
+     .text = &ask.val,
+     .about = "validate on this text, not on the end of the input"},
     {.name = "json",
      .on = &ask.json,
      .about = "print results.jsonl instead of the table"},
@@ -195,6 +199,8 @@ static void take_command(const struct cli *cli, struct comparison *c)
         cli_die(cli, FAIL_USAGE, "--join names the directory; leave --out away");
     if (ask.join)
         ask.out = ask.join;
+    if (ask.val && dataset_is(cli->args[0]))
+        cli_die(cli, FAIL_USAGE, "%s is split already; leave --val out", cli->args[0]);
     c->seeds = ask.seeds;
     c->sweep = ask.sweep;
     snprintf(c->input, sizeof c->input, "%s", cli->args[0]);
@@ -225,6 +231,9 @@ static json_t *identity(const struct cli *cli, const struct comparison *c)
 
     json_object_set_new(j, "input",
                         json_string(realpath(c->input, input) ? input : c->input));
+    if (ask.val)
+        json_object_set_new(j, "val",
+                            json_string(realpath(ask.val, input) ? input : ask.val));
     for (int i = 0; i < c->n; i++)
         json_array_append_new(archs, json_string(c->arch[i].name));
     json_object_set_new(j, "arch", archs);
@@ -368,6 +377,7 @@ static enum fail build_data(struct comparison *c, const char *dir, int lock,
         .field = ask.field,
         .tokenizer = cfg->tokenizer,
         .vocab = cfg->vocab,
+        .val = ask.val,
         .val_fraction = cfg->val_fraction,
         .lock_fd = lock,
         .progress = live_phase,
