@@ -166,8 +166,9 @@ static enum fail read_model(struct model_form *f, struct wire w)
             return err;
     }
     f->bpe = trainer[3] == 2;
+    f->blank = normalizer[3] != 0;
     return refuse_unless((trainer[3] == 1 || trainer[3] == 2) && trainer[35] == 1 &&
-                         normalizer[3] == 0 && normalizer[4] == 0 && normalizer[5] == 1);
+                         normalizer[4] == 0 && normalizer[5] == 1);
 }
 
 /* ---- the whole --------------------------------------------------------------------- */
@@ -221,7 +222,7 @@ static enum fail all_different(const struct model_form *f)
     return refuse_unless(ok);
 }
 
-enum fail model_parse(struct model_form *f, const void *model, size_t len)
+enum fail model_parse_foreign(struct model_form *f, const void *model, size_t len)
 {
     const unsigned char *at = model;
     enum fail            err;
@@ -237,4 +238,91 @@ enum fail model_parse(struct model_form *f, const void *model, size_t len)
     free(f->piece);
     *f = (struct model_form){0};
     return err;
+}
+
+enum fail model_parse(struct model_form *f, const void *model, size_t len)
+{
+    enum fail err = model_parse_foreign(f, model, len);
+
+    if (err || !f->blank)
+        return err;
+    free(f->piece);
+    *f = (struct model_form){0};
+    return FAIL_INPUT;
+}
+
+/* ---- writing ----------------------------------------------------------------------- */
+
+static void put_varint(FILE *to, uint64_t v)
+{
+    for (; v >= 0x80; v >>= 7)
+        putc((int)(v & 0x7f) | 0x80, to);
+    putc((int)v, to);
+}
+
+static void put_number(FILE *to, int field, uint64_t v)
+{
+    put_varint(to, (uint64_t)field << 3 | VARINT);
+    put_varint(to, v);
+}
+
+static void put_bytes(FILE *to, int field, const void *bytes, size_t len)
+{
+    put_varint(to, (uint64_t)field << 3 | BYTES);
+    put_varint(to, len);
+    fwrite(bytes, 1, len, to);
+}
+
+/* A piece has at most MODEL_PIECE_BYTES of text and 16 around it. */
+static void put_piece(FILE *to, const struct model_piece *p)
+{
+    char  buf[MODEL_PIECE_BYTES + 64];
+    FILE *in = fmemopen(buf, sizeof buf, "w");
+    long  n;
+
+    if (!in)
+        return;                 // the result will not parse
+    put_bytes(in, 1, p->text, p->len);
+    put_varint(in, 2 << 3 | FIXED32);
+    fwrite(&p->score, sizeof p->score, 1, in);
+    put_number(in, 3, p->type);
+    n = ftell(in);
+    fclose(in);
+    put_bytes(to, 1, buf, (size_t)n);
+}
+
+/* trainer_spec: model_type, byte_fallback; normalizer_spec: no dummy prefix, blanks kept
+ * and escaped. */
+static void put_specs(FILE *to, bool bpe)
+{
+    const unsigned char trainer[] = {3 << 3, bpe ? 2 : 1, 0x98, 0x02, 1};
+    const unsigned char normalizer[] = {1 << 3 | BYTES, 8, 'i', 'd', 'e', 'n', 't', 'i',
+                                        't', 'y', 3 << 3, 0, 4 << 3, 0, 5 << 3, 1};
+
+    put_bytes(to, 2, trainer, sizeof trainer);
+    put_bytes(to, 3, normalizer, sizeof normalizer);
+}
+
+enum fail model_write(const struct model_form *f, void **model, size_t *len)
+{
+    struct model_form check;
+    char             *bytes = NULL;
+    FILE             *to = open_memstream(&bytes, len);
+    enum fail         err = FAIL_MEMORY;
+
+    *model = NULL;
+    if (!to)
+        return err;
+    for (size_t i = 0; i < f->n; i++)
+        put_piece(to, &f->piece[i]);
+    put_specs(to, f->bpe);
+    if (!fclose(to))
+        err = model_parse(&check, bytes, *len);
+    if (err) {
+        free(bytes);
+        return err;
+    }
+    free(check.piece);
+    *model = bytes;
+    return FAIL_NONE;
 }

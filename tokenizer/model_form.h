@@ -39,12 +39,19 @@ struct model_piece {
 
 struct model_form {
     bool                bpe;
+    bool                blank;  // add_dummy_prefix: a space goes before every text
     size_t              n;
     struct model_piece *piece;  // (n) malloc'ed; the caller frees
 };
 
-/* FAIL_INPUT when the model is not sound; FAIL_MEMORY. Then f is all zero. */
+/* FAIL_INPUT when the model is not sound; FAIL_MEMORY. Then f is all zero. A model of
+ * others may have add_dummy_prefix: model_parse_foreign takes it too. */
 enum fail model_parse(struct model_form *f, const void *model, size_t len);
+enum fail model_parse_foreign(struct model_form *f, const void *model, size_t len);
+
+/* The pieces as a model of this form, without add_dummy_prefix; malloc'ed. FAIL_INPUT:
+ * they are not sound; FAIL_MEMORY. */
+enum fail model_write(const struct model_form *f, void **model, size_t *len);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #include "model/files/checkpoint.h"
 #include "tools/arch.h"
 #include "tools/verbs.h"
+#include "train/log.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -130,35 +131,13 @@ static json_t *read_json(const char *dir, const char *name)
                : j;
 }
 
-/* Bits per byte that the log has for this step; NAN when it has none. */
-static double logged_bpb(const char *dir, json_int_t step)
-{
-    char    path[PATH_MAX], *text = NULL;
-    FILE   *f = fopen(path_join(path, sizeof path, dir, "../log.jsonl"), "re");
-    size_t  cap = 0;
-    double  bpb = NAN;
-
-    while (f && isnan(bpb) && getline(&text, &cap, f) > 0) {
-        json_t       *j = json_loads(text, 0, NULL);
-        const json_t *v = json_object_get(j, "val_bpb");
-
-        if (json_is_number(v) && json_integer_value(json_object_get(j, "step")) == step)
-            bpb = json_number_value(v);
-        json_decref(j);
-    }
-    free(text);
-    if (f)
-        fclose(f);
-    return bpb;
-}
-
 static void describe_training(const char *dir)
 {
     json_t       *j = read_json(dir, "trainer.json");
     const json_t *best = json_object_get(j, "best_val_loss");
     json_int_t    step = json_integer_value(json_object_get(j, "best_step")), done;
     double        bpb;
-    char          tokens[32], time[32];
+    char          tokens[32], time[32], run[PATH_MAX];
 
     if (j) {
         format_count(tokens, sizeof tokens,
@@ -171,7 +150,7 @@ static void describe_training(const char *dir)
     if (json_is_number(best)) {
         line("validation", "best at step %lld: %.4f nats per token", (long long)step,
              json_number_value(best));
-        bpb = logged_bpb(dir, step);
+        bpb = log_bpb(path_join(run, sizeof run, dir, ".."), (long)step);
         if (!isnan(bpb))
             line("", "%.4f bits per byte", bpb);
     }

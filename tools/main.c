@@ -28,6 +28,8 @@ static const struct verb {
 #endif
     {"data", data_main, "tokenize text into a dataset; write the built-in stories"},
     {"info", info_main, "describe a dataset, a run, or the mixers (--arch)"},
+    {"export", export_main, "a run in the files of transformers, llama.cpp or llama2.c"},
+    {"import", import_main, "a model of theirs as a run"},
     {"verify", verify_main, "check every hash of a dataset, a run or a checkpoint"},
     {"compare", compare_main, "which architecture wins on a text at equal compute"},
     {"lab", lab_main, "the papers' claims as experiments beside exact yardsticks"},

@@ -6,6 +6,8 @@
 int data_main(int argc, char **argv);       // weft data build | stories
 int stories_main(int argc, char **argv);    // weft data stories, from data_main
 int info_main(int argc, char **argv);       // weft info PATH | --arch [NAME]
+int export_main(int argc, char **argv);     // weft export RUN --to hf|gguf|llama2c
+int import_main(int argc, char **argv);     // weft import PATH --out RUN
 int verify_main(int argc, char **argv);     // weft verify PATH
 int plot_main(int argc, char **argv);       // weft plot RUN...
 int compare_main(int argc, char **argv);    // weft compare INPUT --arch A,B,...

@@ -26,6 +26,8 @@ _weft() {
     --size) words='nano mini small base' ;;
     --x) words='steps tokens flops seconds' ;;
     --y) words='val loss lr norm window speed' ;;
+    --to) words='hf gguf llama2c' ;;
+    --type) words='f32 f16 bf16 q8_0' ;;
     --match) words='params flops none' ;;
     --tokenizer) words='unigram bpe bytes' ;;
     help) words=$(_weft_words "$weft" '') ;;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <omp.h>
 #include <stdio.h>
@@ -238,4 +239,25 @@ enum fail log_decision(struct log *l, const struct decision *d, struct why *why)
                       decision_key, decided_names[d->what], d->step, d->value);
 
     return put(l, text, (size_t)n, why);
+}
+
+double log_bpb(const char *run, long step)
+{
+    char   path[PATH_MAX], *text = NULL;
+    FILE  *f = fopen(path_join(path, sizeof path, run, "log.jsonl"), "re");
+    size_t cap = 0;
+    double bpb = NAN;
+
+    while (f && isnan(bpb) && getline(&text, &cap, f) > 0) {
+        json_t       *j = json_loads(text, 0, NULL);
+        const json_t *v = json_object_get(j, "val_bpb");
+
+        if (json_is_number(v) && json_integer_value(json_object_get(j, "step")) == step)
+            bpb = json_number_value(v);
+        json_decref(j);
+    }
+    free(text);
+    if (f)
+        fclose(f);
+    return bpb;
 }

@@ -45,4 +45,7 @@ enum fail log_decision(struct log *l, const struct decision *d, struct why *why)
  * FAIL_WRITE: some of it is still held. */
 enum fail log_sync(struct log *l, struct why *why);
 
+/* Bits per byte that the log of a run has for this step; NAN when it has none. */
+double log_bpb(const char *run, long step);
+
 #endif

@@ -187,7 +187,7 @@ bound=:
 # ---- command lines --------------------------------------------------------------------------
 
 # Help is at most 32 lines of 80 columns and begins with an example.
-for verb in train infer score data info verify compare lab bench 'data build' 'data stories'; do
+for verb in train infer score data info export import verify compare lab bench 'data build' 'data stories'; do
     rows=$((rows + 1))
     "$weft" $verb --help > out 2> err || complain "exit $?" $verb --help
     [ "$(wc -l < out)" -le 32 ] || complain "more than a screen" $verb --help
