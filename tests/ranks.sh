@@ -117,6 +117,16 @@ run 1 --replay "$tmp/timed" --out "$tmp/again"
 [ $status -eq 0 ] || die "--replay: exit $status"
 grep -q 'bit for bit' "$tmp/out" || die "--replay does not say so"
 
+# A rank sends as many bytes as the formula says, and one process alone is told what is missing.
+mpirun --oversubscribe -np 4 "$weft" bench tiny --ranks --layers 1 --width 64 --context 32 --threads 1 \
+    > "$tmp/out" 2>&1 || die "bench --ranks: exit $?"
+awk '$1 == "sent" { ok = $2 " " $3 == $(NF - 1) " " $NF } END { exit !ok }' "$tmp/out" ||
+    die "bench --ranks: not the bytes of the formula"
+[ "$(grep -c '^  1024 ' "$tmp/out")" -eq 1 ] || die "bench --ranks: no projection, or several"
+status=0
+"$weft" bench tiny --ranks > "$tmp/out" 2>&1 || status=$?
+[ $status -eq 2 ] || die "bench --ranks of one process: exit $status"
+
 # What goes wrong.
 run 3 "$tmp/data" --out "$tmp/wrong" $settings
 fails 2 'power of two' "three ranks"

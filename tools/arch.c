@@ -124,6 +124,20 @@ static void print_legend(const struct config *c)
            "batch %d.\n", c->width, c->heads, c->context, c->layers, c->vocab, c->batch);
 }
 
+/* How large a model may be here. */
+static void print_room(void)
+{
+    enum { MANY = 1024 };
+    char memory[16], alone[16], shared[16];
+
+    format_bytes(memory, sizeof memory, plan_memory_limit());
+    format_count(alone, sizeof alone, plan_most_parameters(1));
+    format_count(shared, sizeof shared, plan_most_parameters(MANY));
+    printf("Training here (%s) fits up to %s parameters, on many such ranks, which share "
+           "the\nmoments, %s; activations come on top (recompute=1 keeps fewer).\n",
+           memory, alone, shared);
+}
+
 enum fail arch_table(struct why *why)
 {
     struct figures f;
@@ -144,6 +158,7 @@ enum fail arch_table(struct why *why)
          "options and the paper.\n"
          "Entries joined by / alternate over the layers, "
          "as in softmax(window=128)/mlstm.");
+    print_room();
     for (int i = 0; preset_arch(i); i++)
         printf("%s%s", i ? ", " : "Presets: ", preset_arch(i));
     putchar('\n');
@@ -261,6 +276,7 @@ static enum fail describe_list(const char *arch, int n, struct why *why)
     }
     print_legend(&f.cfg);
     puts("weft info --arch NAME has formulas, options and the paper of each.");
+    print_room();
     print_papers(text ? text : "");
     return 0;
 }

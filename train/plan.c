@@ -24,8 +24,7 @@ double plan_memory(const struct model *m, const struct config *c)
            (double)pass_bytes(m, c->batch, c->context, pass_training(c));
 }
 
-/* Bytes this process may use: the machine's, or less where a control group says so. */
-static double memory_limit(void)
+double plan_memory_limit(void)
 {
     double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), group;
     FILE  *f = fopen("/sys/fs/cgroup/memory.max", "r");
@@ -37,10 +36,15 @@ static double memory_limit(void)
     return limit;
 }
 
+double plan_most_parameters(int ranks)
+{
+    return plan_memory_limit() / ((2 + 2.0 / ranks) * sizeof(real));
+}
+
 enum fail plan_check_memory(const struct model *m, const struct config *c,
                             struct why *why)
 {
-    double need = plan_memory(m, c) * ranks_beside(), have = memory_limit();
+    double need = plan_memory(m, c) * ranks_beside(), have = plan_memory_limit();
     double weights = 4.0 * (double)m->n * sizeof(real);
     char   a[32], b[32];
 

@@ -9,6 +9,14 @@
  * cache. */
 double plan_memory(const struct model *m, const struct config *c);
 
+/* Bytes that this process may use: the machine's, or less where a control group says
+ * so. */
+double plan_memory_limit(void);
+
+/* Parameters whose weights, gradients and moments alone fill that, of one rank and of
+ * many: activations come on top. */
+double plan_most_parameters(int ranks);
+
 /* FAIL_MEMORY when it is more than the machine has; the line says what to reduce. */
 enum fail plan_check_memory(const struct model *m, const struct config *c,
                             struct why *why);

@@ -76,6 +76,10 @@ double peak_mib(void);
 /* Cost against length: a training step at fixed tokens, decoding at several positions. */
 enum fail bench_slopes(const char *arch, struct why *why);
 
+/* A step shared by the ranks of mpirun, and what more of them would make of it. All ranks
+ * together. FAIL_USAGE: there is one. */
+enum fail bench_ranks(const struct shape *s, struct why *why);
+
 /* What changed from one file of --json lines to another, beyond their noise. */
 enum fail bench_changes(const char *before, const char *after, struct why *why);
 

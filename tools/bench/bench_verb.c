@@ -7,6 +7,7 @@
 #include "data/base/version.h"
 #include "model/kernels/product.h"
 #include "tools/verbs.h"
+#include "train/ranks.h"
 
 #include <math.h>
 #include <omp.h>
@@ -19,7 +20,8 @@ static const char help[] =
     "\n"
     "Training, prefill and decoding on random tokens, where the time goes, and this\n"
     "machine's rate of products and of reading; the step's products alone are its\n"
-    "ceiling, mfu is useful FLOPs over weft's own rate. No shape: each mixer.\n";
+    "ceiling, mfu is useful FLOPs over weft's own rate. No shape: each mixer.\n"
+    "mpirun -np 2 weft bench small --ranks measures what ranks exchange.\n";
 
 static const struct shape known[] = {
     {"tiny", "softmax", 4, 128, 4, 512, 256, 16, 5},
@@ -295,11 +297,20 @@ static void run_unnamed(const struct cli *cli, const struct shape *asked, bool j
         run_mixers(cli, s, json);
 }
 
+static enum fail run_ranks(const struct cli *cli, const struct shape *asked,
+                           struct why *why)
+{
+    struct shape s = changed(cli->n_args ? *find_shape(cli, cli->args[0]) : known[0],
+                             asked);
+
+    return bench_ranks(&s, why);
+}
+
 int bench_main(int argc, char **argv)
 {
     struct shape s = {0};
     int          threads = 0;
-    bool         json = false, slopes = false, changes = false;
+    bool         json = false, slopes = false, changes = false, ranks = false;
     struct why   why;
     const struct flag flags[] = {
         {.name = "arch", .value = "A", .about = "a preset, or mixers joined by /",
@@ -328,6 +339,8 @@ int bench_main(int argc, char **argv)
          .number = &threads, .min = 1, .max = 1024},
         {.name = "slopes", .about = "cost against length, every mixer's or --arch's",
          .on = &slopes},
+        {.name = "ranks", .about = "under mpirun: the exchange, and up to 1,024 ranks",
+         .on = &ranks},
         {.name = "changes", .about = "compare two files", .on = &changes},
         {.name = "json", .about = "one object per line", .on = &json},
         {0},
@@ -336,6 +349,8 @@ int bench_main(int argc, char **argv)
     enum fail  err = FAIL_NONE;
     const struct gemm *by = &gemm_own;
 
+    if ((err = ranks_open(&why)))
+        cli_fail(&cli, err, &why);
     cli_parse(&cli, argc, argv);
     if (threads)
         omp_set_num_threads(threads);
@@ -352,6 +367,8 @@ int bench_main(int argc, char **argv)
         err = bench_changes(cli.args[0], cli.args[1], &why);
     else if (slopes)
         err = bench_slopes(s.arch, &why);
+    else if (ranks)
+        err = run_ranks(&cli, &s, &why);
     else if (cli.n_args)
         run_named(&cli, &s, json);
     else
