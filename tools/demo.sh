@@ -19,12 +19,15 @@ else
         "$weft" data stories --bytes 3M --out $text
     fi
     say "training $run for a minute: watch the samples"
-    "$weft" train $text --out $run --for 1m --size nano \
-        vocab=2048 batch=4 lr=4e-3
+    "$weft" train $text --out $run --for 1m vocab=2048
 fi
 
 say "a story from $run"
 "$weft" infer $run -p "This is the story of" -n 250 --temp 0.6 --seed 3
+
+say "32 more, checked: do they keep to the form, and to what they said themselves?"
+"$weft" infer $run -p "" --samples 32 -n 600 --temp 0.6 --seed 4 2> /dev/null |
+    sed 's/^--- sample .* ---$/<|endoftext|>/' | "$weft" data stories --check - | tail -n 1
 
 cat <<TEXT
 

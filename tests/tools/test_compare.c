@@ -397,7 +397,7 @@ START_TEST(a_sweep_goes_on_while_the_best_is_an_edge_and_says_so)
     double rate[SWEEP], bits[SWEEP], chosen, lr = atof(edges[_i].lr + 3);
     int    n, best;
 
-    snprintf(more, sizeof more, "--lr-sweep --seeds 1 %s", edges[_i].lr);
+    snprintf(more, sizeof more, "--lr-sweep --seeds 1 table_lr=1 %s", edges[_i].lr);
     snprintf(out, sizeof out, "edge-%d", _i);
     const struct ran *r = compare(out, "softmax,gla", more);
 

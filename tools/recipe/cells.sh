@@ -4,7 +4,7 @@
 # change of a default changes none of them.
 set -eu
 
-# What the choices began from, and what was chosen.
+# What the choices began from, and what they came to first.
 base="batch=8 lr=6e-3 lr_end=0.1 warmup=0.02 weight_decay=0.1 beta2=0.95 out_init=1"
 recipe="batch=8 lr=6e-3 lr_end=0.1 warmup=0.1 weight_decay=0.1 beta2=0.95 out_init=1"
 
@@ -51,38 +51,61 @@ with "$base"
 cells mixers stories-dev 1001 300 "linear(decay=fixed)+rope" "linear(decay=learned)+rope" \
     "luna(decay=fixed)+rope" "luna(m=32,channels=2,psi=exp,decay=fixed)+rope"
 
-# ---- chosen again around what was chosen, two seeds ---------------------------------------------
+# ---- the rate of the embedding, and the batch ----------------------------------------------------
 
-# seed: one factor changed
-choice() {
-    with "$recipe"
-    cells choice stories-dev "$1" 300 softmax mlstm gla
-    for word in table_lr=2 table_lr=4 table_lr=8; do
-        with "$recipe" $word
-        cells choice stories-dev "$1" 300 softmax mlstm gla
-    done
-    for word in batch=4 table_lr=2 table_lr=4 table_lr=8; do
-        with "$recipe" batch=4 $word
-        cells choice stories-dev "$1" 600 softmax mlstm gla
-    done
-}
-choice 1001
-
-# smaller batches yet, and the rate that goes with them
+with "$recipe"
+cells choice stories-dev 1001 300 softmax mlstm gla
+for word in table_lr=0.5 table_lr=2 table_lr=4 table_lr=8; do
+    with "$recipe" $word
+    cells choice stories-dev 1001 300 softmax mlstm gla
+done
+for word in batch=4 table_lr=2 table_lr=4 table_lr=8; do
+    with "$recipe" batch=4 $word
+    cells choice stories-dev 1001 600 softmax mlstm gla
+done
 for lr in 6e-3 4e-3; do
     with "$recipe" batch=2 lr=$lr table_lr=2
     cells choice stories-dev 1001 1200 softmax mlstm gla
 done
-
-# the same tokens in fours: one factor each
-for word in out_init=0 lr_end=0 schedule=wsd lr=4e-3 lr=9e-3 beta2=0.99 weight_decay=0 clip=0.5 tied=0 \
-            embed_init=0.5; do
+for word in out_init=0 lr_end=0 schedule=wsd lr=4e-3 lr=9e-3 beta2=0.99; do
     with "$recipe" batch=4 table_lr=2 $word
     cells choice stories-dev 1001 600 softmax mlstm
 done
-with "$recipe" batch=4 table_lr=2
-cells choice stories-dev 1001 600 "softmax(qk_norm=1)"
-choice 1002
+
+# ---- around what was chosen, one factor at a time -------------------------------------------------
+
+chosen="batch=4 lr=6e-3 table_lr=4 lr_end=0.1 warmup=0.1 weight_decay=0.1 beta2=0.95 out_init=1"
+
+for word in tied=0 beta2=0.99 embed_init=0.5 weight_decay=0 clip=0.5; do
+    with "$chosen" $word
+    cells around stories-dev 1001 600 softmax mlstm
+done
+with "$chosen"
+cells around stories-dev 1001 600 "softmax(qk_norm=1)"
+
+# a second seed
+with "$chosen"
+cells around stories-dev 1002 600 softmax mlstm gla
+with "$chosen" table_lr=1
+cells around stories-dev 1002 600 softmax mlstm gla
+with "$chosen" batch=8
+cells around stories-dev 1002 300 softmax mlstm gla
+
+# ---- does the rate carry over to the next sizes? -----------------------------------------------
+
+# lr falls as 1 / width from nano's, the embedding's stays: around that, by half as much
+# size, then lr/table_lr...
+size_rates() {
+    size=$1
+    shift
+    for pair; do
+        with "$chosen" batch=8 lr="${pair%/*}" table_lr="${pair#*/}"
+        cells sizes stories-dev 1001 100 softmax mlstm gla
+    done
+    size=nano
+}
+size_rates mini 3e-3/8 2e-3/12 4.5e-3/5.333
+size_rates small 2e-3/12 1.333e-3/18 3e-3/8
 
 # ---- reported: every mixer over five rates -----------------------------------------------------
 
@@ -92,7 +115,7 @@ all="softmax luna linear swax gla mlstm deltanet ssd retention metala rela norma
 # seed
 rates() {
     for lr in 6e-3 3e-3 1.2e-2 1.5e-3 2.4e-2; do
-        with "$recipe" lr=$lr
+        with "$chosen" lr=$lr
         # names of architectures hold no pattern of file names
         # shellcheck disable=SC2086
         cells rates stories "$1" 300 $all
@@ -100,19 +123,9 @@ rates() {
 }
 rates 101
 
-# ---- does the rate carry over to the next sizes? -----------------------------------------------
-
-for size in mini small; do
-    for lr in 4e-3 2e-3 6e-3; do
-        with "$recipe" batch=16 lr=$lr
-        cells sizes stories-dev 1001 100 softmax mlstm gla
-    done
-done
-size=nano
-
 # ---- other texts -------------------------------------------------------------------------------
 
-with "$recipe"
+with "$chosen"
 cells texts shakespeare 101 300 softmax luna linear swax gla mlstm
 cells texts c 101 300 softmax luna linear swax gla mlstm
 
