@@ -5,6 +5,7 @@
 #   make compare-demo eight architectures on the stories at equal compute, in a quarter of an hour
 #   make test         install what is missing, build, run every test; what failed is said last
 #   make test-mixer M=foo   what every mixer must hold, for one of them, in seconds
+#   make test-cpus    MODE=portable's program on emulated CPUs, where qemu-x86_64 is installed
 #   make check        the tests again under AddressSanitizer and UBSan, and MODE=tiny's
 #   make test-mpi     the same bits on 1, 2, 4 and 8 ranks; needs libopenmpi-dev and openmpi-bin
 #   make deps         install what is missing; silent when all is there
@@ -21,6 +22,7 @@
 #   MODE=debug        -O0 -g
 #   MODE=asan         AddressSanitizer and UBSan
 #   MODE=double       every real is a double: for the golden vectors and finite differences
+#   MODE=portable     one program for every x86-64: the CPU it runs on chooses its level
 #   MODE=tiny         double, with the smallest chunks and tiles: nine tokens cross every seam
 #   MPI=1             with MPI (see docs/ranks.md), in build/release-mpi
 #   MARCH=x86-64-v3   build for another machine than this one
@@ -38,7 +40,11 @@ PREFIX ?= /usr/local
 SERVE  ?= 1
 CC     ?= cc
 CXX    ?= c++
-O      := build/$(MODE)$(if $(MPI),-mpi)
+
+# MODE=portable is all of weft once for each of these, in directories below its own.
+LEVELS := v2 v3 v4 v4-bf16
+LEVEL  ?=
+O      := build/$(MODE)$(if $(MPI),-mpi)$(LEVEL:%=/%)
 
 # As many jobs as there are cores, unless -j says otherwise; a make below this one shares them.
 ifeq ($(MAKELEVEL),0)
@@ -57,12 +63,13 @@ MATH += $(shell $(CC) -Werror --param=avoid-fma-max-bits=0 -x c -fsyntax-only /d
           echo --param=avoid-fma-max-bits=0)
 
 OPT.release := -O3 -march=$(MARCH)
+OPT.portable := -O3 $(if $(LEVEL),-march=x86-64-$(LEVEL:%-bf16=% -mavx512vnni -mavx512bf16))
 OPT.debug   := -O0 -g
 OPT.asan    := -O2 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT.double  := -O2 -march=$(MARCH) -DWEFT_DOUBLE
 OPT.tiny    := $(OPT.double) -DWEFT_TINY
 OPT         := $(OPT.$(MODE))
-$(if $(OPT),,$(error MODE=$(MODE) is none of release, debug, asan, double, tiny))
+$(if $(OPT),,$(error MODE=$(MODE) is none of release, portable, debug, asan, double, tiny))
 
 # OpenBLAS in its openmp flavour (products=openblas loads it), by its own directory: the
 # alternatives may prefer another.
@@ -73,7 +80,10 @@ WARN     := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-missing-field-init
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
 CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE
 CFLAGS   := -std=c11 -g $(OPT) $(MATH) -fopenmp
-CXXFLAGS := -std=c++17 -g $(OPT) -fopenmp
+# The constructors of a level run on every CPU, and no level may share what is unique.
+UNIQUE   := $(if $(LEVEL),$(shell $(CXX) -fno-gnu-unique -x c++ -fsyntax-only /dev/null 2>/dev/null \
+              && echo -fno-gnu-unique))
+CXXFLAGS := -std=c++17 -g $(if $(LEVEL),-O3 $(UNIQUE),$(OPT)) -fopenmp
 LDLIBS   := -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
 ifeq ($(SERVE),0)
 CPPFLAGS += -DWEFT_NO_SERVE
@@ -94,18 +104,29 @@ TESTS := $(wildcard tests/*/test_*.c)
 TESTS := $(if $(filter 0,$(SERVE)),$(filter-out tests/serve/%,$(TESTS)),$(TESTS))
 RIG   := $(wildcard tests/support/*.c)
 
+STARTO := $O/tools/start.c.o
 MAINO := $O/tools/main.c.o
-LIBO  := $(filter-out $(MAINO),$(LIB:%=$O/%.o) $(TOOL:%=$O/%.o))
+LIBO  := $(filter-out $(STARTO) $(MAINO),$(LIB:%=$O/%.o) $(TOOL:%=$O/%.o))
 RIGO  := $(RIG:%=$O/%.o)
 TESTX := $(TESTS:tests/%.c=$O/tests/%)
 
-C     := $(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN)
+C      = $(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN)
 CPLUS := $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(WARN)
 LINK  := $(CXX) $(OPT) -fopenmp
+HOW   := $C
 
 all: $O/bin/weft
 
-$O/bin/weft: $(MAINO) $O/weft.a $O/how
+# What tools/start.c chooses from: weft, or weft of each level.
+ifeq ($(MODE)$(LEVEL),portable)
+PROGRAM := $(LEVELS:%=$O/%/weft.o)
+CHOICE  := $(patsubst %,X(_%),$(subst -,_,$(LEVELS)))
+else
+PROGRAM := $(MAINO) $O/weft.a
+CHOICE  := X()
+endif
+
+$O/bin/weft: $(STARTO) $(PROGRAM) $O/how
 	@mkdir -p $(@D)
 	@echo "  link $@"
 	$Q$(LINK) -o $@ $(filter-out %/how,$^) $(LDLIBS)
@@ -116,6 +137,21 @@ $O/tests/%: $O/tests/%.c.o $(RIGO) $O/weft.a $O/how
 	@mkdir -p $(@D)
 	@echo "  link $@"
 	$Q$(LINK) -o $@ $(filter-out %/how,$^) $(LDLIBS) $(shell pkg-config --libs check)
+
+# All of a level in one object, with a single name for the others to see. Groups of sections are
+# resolved here: the linker would take the first level's for all.
+$(filter %/weft.o,$(PROGRAM)): $O/%/weft.o: FORCE
+	@$(MAKE) --no-print-directory MODE=$(MODE) LEVEL=$* $@
+$(if $(LEVEL),$O/weft.o): $(MAINO) $O/weft.a
+	@echo "  ld $@"
+	$Qld -r --force-group-allocation -o $@.whole $^
+	$Qobjcopy --redefine-sym weft_level=weft_level_$(subst -,_,$(LEVEL)) $@.whole
+	$Qobjcopy --keep-global-symbol=weft_level_$(subst -,_,$(LEVEL)) $@.whole $@
+	@rm $@.whole
+
+# Compiled for any CPU, to say what this one lacks.
+$(STARTO): CFLAGS := -std=c11 -g -O2
+$(STARTO): CPPFLAGS += -D'LEVELS(X)=$(CHOICE)'
 
 # All but main(), under the program and under every test; made anew so that no object of a file
 # that is gone stays in it.
@@ -142,7 +178,7 @@ write_new = mkdir -p $(@D); printf '%s\n' $1 | cmp -s - $@ || printf '%s\n' $1 >
 
 # How everything is compiled and linked, and by which compiler.
 $O/how: FORCE
-	@$(call write_new,'$C' '$(CPLUS)' '$(LINK) $(LDLIBS)' "$$($(CC) --version)")
+	@$(call write_new,'$(HOW)' '$(CPLUS)' '$(LINK) $(LDLIBS)' "$$($(CC) --version)")
 
 # The version, the commit where this is a checkout, and the flags, for all that is written: only
 # this object is compiled again when they change.
@@ -203,6 +239,10 @@ test: deps
 
 check: deps
 	@$(call all_of,$(MAKE),test-asan test-tiny)
+
+test-cpus: deps
+	@$(MAKE) MODE=portable all
+	@tests/cpus.sh
 
 test-mixer: deps
 	@grep -q 'X($M)' model/mixer.h || \
@@ -332,8 +372,8 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
 	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
-.PHONY: test-mpi all demo compare-demo recording test check test-mixer test-all test-double test-tiny test-asan \
+.PHONY: test-mpi all demo compare-demo recording test check test-cpus test-mixer test-all test-double test-tiny test-asan \
         one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
--include $(patsubst %.o,%.d,$(EXTRAO) $(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))
+-include $(patsubst %.o,%.d,$(EXTRAO) $(STARTO) $(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))

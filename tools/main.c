@@ -5,6 +5,7 @@
 #include "infer/verbs.h"
 #include "model/kernels/product.h"
 #include "serve/serve.h"
+#include "tools/level.h"
 #include "tools/verbs.h"
 #include "train/train_verb.h"
 
@@ -145,8 +146,10 @@ static int run(int argc, char **argv)
     return v->main(argc - skip, argv + skip);
 }
 
-int main(int argc, char **argv)
+static int weft_main(int argc, char **argv)
 {
     hold_streams();
     return cli_deliver(run(argc, argv));
 }
+
+const struct level weft_level = {version_level, level_needs, weft_main};

@@ -176,11 +176,11 @@ enum fail log_head(struct log *l, const struct trainer *t, double peak, struct w
     enum fail err;
 
     cpu_name(cpu, sizeof cpu);
-    j = json_pack("{s:o, s:{s:s, s:s, s:s, s:s, s:i}, s:{s:s, s:i, s:i, s:f}, s:I}",
+    j = json_pack("{s:o, s:{s:s, s:s, s:s, s:s, s:s, s:i}, s:{s:s, s:i, s:i, s:f}, s:I}",
                   "settings", config_to_json(&t->cfg, -1),
                   "build", "version", version_number, "commit", version_commit,
                            "compiler", version_compiler, "flags", version_flags,
-                           "real_bits", (int)sizeof(real) * 8,
+                           "level", version_level, "real_bits", (int)sizeof(real) * 8,
                   "machine", "cpu", cpu, "threads", omp_get_max_threads(), "ranks", ranks_n(),
                              "sgemm_gflops", peak,
                   "parameters", (json_int_t)model_count(&t->model));

@@ -3,6 +3,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/base/json.h"
+#include "data/base/version.h"
 #include "model/files/tensors.h"
 #include "train/ranks.h"
 
@@ -107,13 +108,14 @@ static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t 
 
     snprintf(hash, sizeof hash, "%016" PRIx64, data);
     snprintf(seed, sizeof seed, "%" PRIu64, t->cfg.seed);
-    j = json_pack("{s:i, s:I, s:I, s:f, s:I, s:I, s:o, s:o, s:I, s:f, s:s, s:s}",
+    j = json_pack("{s:i, s:I, s:I, s:f, s:I, s:I, s:o, s:o, s:I, s:f, s:s, s:s, s:s}",
                   "version", TRAINER_VERSION, "step", (json_int_t)y->step, "tokens",
                   (json_int_t)y->tokens, "flops", y->flops, "skipped",
                   (json_int_t)y->skipped, "skipped_in_a_row", (json_int_t)y->in_a_row,
                   "val_loss", json_from_double(y->val_loss), "best_val_loss",
                   json_from_double(y->best_loss), "best_step", (json_int_t)y->best_step,
-                  "seconds", y->seconds, "seed", seed, "data", hash);
+                  "seconds", y->seconds, "seed", seed, "data", hash, "level",
+                  version_level);
     if (j && strcmp(t->cfg.products, "own"))
         json_object_set_new(j, "products", json_string(t->cfg.products));
     if (j && t->cfg.patience)
@@ -205,16 +207,17 @@ static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
                          struct origin *o)
 {
     json_int_t step, tokens, skipped, in_a_row, best_step, waited = 0;
-    json_t    *val, *best, *list = NULL, *products = NULL, *norms = NULL;
+    json_t    *val, *best, *list = NULL, *products = NULL, *norms = NULL,
+              *level = NULL;
     const char *seed, *data;
     bool       ok = !json_unpack_ex(j, NULL, JSON_STRICT,
         "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o, s?o, s?o, "
-        "s?I}",
+        "s?I, s?o}",
         "version", &o->version, "step", &step, "tokens", &tokens, "flops", &y->flops,
         "skipped", &skipped, "skipped_in_a_row", &in_a_row, "val_loss", &val,
         "best_val_loss", &best, "best_step", &best_step, "seconds", &y->seconds,
         "seed", &seed, "data", &data, "decisions", &list, "products", &products,
-        "norms", &norms, "waited", &waited);
+        "norms", &norms, "waited", &waited, "level", &level);
 
     if (!ok || o->version < 1 || o->version > TRAINER_VERSION ||
         !within((double)tokens, most_tokens) || waited < 0 || waited > step)

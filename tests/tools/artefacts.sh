@@ -34,9 +34,12 @@ named "$tmp/data/dataset.json"
 quiet out "$weft" train "$tmp/data" --out "$tmp/run" --steps 2 layers=1 width=8 heads=1 context=16 \
     batch=2
 named "$tmp/run/config.cfg"
-for word in version commit compiler flags; do
+for word in version commit compiler flags level; do
     head -n 1 "$tmp/run/log.jsonl" | grep -qF "\"$word\": " || die "the log names no $word"
 done
+level=$(echo "$line" | sed 's/^[^,]*, \([^,]*\),.*/\1/')
+grep -qF "\"level\": \"$level\"" "$tmp/run/latest/trainer.json" ||
+    die "the checkpoint does not name the level $level"
 quiet out "$weft" train --resume "$tmp/run" --steps 3
 [ "$(grep -c '^#' "$tmp/run/config.cfg")" = 1 ] || die "config.cfg names several builds"
 

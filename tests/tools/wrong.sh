@@ -183,6 +183,9 @@ right '2 steps' train line.txt $new tokenizer=bytes
 run --version
 [ $status -eq 0 ] || complain "exit $status instead of 0" --version
 bound=:
+export WEFT_CPU=v9
+wrong 2 'WEFT_CPU=v9: this program has v' --version
+unset WEFT_CPU
 
 # ---- command lines --------------------------------------------------------------------------
 

@@ -1,0 +1,75 @@
+#!/bin/sh
+# make test-cpus: the program of MODE=portable, and numerical tests of its levels, on emulated CPUs.
+# Without qemu-x86_64 (Debian: qemu-user) it says so and passes.
+set -eu
+weft=$(realpath build/portable/bin/weft)
+command -v qemu-x86_64 > /dev/null || {
+    echo 'test-cpus: skipped, there is no qemu-x86_64 (Debian: apt install qemu-user)'
+    exit 0
+}
+# weft would otherwise execute itself again, outside of the emulator.
+export OMP_PROC_BIND=false OMP_NUM_THREADS=1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+bad=0
+
+complain() {
+    echo "test-cpus: $*"
+    bad=1
+}
+
+# says CPU LEVEL: what --version calls the level that this CPU runs.
+says() {
+    qemu-x86_64 -cpu "$1" "$weft" --version > "$tmp/out" 2>&1 || complain "$1: exit $?"
+    grep -q ", $2, " "$tmp/out" || complain "$1 is not $2: $(cat "$tmp/out")"
+}
+
+# refuses STATUS WORDS CPU [LEVEL]: one line with these words.
+refuses() {
+    status=0
+    WEFT_CPU=${4-} qemu-x86_64 -cpu "$3" "$weft" --version > "$tmp/out" 2>&1 || status=$?
+    [ $status -eq "$1" ] || complain "$3 ${4-}: exit $status instead of $1"
+    sed -i '/^qemu-x86_64: warning/d' "$tmp/out"
+    [ "$(wc -l < "$tmp/out")" -eq 1 ] && grep -q "$2" "$tmp/out" ||
+        complain "$3 ${4-}: not one line with '$2': $(cat "$tmp/out")"
+}
+
+train() {
+    "$@" train "$tmp/text.txt" --out "$tmp/run" layers=2 width=32 heads=2 context=32 batch=2 \
+        tokenizer=bytes steps=2 seed=7 > "$tmp/out" 2>&1 || complain "training: exit $?: $(tail -n 1 "$tmp/out")"
+    cksum < "$tmp/run/latest/model.safetensors"
+    rm -rf "$tmp/run"
+}
+
+# same_bits CPU LEVEL: training there and at that level here leave the same weights.
+same_bits() {
+    there=$(train qemu-x86_64 -cpu "$1" "$weft")
+    here=$(WEFT_CPU=$2 train "$weft")
+    [ "$there" = "$here" ] || complain "$1 trains other weights than WEFT_CPU=$2 here"
+}
+
+# holds CPU LEVEL SUITE...: these tests pass there.
+holds() {
+    cpu=$1 level=$2
+    shift 2
+    for suite; do
+        program=build/portable/$level/tests/model/$suite
+        ${MAKE:-make} -s MODE=portable LEVEL=$level "$program"
+        CK_FORK=no qemu-x86_64 -cpu $cpu "$program" > "$tmp/out" 2>&1 ||
+            complain "$suite at $level on $cpu: $(tail -n 3 "$tmp/out")"
+    done
+}
+
+says Nehalem v2
+says Haswell v3
+refuses 3 'this CPU has no ssse3' qemu64
+refuses 2 'WEFT_CPU=v3: this CPU has no avx' Nehalem v3
+refuses 2 'WEFT_CPU=v5: this program has v2, v3, v4' Haswell v5
+"$weft" data stories --bytes 4k > "$tmp/text.txt"
+same_bits Nehalem v2
+grep -q avx2 /proc/cpuinfo && same_bits Haswell v3
+holds Nehalem v2 test_products test_packed test_numeric
+holds Haswell v3 test_products test_packed test_numeric
+echo "test-cpus: max runs $(qemu-x86_64 -cpu max "$weft" --version | cut -d , -f 2)"
+[ $bad -eq 0 ] && echo 'test-cpus: passed'
+exit $bad
