@@ -37,6 +37,7 @@ struct infer {
     struct logit_bias     bias[CLI_WORDS];
     const char           *prompt;
     int                   threads, context;
+    const char           *weights;
     bool                  interactive, no_echo;
 
     char              taken[PATH_MAX];      // the checkpoint
@@ -93,6 +94,8 @@ static void parse(struct infer *f, int argc, char **argv)
          .on = &f->interactive},
         {"context", 0, "N", "tokens that full attention holds (as trained)",
          .number = &f->context, .min = 1, .max = 1 << 24},
+        {"weights", 0, "T", "f32, or rounded on load to bf16 or q8_0 (f32)",
+         .text = &f->weights},
         {"threads", 0, "N", "threads (all cores)",
          .number = &f->threads, .min = 1, .max = 1024},
         {0},
@@ -173,6 +176,8 @@ static void load(struct infer *f)
     f->o.terminal = isatty(STDOUT_FILENO);
     if (!err)
         err = take_biases(f, &why);
+    if (!err)
+        err = model_pack(&f->model, f->weights, &why);
     if (!err) {
         set_context(f);
         err = writer_open(&f->writer, &f->model, f->tokenizer, &f->o, &why);

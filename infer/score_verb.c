@@ -39,6 +39,7 @@ struct scorer {
     bool   per_token, json;
     int    threads;
     const char *field;              // of .jsonl lines, NULL: text
+    const char *weights;            // their type, NULL: f32
 
     struct model      model;
     struct tokenizer *tokenizer;
@@ -320,6 +321,8 @@ static void parse(struct scorer *s, int argc, char **argv)
         {"json", 0, NULL, "one JSON line instead of the table", .on = &s->json},
         {"field", 0, "NAME", "what holds the text in .jsonl lines (text)",
          .text = &s->field},
+        {"weights", 0, "T", "f32, or rounded on load to bf16 or q8_0 (f32)",
+         .text = &s->weights},
         {"threads", 0, "N", "threads (all cores)",
          .number = &s->threads, .min = 1, .max = 1024},
         {0},
@@ -341,6 +344,8 @@ static void load(struct scorer *s)
     enum fail  err = checkpoint_load(s->cli.args[0], &s->model, &s->tokenizer, NULL, 0,
                                      &why);
 
+    if (!err)
+        err = model_pack(&s->model, s->weights, &why);
     if (err)
         cli_fail(&s->cli, err, &why);
     s->B = SCORE_TOKENS / s->model.cfg.context;

@@ -90,6 +90,9 @@ enum fail model_open(struct model *m, const struct config *cfg, struct why *why)
 void model_close(struct model *m)
 {
     pages_free(m->w, m->n * sizeof *m->w);
+    if (m->packs)
+        product_take_packed(NULL);
+    pages_free(m->packs, m->packs_bytes);
     free(m->layer);
     free(m->first);
     free(m->param);
@@ -154,6 +157,75 @@ void model_take(struct model *m, const struct model *from, bool *taken)
                    param_size(&q->is) * sizeof *m->w);
     }
 }
+
+/* ---- fewer bits -------------------------------------------------------------------- */
+
+static bool is_packable(const struct param *p)
+{
+    return !p->buffer && p->cols && p->cols % Q8_BLOCK == 0;
+}
+
+/* Lay out the table of packed matrices, and them behind it; returns the bytes. Those that
+ * lie side by side do so here too: a product may go over several. */
+static size_t lay_out_packed(struct model *m, enum packed type, struct arena a)
+{
+    struct packed_matrix *list = arena_bytes(&a, "list", m->n_param * sizeof *list);
+    unsigned char        *data = arena_bytes(&a, "matrices", packed_bytes(type, m->n));
+
+    m->packed = (struct packed_weights){type, 0, list};
+    for (int i = 0; list && i < m->n_param; i++) {
+        const struct param *p = &m->param[i].is;
+
+        if (!is_packable(p))
+            continue;
+        list[m->packed.n++] = (struct packed_matrix){m->wp[i], data, p->rows, p->cols};
+        data += packed_bytes(type, param_size(p));
+    }
+    return a.used;
+}
+
+static void pack(enum packed type, const struct packed_matrix *to)
+{
+    const size_t blocks = (size_t)to->rows * to->cols / Q8_BLOCK,
+                 bytes = packed_bytes(type, Q8_BLOCK);
+
+    #pragma omp parallel for schedule(static)
+    for (size_t i = 0; i < blocks; i++) {
+        float block[Q8_BLOCK];
+
+        for (int j = 0; j < Q8_BLOCK; j++)
+            block[j] = (float)to->w[i * Q8_BLOCK + j];
+        packed_write(type, (unsigned char *)to->data + i * bytes, block, Q8_BLOCK);
+    }
+}
+
+static enum fail pack_all(struct model *m, enum packed type, struct why *why)
+{
+    m->packs_bytes = lay_out_packed(m, type, arena_over(NULL, 0));
+    m->packs = pages_alloc(m->packs_bytes);
+    m->packed.n = 0;
+    if (!m->packs)
+        return fail(why, FAIL_MEMORY, "not enough memory for the weights in %s",
+                    packed_name(type));
+    lay_out_packed(m, type, arena_over(m->packs, m->packs_bytes));
+    for (int i = 0; i < m->packed.n; i++)
+        pack(type, &m->packed.matrix[i]);
+    return FAIL_NONE;
+}
+
+enum fail model_pack(struct model *m, const char *type, struct why *why)
+{
+    static const enum packed known[] = {PACKED_BF16, PACKED_Q8_0};
+
+    for (int i = 0; type && i < 2; i++)
+        if (!strcmp(type, packed_name(known[i])))
+            return pack_all(m, known[i], why);
+    return !type || !strcmp(type, packed_name(PACKED_F32))
+               ? FAIL_NONE
+               : fail(why, FAIL_USAGE, "--weights %s: they are f32, bf16 or q8_0", type);
+}
+
+/* ---- sizes ------------------------------------------------------------------------- */
 
 size_t model_count(const struct model *m)
 {

@@ -12,6 +12,7 @@
 
 #include "model/block.h"
 #include "model/config.h"
+#include "model/kernels/product.h"
 
 struct model_param {
     char         name[64];          // blocks.0.mixer.wq
@@ -29,6 +30,9 @@ struct model {
     const real        **wp;         // (n_param) w + param[i].at
     int                *first;      // (layers + 1) index of a block's first parameter;
                                     // the last entry is the final norm's
+    struct packed_weights packed;   // its matrices in fewer bits, after model_pack
+    void                 *packs;    // their memory
+    size_t                packs_bytes;
 };
 
 /* Build a model from a resolved config with vocab set (mlp = 0 at this point: blocks
@@ -41,6 +45,12 @@ void model_init(struct model *m, uint64_t seed);        // fill every parameter
 /* Take over every parameter that `from` has under the same name and in the same shape;
  * taken (n_param, may be NULL) says which. */
 void model_take(struct model *m, const struct model *from, bool *taken);
+
+/* From now on passes read the matrices rounded to bf16 or q8_0, wherever a product goes
+ * forward over rows of a multiple of Q8_BLOCK: for models that are not trained. The
+ * weights stay as they are, for all else. type is "bf16" or "q8_0"; "f32" and NULL change
+ * nothing. FAIL_USAGE: another. FAIL_MEMORY. */
+enum fail model_pack(struct model *m, const char *type, struct why *why);
 
 bool   model_of_mixer(const struct model *m, int i);    // is parameter i a mixer's?
 size_t model_count(const struct model *m);  // trained parameters, buffers left out

@@ -86,9 +86,11 @@ static size_t lay_out(struct pass *p, const struct model *m, int B, int T, struc
     return a.used;
 }
 
-/* A pass that is laid out for another shape is laid out for this one. */
+/* A pass that is laid out for another shape is laid out for this one; products read the
+ * model's weights as it has them. */
 static void fit(struct pass *p, const struct model *m, int B, int T)
 {
+    product_take_packed(m->packed.n ? &m->packed : NULL);
     if (p->now_B != B || p->now_T != T)
         lay_out(p, m, B, T, arena_over(p->acts, p->acts_bytes));
 }

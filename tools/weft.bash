@@ -29,6 +29,7 @@ _weft() {
     --to) words='hf gguf llama2c' ;;
     --type) words='f32 f16 bf16 q8_0' ;;
     --match) words='params flops none' ;;
+    --weights) words='f32 bf16 q8_0' ;;
     --tokenizer) words='unigram bpe bytes' ;;
     help) words=$(_weft_words "$weft" '') ;;
     *)  case $verb:$cur in

@@ -15,8 +15,9 @@
 #include "model/kernels/gemm.h"
 
 #include "model/kernels/trace.h"
-#include "model/kernels/vec.h"
+#include "model/kernels/unpack.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #if defined __AVX512F__
@@ -216,6 +217,33 @@ static void copy_turned(real *to, const real *b, size_t ld, int k, int cols, int
             to[p * width + j] = j < cols ? b[j * ld + p] : 0;
 }
 
+/* The blocks of a packed row that hold columns from .. end - 1 of it, as reals. */
+static inline __attribute__((always_inline)) void
+unpack_row(enum packed type, real *to, const unsigned char *row, int from, int end)
+{
+    for (int p = from / Q8_BLOCK; p * Q8_BLOCK < end; p++, to += Q8_BLOCK) {
+        vec block[BLOCK_VECS];
+
+        unpack_block(type, block, row + p * packed_bytes(type, Q8_BLOCK));
+        memcpy(to, block, sizeof block);
+    }
+}
+
+/* to (k, width) from rows of packed numbers, columns p .. p + k - 1 of each, transposed. */
+static void copy_unpacked(real *to, enum packed type, const unsigned char *b,
+                          size_t row_bytes, int p, int k, int cols, int width)
+{
+    enum { LONGEST = KC + 2 * Q8_BLOCK };
+    _Alignas(64) real rows[NR * LONGEST];
+
+    for (int j = 0; j < cols; j++)
+        if (type == PACKED_Q8_0)
+            unpack_row(PACKED_Q8_0, rows + j * LONGEST, b + j * row_bytes, p, p + k);
+        else
+            unpack_row(PACKED_BF16, rows + j * LONGEST, b + j * row_bytes, p, p + k);
+    copy_turned(to, rows + p % Q8_BLOCK, LONGEST, k, cols, width);
+}
+
 /* ---- products ---------------------------------------------------------------------- */
 
 static struct factor moved(struct factor f, size_t i, size_t p)
@@ -234,9 +262,33 @@ static void over_panel(real *c, size_t ldc, struct factor a, const real *panel, 
 
 static int whole_vectors(int cols) { return (cols + LANES - 1) / LANES * LANES; }
 
-/* a with contiguous rows; b (k, n), or (n, k) when turned. */
-static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t ldb,
-                    int turned, int m, int n, int k, struct scale s)
+/* The right factor: (k, n), or (n, k) when turned or packed. */
+struct right {
+    const real          *x;
+    size_t               ld;
+    bool                 turned;
+    enum packed          type;
+    const unsigned char *packed;        // in place of x; ld is in bytes
+};
+
+/* Rows p .. p + depth - 1 and columns j .. j + cols - 1 of b. */
+static void copy_panel(real *panel, const struct right *b, int p, int j, int depth,
+                       int cols)
+{
+    int width = whole_vectors(cols);
+
+    if (b->packed)
+        copy_unpacked(panel, b->type, b->packed + j * b->ld, b->ld, p, depth, cols,
+                      width);
+    else if (b->turned)
+        copy_turned(panel, b->x + j * b->ld + p, b->ld, depth, cols, width);
+    else
+        copy_rows(panel, b->x + p * b->ld + j, b->ld, depth, cols, width);
+}
+
+/* a with contiguous rows. */
+static void by_rows(real *c, size_t ldc, struct factor a, const struct right *b, int m,
+                    int n, int k, struct scale s)
 {
     _Alignas(64) real panel[KC * NR];
     int p = 0;
@@ -247,11 +299,7 @@ static void by_rows(real *c, size_t ldc, struct factor a, const real *b, size_t 
         for (int j = 0; j < n; j += NR) {
             int cols = min_int(n - j, NR);
 
-            if (turned)
-                copy_turned(panel, b + j * ldb + p, ldb, depth, cols,
-                            whole_vectors(cols));
-            else
-                copy_rows(panel, b + p * ldb + j, ldb, depth, cols, whole_vectors(cols));
+            copy_panel(panel, b, p, j, depth, cols);
             over_panel(c + j, ldc, moved(a, 0, p), panel, m, cols, depth, s);
         }
         s.beta = 1;
@@ -289,14 +337,14 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
 static void own_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b,
                    size_t ldb, int m, int n, int k, real alpha, real beta)
 {
-    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 1, m, n, k,
-            (struct scale){alpha, beta});
+    by_rows(c, ldc, (struct factor){a, lda, 1}, &(struct right){b, ldb, .turned = true},
+            m, n, k, (struct scale){alpha, beta});
 }
 
 static void own_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b,
                    size_t ldb, int m, int n, int k, real alpha, real beta)
 {
-    by_rows(c, ldc, (struct factor){a, lda, 1}, b, ldb, 0, m, n, k,
+    by_rows(c, ldc, (struct factor){a, lda, 1}, &(struct right){b, ldb}, m, n, k,
             (struct scale){alpha, beta});
 }
 
@@ -306,6 +354,15 @@ static void own_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b
     for (int i = 0; i < m; i += MB)
         by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
                    (struct scale){alpha, beta});
+}
+
+void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed type,
+                    const unsigned char *b, int m, int n, int k)
+{
+    by_rows(c, ldc, (struct factor){a, lda, 1},
+            &(struct right){.ld = packed_bytes(type, (size_t)k), .type = type,
+                            .packed = b},
+            m, n, k, (struct scale){1, 0});
 }
 
 const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn};

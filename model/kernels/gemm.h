@@ -18,6 +18,7 @@
 #define WEFT_GEMM_H
 
 #include "data/base/fail.h"
+#include "model/kernels/packed.h"
 #include "model/kernels/real.h"
 
 #include <stddef.h>
@@ -26,6 +27,10 @@ typedef void gemm_form(real *c, size_t ldc, const real *a, size_t lda, const rea
                        size_t ldb, int m, int n, int k, real alpha, real beta);
 
 extern gemm_form gemm_nt, gemm_nn, gemm_tn;
+
+/* c = a bᵀ with rows of b of bf16 or q8_0; k is a multiple of Q8_BLOCK. */
+void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed type,
+                    const unsigned char *b, int m, int n, int k);
 
 /* Who makes them: weft, unless gemm_use has chosen another. By OpenBLAS the order of a
  * sum may depend on m and n, so that results are the same for the same number of threads

@@ -2,7 +2,7 @@
 
 #include "model/kernels/arena.h"
 #include "model/kernels/meter.h"
-#include "model/kernels/vec.h"
+#include "model/kernels/unpack.h"
 
 #include <omp.h>
 #include <string.h>
@@ -40,6 +40,8 @@ static int min_int(long a, int b)
 {
     return a < b ? (int)a : b;
 }
+
+/* ---- few rows ---------------------------------------------------------------------- */
 
 /* y += what elements p .. in - 1, fewer than a vector, add to the dot products. */
 static __attribute__((noinline)) void
@@ -103,12 +105,17 @@ dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int i
     }
 }
 
-/* A few rows of x: w is read once, and its rows stay in cache for all of them. */
+/* A few rows of x: w is read once, and its rows stay in cache for all of them. For one
+ * row, a row of w at a time and what the CPU sends for by itself are faster; the sums
+ * are formed in the same order. */
 static void forward_few(real *y, const real *x, const real *w, int n, int in, int out)
 {
     #pragma omp parallel for schedule(static)
     for (int o = 0; o < out; o += DOT_ROWS) {
         int end = min_int(out, o + DOT_ROWS), r = o;
+
+        for (; n == 1 && r < end; r++)
+            dots(y + r, out, x, 1, w + (size_t)r * in, 1, in, NULL, 0);
 
         for (; r + W_ROWS <= end; r += W_ROWS)
             dot_rows(y + r, out, x, n, w + (size_t)r * in, W_ROWS, in);
@@ -117,12 +124,118 @@ static void forward_few(real *y, const real *x, const real *w, int n, int in, in
     }
 }
 
+/* ---- weights in fewer bits --------------------------------------------------------- */
+
+static const struct packed_weights *packed;
+
+void product_take_packed(const struct packed_weights *p) { packed = p; }
+
+/* The packed rows that stand for w, rows of `in` numbers, or NULL. */
+static const unsigned char *find_packed(const real *w, int in)
+{
+    int low = 0, high = packed ? packed->n : 0;
+
+    while (low < high) {
+        const struct packed_matrix *m = &packed->matrix[(low + high) / 2];
+
+        if (w < m->w)
+            high = (low + high) / 2;
+        else if (w >= m->w + (size_t)m->rows * m->cols)
+            low = (low + high) / 2 + 1;
+        else
+            return m->cols == in
+                       ? m->data + (size_t)(w - m->w) / in * packed_bytes(packed->type, in)
+                       : NULL;
+    }
+    return NULL;
+}
+
+/* y (nx) of nx rows of x, a constant wherever this is inlined, and one packed row. The
+ * sums of a block's vectors are kept apart: one chain of additions would be slower than
+ * memory. */
+static inline __attribute__((always_inline)) void
+packed_dots(enum packed type, real *y, size_t ldy, const real *x, int nx,
+            const unsigned char *w, int in)
+{
+    vec    sum[X_ROWS][BLOCK_VECS] = {0};
+    size_t bytes = type == PACKED_Q8_0 ? Q8_BYTES : 2 * Q8_BLOCK;
+
+    for (int p = 0; p < in; p += Q8_BLOCK, w += bytes) {
+        vec block[BLOCK_VECS];
+
+        unpack_block(type, block, w);
+        #pragma GCC unroll 4
+        for (int i = 0; i < nx; i++)
+            #pragma GCC unroll 8
+            for (int j = 0; j < BLOCK_VECS; j++)
+                sum[i][j] += *(const loose *)(x + (size_t)i * in + p + j * LANES) *
+                             block[j];
+    }
+    #pragma GCC unroll 4
+    for (int i = 0; i < nx; i++) {
+        vec all = sum[i][0];
+
+        #pragma GCC unroll 8
+        for (int j = 1; j < BLOCK_VECS; j++)
+            all += sum[i][j];
+        y[i * ldy] = vec_sum(all);
+    }
+}
+
+/* All n rows of x against one packed row. */
+static inline __attribute__((always_inline)) void
+packed_row(enum packed type, real *y, size_t ldy, const real *x, int n,
+           const unsigned char *w, int in)
+{
+    int i = 0;
+
+    for (; i + X_ROWS <= n; i += X_ROWS)
+        packed_dots(type, y + i * ldy, ldy, x + (size_t)i * in, X_ROWS, w, in);
+    for (; i < n; i++)
+        packed_dots(type, y + i * ldy, ldy, x + (size_t)i * in, 1, w, in);
+}
+
+static void packed_few(real *y, const real *x, const unsigned char *w, int n, int in,
+                       int out)
+{
+    const enum packed type = packed->type;
+    const size_t      bytes = packed_bytes(type, in);
+
+    #pragma omp parallel for schedule(static)
+    for (int o = 0; o < out; o++)
+        if (type == PACKED_Q8_0)
+            packed_row(PACKED_Q8_0, y + o, out, x, n, w + o * bytes, in);
+        else
+            packed_row(PACKED_BF16, y + o, out, x, n, w + o * bytes, in);
+}
+
+static void packed_many(real *y, const real *x, const unsigned char *w, long n, int in,
+                        int out)
+{
+    const enum packed type = packed->type;
+    const size_t      bytes = packed_bytes(type, in);
+    const int         tile = product_tile(n), cols = column_tile(n, out);
+
+    #pragma omp parallel for schedule(dynamic) collapse(2)
+    for (long i = 0; i < n; i += tile)
+        for (int o = 0; o < out; o += cols)
+            gemm_nt_packed(y + i * out + o, out, x + i * in, in, type, w + o * bytes,
+                           min_int(n - i, tile), min_int(out - o, cols), in);
+}
+
+/* ---- forward and backward ---------------------------------------------------------- */
+
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out)
 {
-    enum meter was = meter_product();
-    int        tile = product_tile(n), cols = column_tile(n, out);
+    enum meter           was = meter_product();
+    int                  tile = product_tile(n), cols = column_tile(n, out);
+    const unsigned char *small = find_packed(w, in);
 
-    if (n <= BY_DOTS)
+    if (small && n <= BY_DOTS)
+        packed_few(y, x, small, (int)n, in, out);
+    else if (small)
+        packed_many(y, x, small, n, in, out);
+    else if (n <= BY_DOTS)
         forward_few(y, x, w, (int)n, in, out);
     else {
         #pragma omp parallel for schedule(dynamic) collapse(2)

@@ -14,6 +14,23 @@
 
 #include "model/kernels/gemm.h"
 
+/* Matrices in fewer bits, bf16 or q8_0, whose rows are multiples of Q8_BLOCK. */
+struct packed_matrix {
+    const real          *w;             // what it stands for, (rows, cols)
+    const unsigned char *data;          // rows of packed_bytes(type, cols)
+    int                  rows, cols;
+};
+
+struct packed_weights {
+    enum packed                 type;
+    int                         n;
+    const struct packed_matrix *matrix; // (n) by rising w
+};
+
+/* From now on product_forward reads these in place of what they stand for. Set outside
+ * of parallel regions; p stays the caller's. NULL: none. */
+void product_take_packed(const struct packed_weights *p);
+
 /* y = x wᵀ; y is overwritten. */
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out);
 

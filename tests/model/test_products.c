@@ -146,6 +146,84 @@ START_TEST(strided_products_leave_the_gaps_alone)
 }
 END_TEST
 
+/* ---- weights in fewer bits --------------------------------------------------------- */
+
+static const enum packed types[] = {PACKED_F32, PACKED_BF16, PACKED_Q8_0};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+/* w (rows, cols) as products are to read it, and rounded so itself. */
+static struct packed_matrix pack(enum packed type, real *w, int rows, int cols)
+{
+    size_t n = (size_t)rows * cols;
+    float *f = malloc(n * sizeof *f);
+    unsigned char *data = malloc(packed_bytes(type, n));
+
+    for (size_t i = 0; i < n; i++)
+        f[i] = (float)w[i];
+    packed_write(type, data, f, n);
+    packed_read(type, f, data, n);
+    for (size_t i = 0; i < n; i++)
+        w[i] = f[i];
+    free(f);
+    return (struct packed_matrix){w, data, rows, cols};
+}
+
+/* Rows, in and out; the second half of the outputs is asked for alone, too. */
+static const int packed_shapes[][3] = {
+    {1, 32, 6}, {5, 96, 70}, {16, 32, 40}, {17, 64, 70}, {600, 416, 90}, {40, 800, 130},
+};
+enum { N_PACKED = sizeof packed_shapes / sizeof *packed_shapes };
+
+START_TEST(packed_weights_are_multiplied_as_rounded)
+{
+    enum packed type = types[1 + _i / N_PACKED];
+    const int  *s = packed_shapes[_i % N_PACKED], n = s[0], in = s[1], out = s[2];
+    real *x = normal((size_t)n * in), *w = normal((size_t)out * in);
+    real *y = rig_reals((size_t)n * out), *half = rig_reals((size_t)n * out / 2);
+    struct packed_matrix  m = pack(type, w, out, in);
+    struct packed_weights all = {type, 1, &m};
+    double *want = zeros((size_t)n * out);
+
+    for (int i = 0; i < n; i++)
+        for (int o = 0; o < out; o++)
+            for (int j = 0; j < in; j++)
+                want[i * out + o] += (double)x[i * in + j] * (double)w[o * in + j];
+    product_take_packed(&all);
+    product_forward(y, x, w, n, in, out);
+    product_forward(half, x, w + (size_t)(out / 2) * in, n, in, out / 2);
+    product_take_packed(NULL);
+    rig_assert_error("y", y, want, (size_t)n * out);
+    for (int i = 0; i < n; i++)
+        ck_assert(!memcmp(half + i * (out / 2), y + i * out + out / 2,
+                          out / 2 * sizeof *y));
+    free(x), free(w), free(y), free(half), free((void *)m.data), free(want);
+}
+END_TEST
+
+/* A sequence's bits do not depend on how many are decoded beside it. */
+START_TEST(a_row_has_the_same_bits_alone_and_in_company)
+{
+    enum { MOST = TINY(16, 2), IN = 160, OUT = 45 };
+    enum packed type = types[_i];
+    real *x = normal(MOST * IN), *w = normal(OUT * IN);
+    real *y = rig_reals(MOST * OUT), *one = rig_reals(OUT);
+    struct packed_matrix  m = pack(type, w, OUT, IN);
+    struct packed_weights all = {type, type != PACKED_F32, &m};
+
+    product_take_packed(&all);
+    for (int n = 1; n <= MOST; n++) {
+        product_forward(y, x, w, n, IN, OUT);
+        for (int i = 0; i < n; i++) {
+            product_forward(one, x + i * IN, w, 1, IN, OUT);
+            ck_assert_msg(!memcmp(one, y + i * OUT, OUT * sizeof *y),
+                          "%s: row %d of %d differs", packed_name(type), i, n);
+        }
+    }
+    product_take_packed(NULL);
+    free(x), free(w), free(y), free(one), free((void *)m.data);
+}
+END_TEST
+
 /* ---- loss -------------------------------------------------------------------------- */
 
 START_TEST(equal_logits_cost_the_logarithm_of_the_vocabulary)
@@ -309,6 +387,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, gradients_of_a_linear_layer_are_their_sums, 0, N_SHAPES);
     tcase_add_loop_test(tc, threads_change_no_bit_of_a_product, 0, N_SHAPES);
     tcase_add_loop_test(tc, strided_products_leave_the_gaps_alone, 0, 3);
+    tcase_add_loop_test(tc, packed_weights_are_multiplied_as_rounded, 0, 2 * N_PACKED);
+    tcase_add_loop_test(tc, a_row_has_the_same_bits_alone_and_in_company, 0, N_TYPES);
     tcase_add_loop_test(tc, products_of_weft_and_of_openblas_are_their_sums, 0,
                         3 * N_SIZES);
     tcase_add_loop_test(tc, cutting_rows_and_columns_changes_no_bit, 0, 3 * N_SIZES);

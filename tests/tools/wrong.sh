@@ -230,6 +230,9 @@ wrong 6 'memory' train keep/text.txt $new width=16384 heads=16 layers=64
 wrong 6 'this machine has' train keep/text.txt $new context=1048576 batch=128
 wrong 2 'leave vocab out' train keep/data $new vocab=999
 wrong 2 'out of range' infer keep/run -p x --temp -1
+wrong 2 '--weights f16: they are f32, bf16 or q8_0' infer keep/run -p x --weights f16
+right 'text 4' infer keep/run -p x -n 4 --ignore-eos --weights q8_0
+right 'text 4' infer keep/run -p x -n 4 --ignore-eos --weights bf16
 wrong 2 'out of range' data stories --bytes -5
 wrong 3 'nowhere: no such run' infer nowhere -p x
 wrong 3 'weft train keep/data' infer keep/data -p x
