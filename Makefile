@@ -6,6 +6,7 @@
 #   make test         install what is missing, build, run every test; what failed is said last
 #   make test-mixer M=foo   what every mixer must hold, for one of them, in seconds
 #   make test-cpus    MODE=portable's program on emulated CPUs, where qemu-x86_64 is installed
+#   make test-serve   the server under load for ten minutes, then 10,000 broken requests (Python)
 #   make check        the tests again under AddressSanitizer and UBSan, and MODE=tiny's
 #   make test-mpi     the same bits on 1, 2, 4 and 8 ranks; needs libopenmpi-dev and openmpi-bin
 #   make deps         install what is missing; silent when all is there
@@ -13,7 +14,9 @@
 #   make format       indentation and blanks by .clang-format; make format-check only names the lines
 #   make recording    docs/recording.svg: a real session in a terminal of 80 columns
 #   make compile_commands.json   how each file is compiled, for editors
-#   make install      copy weft, its man page and completion below PREFIX (default /usr/local)
+#   make lib          build/release/lib: libweft.so, libweft.a, weft.h, weft.py
+#   make install      copy weft, its man page and completion, and the library below PREFIX
+#                     (default /usr/local)
 #   make uninstall    remove them
 #   make clean        remove build/
 #   make help         this text
@@ -79,12 +82,15 @@ OPENBLAS ?= $(firstword $(wildcard $(addsuffix /libopenblas.so.0,/usr/lib/*/open
 WARN     := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-missing-field-initializers
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
 CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE
-CFLAGS   := -std=c11 -g $(OPT) $(MATH) -fopenmp
-# The constructors of a level run on every CPU, and no level may share what is unique.
-UNIQUE   := $(if $(LEVEL),$(shell $(CXX) -fno-gnu-unique -x c++ -fsyntax-only /dev/null 2>/dev/null \
-              && echo -fno-gnu-unique))
-CXXFLAGS := -std=c++17 -g $(if $(LEVEL),-O3 $(UNIQUE),$(OPT)) -fopenmp
-LDLIBS   := -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
+SHARED   := -fPIC -fvisibility=hidden
+CFLAGS   := -std=c11 -g $(OPT) $(MATH) -fopenmp $(SHARED)
+# The constructors of a level run on every CPU, and no level may share what is unique; nor may the
+# library be seen to have it.
+UNIQUE   := $(shell $(CXX) -fno-gnu-unique -x c++ -fsyntax-only /dev/null 2>/dev/null \
+              && echo -fno-gnu-unique)
+CXXFLAGS := -std=c++17 -g $(if $(LEVEL),-O3,$(OPT)) $(UNIQUE) -fopenmp $(SHARED)
+LIBS     := -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
+LDLIBS   := $(LIBS)
 ifeq ($(SERVE),0)
 CPPFLAGS += -DWEFT_NO_SERVE
 else
@@ -159,6 +165,35 @@ $O/weft.a: $(LIBO)
 	@echo "  ar $@"
 	@rm -f $@
 	$Qar rcs $@ $^
+
+# The library: one object in which only weft_* can be seen from outside, shared and static. Verbs
+# and the server stay out.
+API  := $(wildcard tools/api/*.c)
+APIO := $(filter-out %_verb.c.o $O/serve/% $O/data/base/cli.c.o \
+          $O/train/report.c.o $O/train/progress.c.o,$(LIB:%=$O/%.o)) $(API:%=$O/%.o)
+
+lib: $O/lib/libweft.so.0 $O/lib/libweft.a $O/lib/weft.pc
+
+$O/lib/weft.o: $(APIO) Makefile
+	@mkdir -p $(@D)
+	@echo "  ld $@"
+	$Qld -r -d -o $@ $(filter %.o,$^)
+	$Qobjcopy --wildcard --keep-global-symbol='weft_*' $@
+
+$O/lib/libweft.a: $O/lib/weft.o
+	@rm -f $@
+	$Qar rcs $@ $<
+
+$O/lib/libweft.so.0: $O/lib/weft.o tools/api/weft.map $O/how
+	@echo "  link $@"
+	$Q$(LINK) -shared -Wl,-soname,libweft.so.0 -Wl,--version-script=tools/api/weft.map \
+	  -Wl,-z,defs -o $@ $< $(LIBS)
+	@ln -sf libweft.so.0 $(@D)/libweft.so
+	@ln -sf $(CURDIR)/tools/api/weft.h $(CURDIR)/tools/api/weft.py $(@D)
+
+$O/lib/weft.pc: tools/api/weft.pc.in FORCE
+	@mkdir -p $(@D)
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|' $< > $@
 
 $O/%.c.o: %.c $O/how
 	@mkdir -p $(@D)
@@ -244,6 +279,16 @@ test-cpus: deps
 	@$(MAKE) MODE=portable all
 	@tests/cpus.sh
 
+# TIME=20 BROKEN=500: a short one.
+TIME   ?= 600
+BROKEN ?= 10000
+test-serve: $O/bin/weft
+	@command -v python3 > /dev/null || { echo "make test-serve: skipped: there is no python3"; exit 0; }; \
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+	$O/bin/weft data stories --bytes 300k --out $$dir/stories.txt 2> /dev/null && \
+	$O/bin/weft train $$dir/stories.txt --size nano --steps 20 --out $$dir/run > /dev/null 2>&1 && \
+	python3 tests/serve/load.py $O/bin/weft $$dir/run $(TIME) $(BROKEN)
+
 test-mixer: deps
 	@grep -q 'X($M)' model/mixer.h || \
 	  { echo "make test-mixer M=NAME: '$M' is not in MIXERS of model/mixer.h"; exit 2; }
@@ -274,7 +319,7 @@ run-$(notdir $(1:.c=)): $O/$(1:.c=)
 	@tests/run.sh $O/results/$(notdir $(1:.c=)) $$< env $(BESIDE) $$<
 endef
 define run_script
-run-$(notdir $1): $1 $O/bin/weft
+run-$(notdir $1): $1 $O/bin/weft $(if $(findstring tests/api,$1),lib)
 	@tests/run.sh $O/results/$(notdir $1) $$< env WEFT=$O/bin/weft sh $$<
 endef
 $(foreach t,$(TESTS),$(eval $(call run_program,$t)))
@@ -347,15 +392,27 @@ BINARIES   := $(addprefix $(DESTDIR)$(PREFIX)/bin/,weft weft-train weft-infer)
 MAN        := $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
 COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
 
-install: $O/bin/weft
-	install -d $(dir $(firstword $(BINARIES))) $(dir $(MAN)) $(dir $(COMPLETION))
+HEADER     := $(DESTDIR)$(PREFIX)/include/weft.h
+LIBRARY    := $(DESTDIR)$(PREFIX)/lib
+PYTHON     := $(DESTDIR)$(PREFIX)/share/weft/weft.py
+LIBRARIES  := $(addprefix $(LIBRARY)/,libweft.so.0 libweft.so libweft.a pkgconfig/weft.pc)
+
+install: $O/bin/weft lib
+	install -d $(dir $(firstword $(BINARIES))) $(dir $(MAN)) $(dir $(COMPLETION)) \
+	  $(dir $(HEADER)) $(dir $(PYTHON)) $(LIBRARY)/pkgconfig
 	install $O/bin/weft $(firstword $(BINARIES))
 	for f in $(wordlist 2,3,$(BINARIES)); do ln -sf weft $$f; done
 	install -m 644 tools/weft.1 $(MAN)
 	install -m 644 tools/weft.bash $(COMPLETION)
+	install -m 644 tools/api/weft.h $(HEADER)
+	install -m 644 tools/api/weft.py $(PYTHON)
+	install -m 755 $O/lib/libweft.so.0 $(LIBRARY)
+	ln -sf libweft.so.0 $(LIBRARY)/libweft.so
+	install -m 644 $O/lib/libweft.a $(LIBRARY)
+	install -m 644 $O/lib/weft.pc $(LIBRARY)/pkgconfig
 
 uninstall:
-	rm -f $(BINARIES) $(MAN) $(COMPLETION)
+	rm -f $(BINARIES) $(MAN) $(COMPLETION) $(HEADER) $(PYTHON) $(LIBRARIES)
 
 clean:
 	rm -rf build compile_commands.json
@@ -372,7 +429,8 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
 	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
-.PHONY: test-mpi all demo compare-demo recording test check test-cpus test-mixer test-all test-double test-tiny test-asan \
+.PHONY: test-mpi test-serve lib all demo compare-demo recording test check test-cpus test-mixer test-all \
+        test-double test-tiny test-asan \
         one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -6,8 +6,7 @@
 #ifndef WEFT_ASK_H
 #define WEFT_ASK_H
 
-#include "data/base/json.h"
-#include "infer/sampler.h"
+#include "infer/asked.h"
 #include "tokenizer/tokenizer.h"
 
 #include <stdbool.h>
@@ -15,22 +14,12 @@
 
 enum {
     ASK_BODY = 1 << 20,         // bytes
-    ASK_DEPTH = 32,             // arrays and objects in one another
-    ASK_STOPS = 16,
     ASK_SAMPLES = 8,
     ASK_TOP = 20,
     ASK_PROMPTS = 128,
     ASK_TEXTS = 128,            // prompts times samples
     ASK_TOKENS = 1 << 16,       // of a prompt, and of a text
     ASK_FIGURES = 1 << 21,      // tokens of all texts, times what is told of each
-};
-
-/* Why a request is refused: what an error answer says. */
-struct refusal {
-    int         status;         // of HTTP; 0: it is not refused
-    const char *param;          // the field, NULL: none
-    const char *code;
-    char        message[256];
 };
 
 struct ask_prompt {
@@ -45,21 +34,11 @@ struct ask {
     int               top;              // likeliest tokens to tell; -1: no logprobs
     int               samples;          // n
     long              max_tokens;
-    struct sampler_options sampler;     // its bias is owned
-    const char       *stop[ASK_STOPS];
-    int               n_stop;
+    struct asked      asked;            // how to sample, where to stop
     struct ask_prompt *prompt;          // (n_prompt)
     int               n_prompt;
-    json_t           *body;             // owned; stop points into it
-    struct logit_bias *bias;
+    json_t           *body;             // owned; stops point into it
 };
-
-/* The object in a request's body: no key twice, not too deep. NULL, and why. */
-json_t *ask_json(const char *body, size_t len, struct refusal *why);
-
-/* A string field, NULL where there is none; false where it is something else. */
-bool ask_string(const json_t *body, const char *key, const char **text, size_t *len,
-                struct refusal *why);
 
 /* Read a request for text; body is taken over. template: each message of a chat, with
  * {role} and {content}. False, and why; ask_close is fine then, too. */
@@ -74,8 +53,5 @@ int32_t *ask_ids(const struct tokenizer *t, const char *text, size_t len, bool e
 /* An array of ids below vocab, malloc'ed. False, and why. */
 bool ask_id_list(const json_t *list, const char *param, int vocab, int32_t **ids, long *n,
                  struct refusal *why);
-
-bool refuse(struct refusal *why, int status, const char *param, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));      // false
 
 #endif

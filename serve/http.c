@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    CONNECTIONS = 64,           // and SPARE more that are told to come again
-    SPARE = 16,
+    REQUESTS = 64,              // at once; further ones are told to come again
+    CONNECTIONS = 96,
     CONNECTIONS_EACH = 32,      // of one address that is not this machine
     IDLE_SECONDS = 30,
     REQUEST_SECONDS = 60,       // for a request to arrive
@@ -190,14 +190,6 @@ static size_t content_length(struct MHD_Connection *c)
     return n ? strtoull(n, NULL, 10) : 0;
 }
 
-static bool too_many(const struct server *s)
-{
-    const union MHD_DaemonInfo *i =
-        MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
-
-    return i && i->num_connections > CONNECTIONS;
-}
-
 /* All that can be refused before the body is there. */
 static void admit(struct server *s, struct call *c, const char *method, const char *url)
 {
@@ -220,8 +212,8 @@ static void admit(struct server *s, struct call *c, const char *method, const ch
         refuse(no, 413, NULL, "a request may have %d bytes", ASK_BODY);
     else if (atomic_load(&s->stopping))
         refuse(no, 503, NULL, "the server is closing");
-    else if (!c->route->open && too_many(s))
-        refuse(no, 503, NULL, "too many connections");
+    else if (!c->route->open && atomic_load(&s->open) > REQUESTS)
+        refuse(no, 503, NULL, "too many requests at once");
 }
 
 /* ---- requests ---- */
@@ -495,7 +487,7 @@ static enum fail start_daemon(struct server *s, int fd, struct why *why)
 
     s->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, on_request, s, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)(CONNECTIONS + SPARE),
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS,
         MHD_OPTION_PER_IP_CONNECTION_LIMIT, s->local ? 0u : (unsigned)CONNECTIONS_EACH,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES,

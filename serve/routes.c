@@ -31,8 +31,8 @@ static struct engine *read_body(struct server *s, struct call *c, json_t **body)
     const char    *name;
     size_t         len;
 
-    *body = ask_json(c->body ? c->body : "", c->len, &c->refusal);
-    if (*body && ask_string(*body, "model", &name, &len, &c->refusal))
+    *body = asked_json(c->body ? c->body : "", c->len, &c->refusal);
+    if (*body && asked_string(*body, "model", &name, &len, &c->refusal))
         e = engine_named(s, name, &c->refusal);
     if (!e) {
         json_decref(*body);
@@ -264,8 +264,8 @@ static enum MHD_Result tokenize(struct server *s, struct call *c)
     size_t         len;
     long           n;
 
-    if (e && ask_string(body, "content", &text, &len, &c->refusal) && !text)
-        ask_string(body, "prompt", &text, &len, &c->refusal);
+    if (e && asked_string(body, "content", &text, &len, &c->refusal) && !text)
+        asked_string(body, "prompt", &text, &len, &c->refusal);
     if (e && !text && !c->refusal.status)
         refuse(&c->refusal, 400, "content", "content must be a string");
     if (text) {
