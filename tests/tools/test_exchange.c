@@ -176,6 +176,7 @@ static const struct { const char *mixers, *settings, *to; const char *words; } r
     {"gla/deltanet", "", "hf", "no class of others mixes"},
     {"softmax+none/ssd", "", "hf", "no class of transformers"},
     {"softmax", "prefix=ab", "gguf", "a space before a text"},
+    {"softmax", "prefix=ab", "llama2c", "a space before a text"},
     {"softmax", "", "hf --type q8_0", "q8_0 is llama.cpp's"},
     {"softmax", "", "llama2c --type f16", "run.c reads f32 only"},
     {"softmax", "", "hf --type f8", "not one of f32, f16, bf16, q8_0"},

@@ -127,7 +127,7 @@ static const char *const usage[][2] = {
            "m = AutoModelForCausalLM.from_pretrained(\".\")\n"
            "x = t(\"Once upon a time\", return_tensors=\"pt\")\n"
            "print(t.decode(m.generate(**x, max_new_tokens=100)[0]))\n"
-           "```\n"},
+           "```\n\n"},
     {"gguf", "    llama-cli -m model.gguf -no-cnv -p \"Once upon a time\"\n"
              "    ollama create NAME -f Modelfile\n"},
     {"llama2c", "    ./run model.bin -z tokenizer.bin -t 0.8 -i \"Once upon a time\"\n"},

@@ -53,8 +53,8 @@ struct incoming {
     char              from[64];         // what it was: "llama2.c", "GGUF llama"
 };
 
-/* Read a model. tokenizer is a file of the user's choice, or NULL. FAIL_INPUT,
- * FAIL_MEMORY. On failure nothing needs closing. */
+/* Read a model into a zeroed *in. tokenizer is a file of the user's choice, or NULL.
+ * FAIL_INPUT, FAIL_MEMORY; incoming_close is due then too. */
 enum fail hf_import(struct incoming *in, const char *dir, const char *tokenizer,
                     struct why *why);
 enum fail gguf_import(struct incoming *in, const char *path, const char *tokenizer,

@@ -284,8 +284,8 @@ static void tell(struct outgoing *x, enum form_kind kind)
     if (kind >= FORM_GLA)
         note(x, "the class %s needs %s", forms[kind].class, forms[kind].needs);
     if (x->vocab.kind != VOCAB_BYTES)
-        note(x, "U+2581 in a text is read as a space there, the text </s> as the end of a "
-                "document%s", x->vocab.kind == VOCAB_UNIGRAM
+        note(x, "U+2581 in a text is read as a space there, the text </s> as the end of "
+                "a document%s", x->vocab.kind == VOCAB_UNIGRAM
                 ? ", and the text <0x0A> as that byte" : "");
 }
 

@@ -97,8 +97,10 @@ int import_main(int argc, char **argv)
     err = read_any(&in, c.args[0], tokenizer, &why);
     if (!err)
         err = write_all(&in, out, &why);
-    if (err)
+    if (err) {
+        incoming_close(&in);
         cli_fail(&c, err, &why);
+    }
     format_count(count, sizeof count, (double)model_count(&in.model));
     printf("%s: %s, %s parameters, mixers = %s\n", out, in.from, count,
            in.model.cfg.mixers);

@@ -175,8 +175,11 @@ enum fail llama2c_export(struct outgoing *x, const char *dir, struct why *why)
     char        path[PATH_MAX];
     size_t      len;
     const void *model = tokenizer_model(x->tokenizer, &len);
+    bool        blank;
     enum fail   err = form_for_llama2c(&x->model, why);
 
+    if (!err)
+        err = prefix_is_blank(&x->model.cfg, &blank, why);
     if (!err && x->type != PACKED_F32)
         err = fail(why, FAIL_USAGE, "--type %s: llama2.c's run.c reads f32 only",
                    packed_name(x->type));
@@ -186,7 +189,7 @@ enum fail llama2c_export(struct outgoing *x, const char *dir, struct why *why)
     if (x->vocab.kind == VOCAB_UNIGRAM)
         note(x, "run.c cuts prompts by merging pairs, which is not how a unigram "
                 "tokenizer cuts: train with tokenizer=bpe where that matters");
-    if (!*x->model.cfg.prefix)
+    if (!blank)
         note(x, "run.c puts a space before every prompt");
     err = write_model(x, path_join(path, sizeof path, dir, "model.bin"), why);
     if (!err)
