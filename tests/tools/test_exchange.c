@@ -224,6 +224,84 @@ START_TEST(the_card_says_what_the_model_is)
 }
 END_TEST
 
+/* ---- where others look ------------------------------------------------------------- */
+
+enum { WIDTH = 32, HEAD = 8 };              // of spawn_checkpoint's models
+
+/* Row r of parameter `name` of the run. */
+static void weft_row(float *row, const char *name, int r)
+{
+    struct model      m;
+    struct tokenizer *t;
+    struct why        why;
+
+    ck_assert(!checkpoint_load(dir("run"), &m, &t, NULL, 0, &why));
+    for (int i = 0; i < m.n_param; i++)
+        for (int j = 0; j < WIDTH && !strcmp(m.param[i].name, name); j++)
+            row[j] = (float)m.w[m.param[i].at + (size_t)r * WIDTH + j];
+    model_close(&m);
+    tokenizer_free(t);
+}
+
+static void assert_row(const void *bytes, const char *name, int r)
+{
+    float want[WIDTH];
+
+    weft_row(want, name, r);
+    ck_assert_msg(!memcmp(bytes, want, sizeof want), "not row %d of %s", r, name);
+}
+
+/* llama.cpp's llama turns the pairs 2j, 2j + 1, weft j, j + HEAD / 2. */
+START_TEST(gguf_has_the_rows_of_queries_in_pairs)
+{
+    struct mapped f;
+    struct gguf   g;
+    struct why    why;
+    char          path[PATH_MAX];
+    int           seen = 0;
+
+    make_run("run", "softmax", "kv_heads=2");
+    need(export_main, "export %run --to gguf --out %out");
+    path_join(path, sizeof path, dir("out"), "model.gguf");
+    ck_assert(!map_open(&f, path, &why) && !gguf_parse(&g, f.bytes, f.len, path, &why));
+    for (int i = 0; i < g.tensors.n; i++) {
+        const struct foreign *t = &g.tensors.tensor[i];
+        const float          *w = t->data;
+
+        if (!strcmp(t->name, "blk.1.attn_q.weight")) {
+            assert_row(w + WIDTH, "blocks.1.mixer.wq", HEAD / 2);
+            assert_row(w + (HEAD + 2) * WIDTH, "blocks.1.mixer.wq", HEAD + 1);
+            seen++;
+        }
+        if (!strcmp(t->name, "blk.1.attn_v.weight")) {
+            assert_row(w + WIDTH, "blocks.1.mixer.wv", 1);
+            seen++;
+        }
+    }
+    ck_assert_int_eq(seen, 2);
+    gguf_close(&g);
+    map_close(&f);
+}
+END_TEST
+
+/* run.c begins documents with token 1, and bytes are tokens from 3 on. */
+START_TEST(llama2c_has_the_tokens_where_run_c_looks)
+{
+    struct mapped f;
+    struct why    why;
+    char          path[PATH_MAX];
+    const size_t  row = WIDTH * sizeof(float);
+
+    make_run("run", "softmax", "");
+    need(export_main, "export %run --to llama2c --out %out");
+    path_join(path, sizeof path, dir("out"), "model.bin");
+    ck_assert(!map_open(&f, path, &why));
+    assert_row(f.bytes + 28 + row, "embed", 256);
+    assert_row(f.bytes + 28 + ('a' + 3) * row, "embed", 'a');
+    map_close(&f);
+}
+END_TEST
+
 /* ---- as others write them ---------------------------------------------------------- */
 
 static json_t *read_config(char *path, size_t cap, const char *name)
@@ -455,6 +533,8 @@ static Suite *suite(void)
     tcase_add_test(tc, the_card_says_what_the_model_is);
     tcase_add_loop_test(tc, a_directory_of_transformers_is_read_from_its_own_keys, 0,
                         ROWS(foreign));
+    tcase_add_test(tc, gguf_has_the_rows_of_queries_in_pairs);
+    tcase_add_test(tc, llama2c_has_the_tokens_where_run_c_looks);
     tcase_add_test(tc, shards_are_read_by_their_index);
     tcase_add_test(tc, an_imported_model_is_scored_and_streams_as_the_original);
     tcase_add_loop_test(tc, a_config_that_lies_is_refused, 0, ROWS(lies));
