@@ -77,6 +77,7 @@ struct comparison {
     uint64_t       seed;                // the first
     enum match     match;
     bool           sweep;
+    bool           joined;              // others make it, too: claim every run
     enum budget    budget;
     double         amount;
     struct dataset data;
@@ -132,8 +133,8 @@ enum fail trial_run(struct comparison *c, struct trial *t, struct why *why);
 
 /* ---- join.c ---- */
 
-/* Run all trials, beside other processes that do the same in c->out; those that they run
- * are waited for. As trial_run. */
+/* Run all trials; where it is joined, beside other processes that do the same in c->out,
+ * and those that they run are waited for. As trial_run. */
 enum fail join_run(struct comparison *c, struct why *why);
 
 /* ---- judge.c: what a trained model is worth ---- */

@@ -203,6 +203,7 @@ static void take_command(const struct cli *cli, struct comparison *c)
         cli_die(cli, FAIL_USAGE, "%s is split already; leave --val out", cli->args[0]);
     c->seeds = ask.seeds;
     c->sweep = ask.sweep;
+    c->joined = ask.join != NULL;
     snprintf(c->input, sizeof c->input, "%s", cli->args[0]);
     if (ask.out && (!*ask.out || strlen(ask.out) >= sizeof c->out - 200))
         cli_die(cli, FAIL_USAGE, "--out '%.80s': not the path of a comparison", ask.out);

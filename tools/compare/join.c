@@ -30,6 +30,10 @@ static enum fail try_trial(struct comparison *c, struct trial *t, struct look *l
         view_end(c, t);
         return FAIL_NONE;
     }
+    if (!c->joined) {
+        l->ran = true;
+        return trial_run(c, t, why);
+    }
     err = dir_make(path_join(parent, sizeof parent, c->out, c->arch[t->arch].slug), why);
     if (!err)
         err = claim_try(t->dir, &mine, why);
