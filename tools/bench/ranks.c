@@ -27,21 +27,32 @@ struct fit {
                                     // and the exchange, of these ranks
     double spread, sum;             // the exchange's two halves
     double a, b, c;
-    double sent, formula;           // bytes of a rank in a step
+    double sent, formula;           // bytes of a rank in a step, on average
 };
 
 /* ---- measuring ---- */
 
+/* Of x over all ranks: the largest, and the mean. */
+static double largest(double x, double *mean)
+{
+    double all[LEAVES] = {0}, most = x;
+
+    all[ranks_me()] = x;
+    ranks_gather(all, 1);
+    *mean = 0;
+    for (int i = 0; i < ranks_n(); i++) {
+        most = fmax(most, all[i]);
+        *mean += all[i] / ranks_n();
+    }
+    return most;
+}
+
 /* All ranks begin together, and the slowest counts. */
 static double slowest(double start)
 {
-    double seconds[1024] = {0}, most = 0;
+    double unread;
 
-    seconds[ranks_me()] = wall_seconds() - start;
-    ranks_gather(seconds, 1);
-    for (int i = 0; i < ranks_n(); i++)
-        most = fmax(most, seconds[i]);
-    return most;
+    return largest(wall_seconds() - start, &unread);
 }
 
 static double begin(void)
@@ -232,6 +243,7 @@ enum fail bench_ranks(const struct shape *s, struct why *why)
         fit_model(&f, r.pass.dw, r.model.n);
         memset(r.pass.dw, 0, r.bytes);
         f.step = time_step(&r, &own, mine, &f.sent);
+        (void)largest(f.sent, &f.sent);         // shares differ by a block
         f.formula = 2 * (ranks - 1) / ranks * 4 * params;
         print_fit(&f, params);
         print_projection(&f, s, params);
