@@ -7,6 +7,7 @@
 #   make test-mixer M=foo   what every mixer must hold, for one of them, in seconds
 #   make test-cpus    MODE=portable's program on emulated CPUs, where qemu-x86_64 is installed
 #   make test-serve   the server under load for ten minutes, then 10,000 broken requests (Python)
+#   make test-page    the page of weft serve in chromium without a window; says when that is missing
 #   make check        the tests again under AddressSanitizer and UBSan, and MODE=tiny's
 #   make test-mpi     the same bits on 1, 2, 4 and 8 ranks; needs libopenmpi-dev and openmpi-bin
 #   make deps         install what is missing; silent when all is there
@@ -300,6 +301,11 @@ test-mpi:
 	   $(MAKE) MPI=1 build/release-mpi/bin/weft && \
 	   WEFT=build/release-mpi/bin/weft sh tests/ranks.sh; \
 	 else echo "test-mpi: skipped: no MPI here; apt-get install libopenmpi-dev openmpi-bin"; fi
+
+.PHONY: test-page
+test-page: $O/bin/weft
+	@command -v python3 > /dev/null || { echo "test-page: skipped, there is no python3"; exit 0; }; \
+	WEFT=$O/bin/weft python3 tests/page/page.py
 
 test-all:    ; @$(MAKE) MODE=$(MODE) SUITES='$(ALL)' suites
 test-double: ; @$(MAKE) MODE=double SUITES='$(DOUBLE)' suites

@@ -152,6 +152,16 @@ static json_t *top_ids(const struct part *p, long i)
     return j;
 }
 
+static json_t *top_texts(const struct part *p, long i)
+{
+    json_t *j = json_array();
+
+    for (int k = 0; k < p->top; k++)
+        json_array_append_new(j,
+                              token_text(p->tokenizer, p->likely[i * p->top + k].id));
+    return j;
+}
+
 static json_t *top_values(const struct part *p, long i)
 {
     json_t *j = json_array();
@@ -165,7 +175,7 @@ static json_t *logprobs_json(const struct part *p)
 {
     json_t *tokens = json_array(), *values = json_array(), *top = json_array(),
            *offsets = json_array(), *ids = json_array(), *lists = json_array(),
-           *numbers = json_array();
+           *texts = json_array(), *numbers = json_array();
     long    chars = p->chars;
 
     for (long i = 0; i < p->n; i++) {
@@ -176,13 +186,15 @@ static json_t *logprobs_json(const struct part *p)
         json_array_append_new(values, logprob(p->token[i].nats));
         json_array_append_new(top, none ? json_null() : top_json(p, i));
         json_array_append_new(lists, none ? json_null() : top_ids(p, i));
+        json_array_append_new(texts, none ? json_null() : top_texts(p, i));
         json_array_append_new(numbers, none ? json_null() : top_values(p, i));
         json_array_append_new(offsets, json_integer(chars));
         chars += chars_of(p->tokenizer, p->token[i].id);
     }
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "tokens", tokens,
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "tokens", tokens,
                      "token_logprobs", values, "top_logprobs", top, "text_offset",
-                     offsets, "token_ids", ids, "top_ids", lists, "top_values", numbers);
+                     offsets, "token_ids", ids, "top_ids", lists, "top_tokens", texts,
+                     "top_values", numbers);
 }
 
 static json_t *bytes_json(const struct tokenizer *t, int32_t id)

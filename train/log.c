@@ -2,6 +2,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/file.h"
+#include "data/base/json.h"
 #include "data/base/version.h"
 #include "train/ranks.h"
 
@@ -16,7 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char step_key[] = "{\"step\": ", decision_key[] = "{\"decision\": ";
+static const char step_key[] = "{\"step\": ", decision_key[] = "{\"decision\": ",
+                  sample_key[] = "{\"sample\": ";
 
 static enum fail fail_log(const struct log *l, struct why *why)
 {
@@ -30,7 +32,7 @@ static bool begins(const char *line, const char *key)
     return !strncmp(line, key, strlen(key));
 }
 
-/* Is it a whole line, and not of a later step, nor a decision for one? */
+/* Is it a whole line, and not of a later step, nor a decision or a sample of one? */
 static bool belongs(const char *line, ssize_t len, long step)
 {
     const char *at = strstr(line, "\"step\": ");
@@ -39,6 +41,8 @@ static bool belongs(const char *line, ssize_t len, long step)
         return false;
     if (begins(line, step_key))
         return atol(line + strlen(step_key)) <= step;
+    if (begins(line, sample_key))
+        return atol(line + strlen(sample_key)) <= step;
     return !begins(line, decision_key) || !at || atol(at + strlen("\"step\": ")) < step;
 }
 
@@ -230,6 +234,25 @@ enum fail log_step(struct log *l, const struct log_line *line, struct why *why)
                  s->lr, norm, s->window, line->tok_s, line->mfu, s->seconds * 1e3,
                  y->skipped, memory_held());
     return put(l, text, (size_t)n, why);
+}
+
+enum fail log_sample(struct log *l, long step, const char *text, size_t len,
+                     struct why *why)
+{
+    json_t   *j = json_from_bytes(text, len);
+    char     *quoted = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL, *line = NULL;
+    int       n = -1;
+    enum fail err;
+
+    if (quoted)
+        n = asprintf(&line, "%s%ld, \"text\": %s}\n", sample_key, step, quoted);
+    err = n < 0 ? fail(why, FAIL_MEMORY, "%s: out of memory", l->path)
+                : put(l, line, (size_t)n, why);
+    if (n >= 0)
+        free(line);
+    free(quoted);
+    json_decref(j);
+    return err;
 }
 
 enum fail log_decision(struct log *l, const struct decision *d, struct why *why)

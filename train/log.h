@@ -1,6 +1,7 @@
 /* RUN/log.jsonl: a first line {"settings", "build", "machine", "parameters"}, then one
  * line per optimiser step, each in one write; after it what a clock decided there, as
- * {"decision": "end", "step": 812, "value": 1377}. */
+ * {"decision": "end", "step": 812, "value": 1377}, and what the model then wrote, as
+ * {"sample": 820, "text": "Once"}. */
 #ifndef WEFT_LOG_H
 #define WEFT_LOG_H
 
@@ -40,6 +41,10 @@ enum fail log_head(struct log *l, const struct trainer *t, double peak, struct w
 enum fail log_step(struct log *l, const struct log_line *line, struct why *why);
 
 enum fail log_decision(struct log *l, const struct decision *d, struct why *why);
+
+/* len bytes that the model wrote after this step; what is no UTF-8 becomes U+FFFD. */
+enum fail log_sample(struct log *l, long step, const char *text, size_t len,
+                     struct why *why);
 
 /* Write what is held and make all durable, before the checkpoint that follows it.
  * FAIL_WRITE: some of it is still held. */

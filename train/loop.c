@@ -141,8 +141,10 @@ static enum fail sample(struct loop *l, struct why *why)
     enum fail             err;
 
     err = sample_text(&t->model, l->data->tokenizer, t->cfg.seed, text, &len, why);
-    if (!err)
+    if (!err) {
         l->watch->sample(l->watch->user, t->tally.step, text, len);
+        err = log_sample(l->log, t->tally.step, text, len, why);
+    }
     clock_sampled(l->clock, clock_now(l->clock) - start);
     return err;
 }

@@ -5,6 +5,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/inputs.h"
+#include "serve/serve.h"
 #include "train/presets.h"
 #include "train/progress.h"
 #include "train/ranks.h"
@@ -35,6 +36,7 @@ static const double default_seconds = 180;
 static struct {
     const char *out, *arch, *size, *file, *time, *resume, *replay, *field, *from, *val;
     double      tokens, flops;
+    bool        page;
 } ask;
 
 static bool is_set(const struct cli *c, const char *key)
@@ -502,12 +504,47 @@ static void begun(void *user, const struct setup *s)
     progress_open(p, setup_steps(s), s->trainer.tally.step, &s->data, s->peak);
 }
 
+#ifndef WEFT_NO_SERVE
+/* The page of this run while it trains, from one thread; without it training goes on. */
+static struct server *serve_page(const struct setup *s, struct progress *p)
+{
+    struct serve_options o;
+    struct server       *page = NULL;
+    struct why           why;
+
+    if (!ask.page)
+        return NULL;
+    serve_defaults(&o);
+    o.path = s->run.dir;
+    o.threads = 1;
+    o.training = true;
+    if (serve_start(&page, &o, &why))
+        live_say(&p->live, "no page: %s", why.line);
+    else
+        live_say(&p->live, "page: %s", serve_url(page));
+    return page;
+}
+#else
+static struct server *serve_page(const struct setup *s, struct progress *p)
+{
+    (void)s, (void)p;
+    return NULL;
+}
+
+static void serve_stop(struct server *page, double seconds)
+{
+    (void)page, (void)seconds;
+}
+#endif
+
 static enum fail train(struct setup *s, struct progress *p, struct why *why)
 {
-    double nats, bits;
-    enum fail err = setup_train(s, &nats, &bits, why);
+    double         nats, bits;
+    struct server *page = serve_page(s, p);
+    enum fail      err = setup_train(s, &nats, &bits, why);
 
     live_clear(&p->live);
+    serve_stop(page, 3);
     if (!err)
         tell_result(s, nats, bits);
     if (!err && *s->run.replay)
@@ -564,6 +601,10 @@ static const struct flag flags[] = {
      .value = "RUN",
      .text = &ask.replay,
      .about = "repeat a finished run, also one by time, bit for bit"},
+#ifndef WEFT_NO_SERVE
+    {.name = "page", .on = &ask.page,
+     .about = "a page in the browser to watch it and try it, while it trains"},
+#endif
     {.name = NULL},
 };
 

@@ -41,4 +41,9 @@ for code in $(sed -n 's/^ *FAIL_[A-Z]* = \([1-9][0-9]*\).*/\1/p' data/base/fail.
     grep -q "^| $code |" docs/formats.md || wrong "docs/formats.md: exit code $code is missing"
     grep -qx "\.B $code" tools/weft.1 || wrong "tools/weft.1: exit code $code is missing"
 done
+
+# The page of weft serve needs nothing from elsewhere and stays small.
+[ "$(cat serve/page/* | wc -c)" -lt 60000 ] || wrong "serve/page: $(cat serve/page/* | wc -c) bytes, not under 60,000"
+foreign=$(grep -ohE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^ ]*' serve/page/* | grep -v '^http://www.w3.org/2000/svg' || true)
+[ -z "$foreign" ] || wrong "serve/page takes from elsewhere: $foreign"
 exit $bad

@@ -56,6 +56,8 @@ same_run() {
     losses "$2" > "$tmp/b"
     [ "$(wc -l < "$tmp/a")" -eq 120 ] || die "$1 has not 120 steps in its log"
     cmp "$tmp/a" "$tmp/b" || die "$3: losses differ"
+    grep '^{"sample"' "$1/log.jsonl" > "$tmp/a" || die "$1 has no samples in its log"
+    grep '^{"sample"' "$2/log.jsonl" | cmp - "$tmp/a" || die "$3: samples differ"
     for f in model.safetensors trainer.safetensors config.json; do
         cmp "$1/latest/$f" "$2/latest/$f" || die "$3: $f differs"
     done
@@ -63,7 +65,7 @@ same_run() {
 
 # The windows that steps A to B of a run drew, each once.
 windows() {
-    sed -n "$(($2 + 1)),$(($3 + 1))s/.*\"window\": \([0-9]*\),.*/\1/p" "$1/log.jsonl" |
+    grep '^{"step"' "$1/log.jsonl" | sed -n "$2,$3s/.*\"window\": \([0-9]*\),.*/\1/p" |
         sort -u | xargs
 }
 

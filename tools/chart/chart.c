@@ -66,8 +66,8 @@ int chart_ticks(double lo, double hi, double *at)
     double step = ten * (share < 1.5 ? 1 : share < 3.5 ? 2 : share < 7.5 ? 5 : 10);
     int    n = 0;
 
-    for (double i = ceil(lo / step - 1e-9); i * step <= hi + 1e-9 * step && n < CHART_TICKS;
-         i++)
+    for (double i = ceil(lo / step - 1e-9);
+         i * step <= hi + 1e-9 * step && n < CHART_TICKS; i++)
         at[n++] = i * step + 0.0; // no -0
     return n;
 }

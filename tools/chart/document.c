@@ -83,7 +83,7 @@ void document_cell(FILE *f, const char *label, const char *text)
     fputs("<td data-of=\"", f);
     chart_text(f, label);
     fputs("\">", f);
-    for (const char *rest = text; *rest; rest += n) {     // a long name breaks at its joints
+    for (const char *rest = text; *rest; rest += n) { // a long name breaks at its joints
         char part[1024];
 
         n = strcspn(rest, joints);

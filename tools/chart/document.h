@@ -1,5 +1,5 @@
 /* A report as one self-contained HTML file, without scripts: light and dark, on paper, on
- * a phone, where the rows of a table become blocks and their cells bear the column's name.
+ * a phone, where a table's rows become blocks and their cells bear the column's name.
  *
  *     document_open(f, title);
  *     <h1>, <p class="sub">, <div class="answer">, <div class="wide"><table>,

@@ -24,7 +24,9 @@ static struct chart_series *add(struct panel *a, const struct plot *p, int run,
     int                  i = a->chart.nseries++;
     struct chart_series *s = &a->series[i];
 
-    *s = (struct chart_series){.name = p->n > 1 ? p->run[run].name : NULL, .x = a->x[i], .y = a->y[i],
+    *s = (struct chart_series){.name = p->n > 1 ? p->run[run].name : NULL,
+                               .x = a->x[i],
+                               .y = a->y[i],
                                .colour = run};
     s->n = plot_points(&p->run[run], p->x->column, y, most, a->x[i], a->y[i]);
     return s;
@@ -42,8 +44,12 @@ static void add_yardsticks(struct panel *a, const struct plot *p)
 
 static void fill(struct panel *a, const struct plot *p, const struct quantity *q)
 {
-    a->chart = (struct chart){.title = q->title, .xlabel = p->x->label, .ylabel = q->label,
-                              .logy = q->log, .series = a->series, .lines = a->line};
+    a->chart = (struct chart){.title = q->title,
+                              .xlabel = p->x->label,
+                              .ylabel = q->label,
+                              .logy = q->log,
+                              .series = a->series,
+                              .lines = a->line};
     for (int i = 0; i < p->n; i++) {
         if (q->stretches)
             add(a, p, i, q->column, THIN)->thin = 1;
@@ -148,8 +154,8 @@ static void table(FILE *f, const struct plot *p)
           "<th>time</th><th>tok/s</th></tr>\n", f);
     for (int i = 0; i < p->n; i++)
         row(f, &p->run[i]);
-    fputs("</table></div>\n<p class=\"foot\">Bits per byte of the validation text, at the "
-          "last validation and at the best. Time: of training steps.", f);
+    fputs("</table></div>\n<p class=\"foot\">Bits per byte of the validation text, at "
+          "the last validation and at the best. Time: of training steps.", f);
     for (int k = 0; plot_yardstick(p, k, &bits, name, sizeof name); k++) {
         fputs(k ? ", " : " Yardsticks: ", f);
         chart_text(f, name);

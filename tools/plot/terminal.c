@@ -1,5 +1,5 @@
-/* A plot made of characters: dots of braille, 2 by 4 in a cell, where a run can be told by
- * its colour or is alone; else a letter of its own for each run, one in a cell.
+/* A plot made of characters: dots of braille, 2 by 4 in a cell, where a run can be told
+ * by its colour or is alone; else a letter of its own for each run, one in a cell.
  *
  *         Validation, bits per byte
  *       3 ┤⢇
@@ -85,8 +85,8 @@ static int free_row(const struct canvas *c, int row)
 }
 
 /* name and value, the name from its last slash on where it is long. */
-static void put_label(struct canvas *c, int row, const char *name, double value, int owner,
-                      bool letter)
+static void put_label(struct canvas *c, int row, const char *name, double value,
+                      int owner, bool letter)
 {
     const char *slash = strrchr(name, '/');
     char        mark[3] = "";
@@ -98,7 +98,8 @@ static void put_label(struct canvas *c, int row, const char *name, double value,
         name = slash + 1;
     if (letter)
         snprintf(mark, sizeof mark, "%c ", 'a' + owner);
-    snprintf(c->label[r], sizeof c->label[r], "%s%.*s %.4g", mark, NAME - 10, name, value);
+    snprintf(c->label[r], sizeof c->label[r], "%s%.*s %.4g", mark, NAME - 10, name,
+             value);
     one_line(c->label[r]);
     c->of[r] = (signed char)owner;
 }
@@ -127,7 +128,8 @@ static bool measure(struct canvas *c, struct points *at, const struct plot *p)
     c->x1 = c->y1 = -INFINITY;
     for (int i = 0; i < p->n; i++) {
         at->n[i] = plot_points(&p->run[i], p->x->column, p->y->column,
-                               p->y->stretches ? 2 * c->wide : POINTS, at->x[i], at->y[i]);
+                               p->y->stretches ? 2 * c->wide : POINTS, at->x[i],
+                               at->y[i]);
         for (int k = 0; k < at->n[i]; k++) {
             cover(&c->x0, &c->x1, at->x[i][k]);
             cover(&c->y0, &c->y1, scale(c, at->y[i][k]));
@@ -178,7 +180,8 @@ static void paint(FILE *f, const struct look *l, int owner, bool on)
         fprintf(f, on ? "\033[%dm" : "\033[0m", code[owner % 6]);
 }
 
-static void print_cell(FILE *f, const struct canvas *c, const struct look *l, int r, int i)
+static void print_cell(FILE *f, const struct canvas *c, const struct look *l, int r,
+                       int i)
 {
     int dots = c->dots[r][i], owner = c->owner[r][i];
 
