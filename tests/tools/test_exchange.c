@@ -343,6 +343,33 @@ START_TEST(a_directory_of_transformers_is_read_from_its_own_keys)
 }
 END_TEST
 
+static const char *const foreign_gguf[] = {
+    "softmax", "softmax(qk_norm=1)", "softmax+rope(base=500000)",
+    "softmax(window=8,sink=1)/softmax(sink=1)+none",
+};
+
+/* weft.settings under a name that nobody knows: llama.cpp's own keys say the same. */
+START_TEST(a_gguf_is_read_from_its_own_keys)
+{
+    char      *bytes, *at, path[PATH_MAX];
+    size_t     len;
+    struct why why;
+
+    make_run("run", foreign_gguf[_i], "kv_heads=2 eps=1e-6");
+    need(export_main, "export %run --to gguf --out %out");
+    path_join(path, sizeof path, dir("out"), "model.gguf");
+    ck_assert(!file_read(path, 1 << 26, &bytes, &len, &why));
+    at = memmem(bytes, len, "weft.settings", 13);
+    ck_assert_ptr_nonnull(at);
+    *at = 'x';
+    ck_assert(!file_write(path, bytes, len, &why));
+    free(bytes);
+    need(import_main, "import %out --out %back");
+    assert_same_file("run", "back", "config.json");
+    assert_same_file("run", "back", "model.safetensors");
+}
+END_TEST
+
 /* Put the first `n` tensors of out/model.safetensors into one shard, the rest into
  * another, and write their index. */
 static void split_weights(int n)
@@ -533,6 +560,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_card_says_what_the_model_is);
     tcase_add_loop_test(tc, a_directory_of_transformers_is_read_from_its_own_keys, 0,
                         ROWS(foreign));
+    tcase_add_loop_test(tc, a_gguf_is_read_from_its_own_keys, 0, ROWS(foreign_gguf));
     tcase_add_test(tc, gguf_has_the_rows_of_queries_in_pairs);
     tcase_add_test(tc, llama2c_has_the_tokens_where_run_c_looks);
     tcase_add_test(tc, shards_are_read_by_their_index);
