@@ -57,8 +57,13 @@ struct writing {
     struct call    call;            // of its connection
     char          *bytes;           // (len) to be sent, at of them are
     size_t         len, at;
+    double         sent;            // when the last event was made
     bool           submitted, ended;
 };
+
+/* From event to event of a stream, in seconds: what is faster comes several tokens at a
+ * time, so that sending takes no time from computing. */
+static const double event_seconds = 0.015;
 
 /* Under line.lock: wait for news, a while. */
 static void wait_a_while(struct answer *a)
@@ -154,6 +159,20 @@ static void next_event(struct writing *w)
     json_decref(j);
 }
 
+/* Not too soon after the last event, unless all is written. */
+static void wait_for_more(struct writing *w)
+{
+    double          left = w->sent + event_seconds - wall_seconds();
+    struct timespec t = {.tv_nsec = (long)(left * 1e9)};
+    bool            done;
+
+    pthread_mutex_lock(&w->answer.line.lock);
+    done = all_done(&w->answer);
+    pthread_mutex_unlock(&w->answer.line.lock);
+    if (left > 0 && !done)
+        nanosleep(&t, NULL);
+}
+
 /* MHD_ContentReaderCallback */
 static ssize_t read_text(void *user, uint64_t pos, char *to, size_t most)
 {
@@ -165,7 +184,10 @@ static ssize_t read_text(void *user, uint64_t pos, char *to, size_t most)
             return MHD_CONTENT_READER_END_OF_STREAM;
         if (atomic_load(&w->server->hurry) || !call_waits(&w->call))
             return MHD_CONTENT_READER_END_WITH_ERROR;
+        wait_for_more(w);
         next_event(w);
+        if (w->len)
+            w->sent = wall_seconds();
         if (w->len || w->ended)
             continue;
         pthread_mutex_lock(&w->answer.line.lock);
