@@ -92,13 +92,14 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
         "{s:i, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
         "s:{s:s, s:s, s:s}}",
         "version", VERSION, "build", version_line, "tokenizer", "kind",
-        tokenizer_kind(d->tokenizer), "vocab", d->vocab, "fingerprint", print, "train", "tokens", (json_int_t)d->train.tokens,
-        "bytes", (json_int_t)d->train.bytes, "documents", (json_int_t)d->train.documents,
-        "val", "tokens", (json_int_t)d->val.tokens, "bytes", (json_int_t)d->val.bytes,
-        "documents", (json_int_t)d->val.documents, "invalid_bytes",
-        (json_int_t)d->invalid, "zstd19_bpb", d->zstd_bpb, "order2_bpb", d->order2_bpb,
-        "floor_bpb", d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(), "files",
-        file_names[0], hash[0], file_names[1], hash[1], file_names[2], hash[2]);
+        tokenizer_kind(d->tokenizer), "vocab", d->vocab, "fingerprint", print, "train",
+        "tokens", (json_int_t)d->train.tokens, "bytes", (json_int_t)d->train.bytes,
+        "documents", (json_int_t)d->train.documents, "val", "tokens",
+        (json_int_t)d->val.tokens, "bytes", (json_int_t)d->val.bytes, "documents",
+        (json_int_t)d->val.documents, "invalid_bytes", (json_int_t)d->invalid,
+        "zstd19_bpb", d->zstd_bpb, "order2_bpb", d->order2_bpb, "floor_bpb",
+        d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(), "files", file_names[0],
+        hash[0], file_names[1], hash[1], file_names[2], hash[2]);
 
     if (j && *d->val_file)
         json_object_set_new(j, "val_file", json_string(d->val_file));

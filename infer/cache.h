@@ -32,8 +32,8 @@ long cache_get(struct cache *c, struct session *s, int slot, const int32_t *ids,
                real *logits);
 
 /* Keep the slot, which has seen just the n tokens ids; logits of the last where the
- * prompt ends with it, else NULL, and then n is a multiple of SESSION_CHUNK. What there is
- * no memory for is not kept. */
+ * prompt ends with it, else NULL, and then n is a multiple of SESSION_CHUNK. What there
+ * is no memory for is not kept. */
 void cache_put(struct cache *c, const struct session *s, int slot, const int32_t *ids,
                long n, const real *logits);
 

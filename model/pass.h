@@ -59,7 +59,8 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
                   const int32_t *targets, int window, double scale);
 
 /* Attention transfer: every mixer of m learns to answer as the mixer at its place in
- * `from`, a model of the same layers and width, does in that model's own stream. The loss,
+ * `from`, a model of the same layers and width, does in that model's own stream. The
+ * loss,
  *
  *     mean over the layers of |y - t|² / |t|²         t: the answer of from's mixer
  *

@@ -23,7 +23,7 @@ static bool is_flag(const char *word, const char *name, bool *alone)
     return *alone || word[2 + n] == '=';
 }
 
-/* The command line of a worker: NULL-terminated, malloc'ed; the words are the caller's. */
+/* The command line of a worker: NULL-terminated, malloc'ed; words are the caller's. */
 static char **worker_words(int argc, char **argv, const char *dir)
 {
     char **words = calloc((size_t)argc + 5, sizeof *words);

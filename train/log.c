@@ -185,8 +185,8 @@ enum fail log_head(struct log *l, const struct trainer *t, double peak, struct w
                   "build", "version", version_number, "commit", version_commit,
                            "compiler", version_compiler, "flags", version_flags,
                            "level", version_level, "real_bits", (int)sizeof(real) * 8,
-                  "machine", "cpu", cpu, "threads", omp_get_max_threads(), "ranks", ranks_n(),
-                             "sgemm_gflops", peak,
+                  "machine", "cpu", cpu, "threads", omp_get_max_threads(),
+                             "ranks", ranks_n(), "sgemm_gflops", peak,
                   "parameters", (json_int_t)model_count(&t->model));
     text = j ? json_dumps(j, JSON_REAL_PRECISION(15)) : NULL;
     if (text) {

@@ -304,8 +304,9 @@ static enum fail check_divergence(struct loop *l, const struct step *s, struct w
     if (y->in_a_row == 0 || (y->in_a_row < TRAINER_PATIENCE && !last(l)))
         return 0;
     snprintf(what, sizeof what, "%s for %ld step%s",
-             s->collapsed ? "collapsed: the loss is that of guessing and the gradient gone"
-                          : "diverged: no finite loss and gradient",
+             s->collapsed
+                 ? "collapsed: the loss is that of guessing and the gradient gone"
+                 : "diverged: no finite loss and gradient",
              y->in_a_row, y->in_a_row == 1 ? "" : "s");
     name_good(l, good, sizeof good);
     return fail(why, FAIL_DIVERGED, "%s; %s; start a new run with a lower lr (it was %g)",

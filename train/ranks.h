@@ -30,7 +30,7 @@ int  ranks_beside(void);        // how many of them are on this machine, itself 
 enum fail ranks_check(int accumulate, struct why *why);
 
 /* All together: the first failure of any rank becomes that of all, line included, with
- * the rank's number unless it is 0. While they wait they leave the processor to others. */
+ * the rank's number unless it is 0. Who waits leaves the processor to others. */
 enum fail ranks_agree(enum fail err, struct why *why);
 
 bool ranks_any(bool here);                  // all together: is it true on any?

@@ -41,8 +41,8 @@ void tell_settings(void)
     struct config c;
 
     config_defaults(&c);
-    puts("Settings, as key=value or --key value, or a line of a --config FILE; beside each\n"
-         "its default, which a --size or --arch may change.\n");
+    puts("Settings, as key=value or --key value, or a line of a --config FILE; beside "
+         "each\nits default, which a --size or --arch may change.\n");
     for (const struct key *k = config_keys; k->name; k++) {
         char value[sizeof c.mixers], text[400];
 

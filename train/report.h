@@ -5,7 +5,7 @@
 #include "data/base/live.h"
 #include "train/setup.h"
 
-/* --help settings: every setting with its default, its meaning and its range, on stdout. */
+/* --help settings: every setting with its default, its meaning and range, on stdout. */
 void tell_settings(void);
 
 /* Before: the text and its yardsticks, the model and what was chosen, the plan. */

@@ -52,7 +52,8 @@ struct phase {
 };
 struct phase schedule_phase(const struct config *c, const struct decisions *d, long step);
 
-/* By steps (d holds none up to this step, or is NULL): rises linearly over the warm-up, then
+/* By steps (d holds none up to this step, or is NULL): rises linearly over the warm-up,
+ * then
  *
  *     cosine   falls along half a cosine to lr_end of the peak at the last step
  *     wsd      stays, and falls linearly towards zero over the last fifth of the steps

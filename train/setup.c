@@ -126,8 +126,8 @@ static enum fail compare_data(const struct setup *s, struct why *why)
     ranks_share(&first, sizeof first);
     if (s->fingerprint == first)
         return FAIL_NONE;
-    return fail(why, FAIL_INPUT, "%s: not the data of rank 0; copy that here, or share it",
-                s->data.dir);
+    return fail(why, FAIL_INPUT,
+                "%s: not the data of rank 0; copy that here, or share it", s->data.dir);
 }
 
 static enum fail open_data(struct setup *s, struct why *why)
@@ -171,8 +171,8 @@ static enum fail open_teacher(struct setup *s, struct why *why)
     if (s->trainer.tally.step >= transfer)
         return 0;
     if (!s->start.w)
-        return fail(why, FAIL_USAGE, "transfer=%ld needs a model to learn from: --from RUN",
-                    transfer);
+        return fail(why, FAIL_USAGE,
+                    "transfer=%ld needs a model to learn from: --from RUN", transfer);
     return ranks_agree(trainer_teach(&s->trainer, &s->start, why), why);
 }
 

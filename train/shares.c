@@ -52,7 +52,8 @@ enum fail shares_open(struct shares *s, const struct model *m, bool muon, struct
     }
     s->place = s->cut + n + 1;
     for (size_t i = 0; i <= n; i++) {
-        s->cut[i] = i < n ? cut_near(m, muon, (size_t)((double)m->n / (double)n * (double)i))
+        s->cut[i] = i < n ? cut_near(m, muon,
+                                     (size_t)((double)m->n / (double)n * (double)i))
                           : m->n;
         s->place[i] = adamw_place(m, s->cut[i]);
     }

@@ -47,7 +47,8 @@ enum fail validation_open(struct validation *v, const struct dataset *d, struct 
     v->ids = malloc(v->n * sizeof *v->ids);
     v->nats = malloc(v->n * sizeof *v->nats);
     v->cut = malloc(((size_t)ranks_n() + 1) * sizeof *v->cut);
-    err = v->ids && v->nats && v->cut ? read_tokens(v, s, why) : fail(why, FAIL_MEMORY, "out of memory");
+    err = v->ids && v->nats && v->cut ? read_tokens(v, s, why)
+                                      : fail(why, FAIL_MEMORY, "out of memory");
     if (err)
         validation_close(v);
     else

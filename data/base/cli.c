@@ -92,7 +92,8 @@ static _Noreturn void help(const struct cli *c, const char *about)
         putchar('\n');
     help_flags(c->flags);
     if (c->explain)
-        printf("\nSettings, key=value or --key value: weft %s --help settings\n", c->verb);
+        printf("\nSettings, key=value or --key value: weft %s --help settings\n",
+               c->verb);
     exit(cli_deliver(0));
 }
 

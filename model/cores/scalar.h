@@ -71,8 +71,8 @@ double scalar_flops(int T, int dk, int dv);
 void scalar_forward(const struct scalar *c, real *o, real *kept);
 
 /* Widen r (H) by e^{f_t} n_{t-1} / n_t, n_t = l_t + den_eps, of every token but the
- * first; after forward of SCALAR_SUM, with its kept. log_q (B, T, H): with log_i, logarithms
- * that q was divided by. */
+ * first; after forward of SCALAR_SUM, with its kept. log_q (B, T, H): with log_i,
+ * logarithms that q was divided by. */
 void scalar_ratios(const struct scalar *c, const real *kept, const real *log_q,
                    struct range *r);
 

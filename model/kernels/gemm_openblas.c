@@ -1,5 +1,5 @@
-/* OpenBLAS, loaded when somebody chooses it: whoever does not is neither slowed nor stopped
- * by a library that is missing, of another flavour, or short of memory. */
+/* OpenBLAS, loaded when somebody chooses it: whoever does not is neither slowed nor
+ * stopped by a library that is missing, of another flavour, or short of memory. */
 #include "model/kernels/gemm.h"
 
 #include <dlfcn.h>

@@ -50,7 +50,7 @@ void feature_forward(const struct feature *f, real *phi, real *top, const real *
                      size_t ld);
 
 /* dz from dphi, overwritten; dw and db of hedgehog are added to. phi is what forward
- * left, divided or not: the gradient by phi / e^top gives the same dz. dphi is changed. */
+ * left, divided or not: the gradient by phi / e^top gives the same dz. dphi changes. */
 void feature_backward(const struct feature *f, real *dz, size_t ld_dz, real *dw, real *db,
                       real *dphi, const real *phi, const real *z, size_t ld);
 

@@ -71,7 +71,8 @@ static int rank(struct likely *top, int n, int k, int32_t id, real x)
 
 real cross_entropy_top(real *logits, int32_t target, int V, struct likely *top, int k)
 {
-    real max = vmax(logits, V, logits[0]), at = target < 0 ? 0 : logits[target] - max, sum;
+    real max = vmax(logits, V, logits[0]), at = target < 0 ? 0 : logits[target] - max,
+         sum;
     int  n = 0;
 
     for (int32_t j = 0; j < V && k > 0; j++)

@@ -50,7 +50,7 @@ static double expected(double w, double g, bool decay, double lr, double *m, dou
     return w - lr * (*m / (1 - pow(0.9, n))) / (sqrt(*v / (1 - pow(0.95, n))) + 1e-8);
 }
 
-/* The first parameter, the decayed one, is the embedding: its rate is twice the others'. */
+/* The first parameter, the decayed one, is the embedding: it has twice the rate. */
 START_TEST(adamw_follows_its_formula_and_leaves_buffers_alone)
 {
     struct adamw o = {0.9, 0.95, 1e-8, 0.1, 1, 2};
@@ -442,7 +442,7 @@ START_TEST(a_log_is_cut_back_to_its_checkpoint)
 }
 END_TEST
 
-/* The disk is full after so many bytes: of the first line, of a step's, and not for ever. */
+/* The disk is full after so many bytes: of the first line, of a step's, for a while. */
 START_TEST(lines_that_do_not_fit_are_held_and_written_later)
 {
     const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};

@@ -309,7 +309,8 @@ static void drawn_sum(struct trainer *t, int first, int n, real *out)
     size_t     bytes = t->model.n * sizeof(real);
     struct why why;
 
-    ck_assert(!leaves_sum(&t->leaves, &t->model, &t->pass, first, n, drawn_leaf, t, &why));
+    ck_assert(
+        !leaves_sum(&t->leaves, &t->model, &t->pass, first, n, drawn_leaf, t, &why));
     memcpy(out, t->pass.dw, bytes);
     memset(t->pass.dw, 0, bytes);
 }
@@ -641,7 +642,8 @@ START_TEST(half_and_resumed_half_are_the_whole)
     open_small(&half, 12);
     take_steps(&half, 6, y);
     half.tally.best_loss = 1.0 / 3;
-    ck_assert_msg(!save_write(run, &half, data.tokenizer, hash, -1, &why), "%s", why.line);
+    ck_assert_msg(!save_write(run, &half, data.tokenizer, hash, -1, &why), "%s",
+                  why.line);
     trainer_close(&half);
     ck_assert(!save_newest(run, dir, sizeof dir, &note, &why) && !note.line[0]);
     ck_assert_msg(!restore(&half, dir, 12, hash, &why), "%s", why.line);
@@ -1060,7 +1062,8 @@ static Suite *suite(void)
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
     tcase_add_test(tc, the_last_good_checkpoint_stays_whatever_keep_says);
     tcase_add_test(tc, weights_and_moments_that_are_not_finite_are_not_saved);
-    tcase_add_test(tc, a_checkpoint_that_is_not_finite_is_refused_on_loading_and_checking);
+    tcase_add_test(tc,
+                   a_checkpoint_that_is_not_finite_is_refused_on_loading_and_checking);
     tcase_add_loop_test(tc, a_tally_that_no_run_has_is_refused, 0,
                         (int)(sizeof nonsense / sizeof *nonsense));
     tcase_add_test(tc, a_file_too_many_is_no_damage);

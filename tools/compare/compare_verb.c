@@ -471,7 +471,8 @@ static enum fail open_all(const struct cli *cli, struct comparison *c, int *lock
     if (ask.join) {
         err = dir_make(c->out, why);
         if (!err)
-            err = claim_wait(path_join(path, sizeof path, c->out, "compare"), &first, why);
+            err = claim_wait(path_join(path, sizeof path, c->out, "compare"), &first,
+                             why);
     }
     if (!err)
         err = open_out(cli, c, lock, new, why);

@@ -184,8 +184,8 @@ static void markdown_row(const struct comparison *c, const struct arch *a, FILE 
     fputs(p, f);
     report_rate(speed, sizeof speed, a->speed);
     report_rate(decode, sizeof decode, a->decode);
-    fprintf(f, " | %s | %s | %.1f | %s | %s | %s |", params, flops, a->seconds.mean, speed, decode,
-            state);
+    fprintf(f, " | %s | %s | %.1f | %s | %s | %s |", params, flops, a->seconds.mean,
+            speed, decode, state);
     if (c->data.floor_bpb > 0)
         fprintf(f, " %.0f %% |", 100 * a->stories.mean);
     fputc('\n', f);
@@ -208,8 +208,8 @@ static void markdown_table(const struct comparison *c, FILE *f)
     fprintf(f, "Order-2 model: %.4f.", c->data.order2_bpb);
     if (stories)
         fprintf(f, " Exact floor: %.4f.", c->data.floor_bpb);
-    fputs(" (bits per byte of the validation text)\n\nSpeeds: the best of several; ~ where "
-          "they differ by more than a tenth.\n\n",
+    fputs(" (bits per byte of the validation text)\n\nSpeeds: the best of several; ~ "
+          "where they differ by more than a tenth.\n\n",
           f);
 }
 

@@ -1,7 +1,7 @@
 /* Preconditioned against plain descent on the loss of tools/lab/theory/factor.h, all
  * from the same spectral start; plain descent and Adam with the best of ten rates. Near
- * the optimum one preconditioned step of rate h leaves 1 - 2 h of the residual, whatever S
- * is: the log of the loss falls by 2 log(1 - 2 h). */
+ * the optimum one preconditioned step of rate h leaves 1 - 2 h of the residual, whatever
+ * S is: the log of the loss falls by 2 log(1 - 2 h). */
 #include "tools/lab/theory/factor.h"
 #include "tools/lab/theory/icl_cells.h"
 
