@@ -44,6 +44,7 @@ struct infer {
     struct model      model;
     struct tokenizer *tokenizer;
     struct writer     writer;
+    char             *text;         // of the prompt; owned, also where the program exits
     bool              full;         // some layer attends to all tokens it holds
     bool              said;         // that the oldest are dropped
 };
@@ -191,6 +192,7 @@ static void unload(struct infer *f)
     writer_close(&f->writer);
     tokenizer_free(f->tokenizer);
     model_close(&f->model);
+    free(f->text);
 }
 
 /* ---- the prompt ---- */
@@ -268,14 +270,13 @@ static void answer(struct infer *f, const char *text, size_t len)
 static void begin(struct infer *f)
 {
     size_t len;
-    char  *text = prompt_text(f, &len);
 
+    f->text = prompt_text(f, &len);
     if (!f->no_echo)
-        writer_echo(&f->writer, text, len);
+        writer_echo(&f->writer, f->text, len);
     check_output(f);
     if (!f->interactive || f->prompt)
-        answer(f, text, len);
-    free(text);
+        answer(f, f->text, len);
 }
 
 /* Ctrl-C ends an answer, and while a line is read, the program. */

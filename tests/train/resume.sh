@@ -130,7 +130,7 @@ same_run "$whole" "$run" "a damaged checkpoint"
 timed="layers=2 width=32 heads=2 context=64 batch=4 tokenizer=bytes mixers=softmax(window=32)/mlstm \
 window_p=0.5 window_short=8 threads=1"
 run=$tmp/timed
-stop_at TERM "$run" 60 "$tmp/text.txt" --out "$run" --for 6s $timed
+stop_at TERM "$run" 12 "$tmp/text.txt" --out "$run" --for 6s $timed
 [ $status -eq 130 ] || die "a run by time: exit $status instead of 130 after SIGTERM"
 train --resume "$run" || die "resuming a run by time failed"
 sed -n 's/.*"seconds": \([0-9.]*\).*/\1/p' "$run/latest/trainer.json" > "$tmp/seconds"
