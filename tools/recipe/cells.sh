@@ -72,11 +72,14 @@ for word in out_init=0 lr_end=0 schedule=wsd lr=4e-3 lr=9e-3 beta2=0.99; do
     cells choice stories-dev 1001 600 softmax mlstm
 done
 
+with "$recipe" batch=4 table_lr=2 weight_decay=0
+cells choice stories-dev 1001 600 softmax
+
 # ---- around what was chosen, one factor at a time -------------------------------------------------
 
 chosen="batch=4 lr=6e-3 table_lr=4 lr_end=0.1 warmup=0.1 weight_decay=0.1 beta2=0.95 out_init=1"
 
-for word in tied=0 beta2=0.99 embed_init=0.5 weight_decay=0 clip=0.5; do
+for word in lr=4e-3 lr=9e-3 tied=0 beta2=0.99 embed_init=0.5 weight_decay=0 clip=0.5; do
     with "$chosen" $word
     cells around stories-dev 1001 600 softmax mlstm
 done
@@ -90,6 +93,12 @@ with "$chosen" table_lr=1
 cells around stories-dev 1002 600 softmax mlstm gla
 with "$chosen" batch=8
 cells around stories-dev 1002 300 softmax mlstm gla
+
+# ---- every mixer as it was before table_lr and batches of four: one seed, kept for the order ------
+
+with "$recipe"
+cells first stories 101 300 softmax luna linear swax gla mlstm deltanet ssd retention metala rela \
+    normattn inline
 
 # ---- does the rate carry over to the next sizes? -----------------------------------------------
 
