@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#ifdef __F16C__
+#if defined __F16C__ || defined __AVX2__
 #include <immintrin.h>
 #endif
 
@@ -41,12 +41,24 @@ static inline vec unpack_bf16(const unsigned char *from)
         (lane_floats)(__builtin_convertvector(h, lane_words) << 16), vec);
 }
 
-static inline vec unpack_q8(const unsigned char *from, float scale)
+/* LANES bytes with their signs; gcc takes them one by one where it is not told how. */
+static inline lane_ints widened(const unsigned char *from)
 {
+#if defined __AVX512F__ && !defined WEFT_DOUBLE
+    return (lane_ints)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)from));
+#elif defined __AVX2__ && !defined __AVX512F__ && !defined WEFT_DOUBLE
+    return (lane_ints)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)from));
+#else
     lane_bytes q;
 
     memcpy(&q, from, sizeof q);
-    return __builtin_convertvector(__builtin_convertvector(q, lane_ints), vec) * scale;
+    return __builtin_convertvector(q, lane_ints);
+#endif
+}
+
+static inline vec unpack_q8(const unsigned char *from, float scale)
+{
+    return __builtin_convertvector(widened(from), vec) * scale;
 }
 
 /* The block at from, of bf16 or q8_0, a constant wherever this is inlined. */
