@@ -706,6 +706,19 @@ $('theme').addEventListener('click', () => {
 });
 dark.addEventListener('change', theme);
 
+/* A comparison goes on: what is new, or that nobody answers. */
+async function lookAgain() {
+    try {
+        const now = await (await call('/served')).json(), busy = now.models.filter(m => m.training);
+        state.lost = false;
+        takeServed(now);
+        if (busy.length) await catchUp(busy);
+    } catch (e) {
+        state.lost = true;
+        tell();
+    }
+}
+
 async function begin() {
     theme();
     choices('pick-y', QUANTITIES, 'y');
@@ -715,11 +728,7 @@ async function begin() {
         const s = state.served;
         if (s.kind === 'compare') {
             await catchUp(s.models);
-            setInterval(async () => {
-                const now = await (await call('/served')).json(), busy = now.models.filter(m => m.training);
-                takeServed(now);
-                if (busy.length) await catchUp(busy);
-            }, 10000);
+            setInterval(lookAgain, 10000);
         } else if (s.kind === 'run' && s.models.length) follow(s.models[0].id);
     } catch (e) {
         say(`The server does not answer: ${e.message}`, true);

@@ -165,6 +165,9 @@ def a_comparison(b, tmp):
         silent(b, "a comparison")
     finally:
         assert s.stop() in (0, 130)
+    b.until("document.querySelector('#state').textContent.includes('does not answer')", "that the server is gone")
+    said = [m for m in b.console() if "ERR_CONNECTION_REFUSED" not in m]
+    assert not said, said
 
 
 def a_run_that_trains(b, tmp):
