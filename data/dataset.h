@@ -30,7 +30,7 @@ struct dataset {
     double            order2_bpb;  // of the validation text under an order-2 model
                                    // counted on the training text (data/yardstick.h)
     double            floor_bpb;   // exact entropy of the validation text, 0 when unknown
-    char              val_file[64];// the name of the validation text; "": the end of
+    char              val_file[64];           // the name of the validation text; "": the end of
                                    // the text is
     struct stretch   *mix;         // (n_mix) of train, one an input; owned. None: all
     int               n_mix;       // are read equally often

@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,7 +92,7 @@ static void parse(struct infer *f, int argc, char **argv)
         {"no-echo", 0, NULL, "leave out the prompt", .on = &f->no_echo},
         {"samples", 0, "K", "write K texts, decoded together (1)",
          .number = &f->o.K, .min = 1, .max = 1024},
-        {"interactive", 'i', NULL, "go on with each line you type, until Ctrl-D",
+        {"interactive", 'i', NULL, "go on with each line you type; /help there",
          .on = &f->interactive},
         {"context", 0, "N", "tokens that full attention holds (as trained)",
          .number = &f->context, .min = 1, .max = 1 << 24},
@@ -166,6 +167,14 @@ static enum fail take_biases(struct infer *f, struct why *why)
     return 0;
 }
 
+/* 0: unknown, and the terminal may break lines where it likes. */
+static int columns_of(int fd)
+{
+    struct winsize size;
+
+    return ioctl(fd, TIOCGWINSZ, &size) ? 0 : size.ws_col;
+}
+
 static void load(struct infer *f)
 {
     struct why why;
@@ -175,6 +184,7 @@ static void load(struct infer *f)
     f->o.stop = f->stop.word;
     f->o.n_stop = f->stop.n;
     f->o.terminal = isatty(STDOUT_FILENO);
+    f->o.columns = f->o.terminal ? columns_of(STDOUT_FILENO) : 0;
     if (!err)
         err = take_biases(f, &why);
     if (!err)
@@ -256,8 +266,10 @@ static void say_dropped(struct infer *f)
 static void answer(struct infer *f, const char *text, size_t len)
 {
     struct why why;
-    enum fail  err = writer_feed(&f->writer, text, len, &why);
+    enum fail  err = f->interactive ? writer_mark(&f->writer, &why) : FAIL_NONE;
 
+    if (!err)
+        err = writer_feed(&f->writer, text, len, &why);
     if (err)
         cli_fail(&f->cli, err, &why);
     say_dropped(f);
@@ -279,6 +291,81 @@ static void begin(struct infer *f)
         answer(f, f->text, len);
 }
 
+/* ---- commands of -i ---- */
+
+static void set_temp(struct infer *f, const char *word)
+{
+    char  *end;
+    double temp = strtod(word, &end);
+
+    if (end == word || *end || !(temp >= 0 && temp <= 100)) {
+        fprintf(stderr, "/temp X: a number from 0 to 100; it is %g\n", f->o.sampler.temp);
+        return;
+    }
+    f->o.sampler.temp = temp;
+    writer_temp(&f->writer, temp);
+    fprintf(stderr, "temperature %g\n", temp);
+}
+
+static void set_seed(struct infer *f, const char *word)
+{
+    char              *end;
+    unsigned long long seed = strtoull(word, &end, 10);
+
+    if (!*word || *end || word[strspn(word, "0123456789")]) {
+        fprintf(stderr, "/seed N: a whole number; it is %llu\n",
+                (unsigned long long)f->o.sampler.seed);
+        return;
+    }
+    f->o.sampler.seed = seed;
+    writer_seed(&f->writer, seed);
+    fprintf(stderr, "seed %llu\n", seed);
+}
+
+static void undo(struct infer *f, const char *word)
+{
+    (void)word;
+    fputs(writer_undo(&f->writer) ? "the last line and its answer are taken back\n"
+                                  : "nothing is left to take back\n", stderr);
+}
+
+static void list_commands(struct infer *f, const char *word);
+
+static const struct command {
+    const char *name, *value, *about;
+    void      (*run)(struct infer *f, const char *word);
+} commands[] = {
+    {"/temp", " X", "temperature from now on; 0: the most likely token", set_temp},
+    {"/seed", " N", "the same seed and lines give the same answers", set_seed},
+    {"/undo", "", "take the last line and its answer back", undo},
+    {"/help", "", "this list; //text is text that begins with /", list_commands},
+};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void list_commands(struct infer *f, const char *word)
+{
+    (void)f, (void)word;
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(stderr, "%s%-4s %s\n", commands[i].name, commands[i].value,
+                commands[i].about);
+}
+
+/* Run the command that a line "/NAME WORD" is. */
+static void obey(struct infer *f, char *line)
+{
+    size_t len = strcspn(line, " \t\r\n");
+    char  *word = line + len + strspn(line + len, " \t\r\n");
+
+    word[strcspn(word, " \t\r\n")] = 0;
+    for (int i = 0; i < COMMANDS; i++)
+        if (strlen(commands[i].name) == len && !strncmp(line, commands[i].name, len)) {
+            commands[i].run(f, word);
+            return;
+        }
+    line[len] = 0;
+    fprintf(stderr, "no command %s; /help lists them\n", one_line(line));
+}
+
 /* Ctrl-C ends an answer, and while a line is read, the program. */
 static void converse(struct infer *f)
 {
@@ -296,7 +383,10 @@ static void converse(struct infer *f)
         len = getline(&line, &cap, stdin);
         if (len < 0)
             break;
-        answer(f, line, (size_t)len);
+        if (line[0] == '/' && line[1] != '/')
+            obey(f, line);
+        else
+            answer(f, line + (line[0] == '/'), (size_t)len - (line[0] == '/'));
     }
     if (marked)
         fputc('\n', stderr);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct candidate {
     double  weight;             // of the draw
@@ -15,6 +16,7 @@ struct candidate {
 struct sampler {
     struct sampler_options o;
     struct rng        rng;
+    uint64_t          stream;
     int               vocab;
     int32_t           banned;       // -1: none
     int32_t          *recent;       // (repeat_last_n) a ring
@@ -45,6 +47,7 @@ struct sampler *sampler_open(const struct sampler_options *o, int vocab, uint64_
         return NULL;
     s->o = *o;
     s->rng = rng_open(o->seed, RNG_SAMPLE, stream);
+    s->stream = stream;
     s->vocab = vocab;
     s->banned = -1;
     s->recent = calloc((size_t)o->repeat_last_n + 1, sizeof *s->recent); // not of 0
@@ -71,6 +74,39 @@ void sampler_close(struct sampler *s)
     free(s->bias);
     free(s->c);
     free(s);
+}
+
+void sampler_temp(struct sampler *s, double temp)
+{
+    s->o.temp = temp;
+}
+
+void sampler_seed(struct sampler *s, uint64_t seed)
+{
+    s->o.seed = seed;
+    s->rng = rng_open(seed, RNG_SAMPLE, s->stream);
+}
+
+void sampler_restore(struct sampler *s, const struct sampler *was)
+{
+    size_t vocab = (size_t)s->vocab;
+
+    if (s->o.seed == was->o.seed)
+        s->rng = was->rng;
+    s->n_recent = was->n_recent;
+    s->at = was->at;
+    memcpy(s->recent, was->recent, (size_t)s->o.repeat_last_n * sizeof *s->recent);
+    memcpy(s->times, was->times, vocab * sizeof *s->times);
+    memcpy(s->picked, was->picked, vocab * sizeof *s->picked);
+}
+
+struct sampler *sampler_copy(const struct sampler *s)
+{
+    struct sampler *copy = sampler_open(&s->o, s->vocab, s->stream);
+
+    if (copy)
+        sampler_restore(copy, s);
+    return copy;
 }
 
 void sampler_ban(struct sampler *s, int32_t token)

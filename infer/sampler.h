@@ -57,6 +57,15 @@ int32_t sampler_pick(struct sampler *s, const real *logits);
 /* Count a token among the recent ones, for the repeat penalty. */
 void sampler_accept(struct sampler *s, int32_t token);
 
+/* Choose otherwise from now on. */
+void sampler_temp(struct sampler *s, double temp);
+void sampler_seed(struct sampler *s, uint64_t seed);
+
+/* A copy (NULL: out of memory); and back to what it was when it was copied, but for a
+ * temperature or a seed that was set since. */
+struct sampler *sampler_copy(const struct sampler *s);
+void            sampler_restore(struct sampler *s, const struct sampler *was);
+
 /* Never pick this token (EOS under --ignore-eos); -1: none. */
 void sampler_ban(struct sampler *s, int32_t token);
 

@@ -1,6 +1,7 @@
 #include "infer/stream.h"
 
 #include "data/base/utf8.h"
+#include "infer/wrap.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@ struct stream {
     bool        terminal, stopped, mid_line;
     const char *const *stop;
     int         n_stop;
+    struct wrap wrap;           // of a terminal
     char        part[4];        // (n_part) the beginning of a character
     size_t      n_part;
     size_t      n_held;
@@ -30,9 +32,15 @@ struct stream *stream_open(FILE *out, bool terminal, const char *const *stop, in
         return NULL;
     s->out = out;
     s->terminal = terminal;
+    s->wrap.out = out;
     s->stop = stop;
     s->n_stop = n;
     return s;
+}
+
+void stream_wrap(struct stream *s, int columns)
+{
+    s->wrap.columns = columns;
 }
 
 void stream_close(struct stream *s)
@@ -81,15 +89,18 @@ static int control(const char *bytes, int len)
 /* Write one character of len bytes, or, when len is -1, one byte that belongs to none. */
 static void put_char(struct stream *s, const char *bytes, int len)
 {
+    char seen[8];
+
     s->mid_line = bytes[0] != '\n';
     if (!s->terminal)
         fwrite(bytes, 1, len < 0 ? 1 : (size_t)len, s->out);
     else if (len < 0)
-        fputs("\xef\xbf\xbd", s->out);
-    else if (control(bytes, len) >= 0)
-        fprintf(s->out, "\\x%02x", (unsigned)control(bytes, len));
-    else
-        fwrite(bytes, 1, (size_t)len, s->out);
+        wrap_put(&s->wrap, "\xef\xbf\xbd", 3);
+    else if (control(bytes, len) >= 0) {
+        snprintf(seen, sizeof seen, "\\x%02x", (unsigned)control(bytes, len));
+        wrap_put(&s->wrap, seen, strlen(seen));
+    } else
+        wrap_put(&s->wrap, bytes, (size_t)len);
 }
 
 static void drop_part(struct stream *s, size_t n)
@@ -177,6 +188,7 @@ void stream_end(struct stream *s)
         put_char(s, s->part, -1);
         drop_part(s, 1);
     }
+    wrap_end(&s->wrap);
     s->stopped = false;
     fflush(s->out);
 }

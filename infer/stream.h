@@ -21,6 +21,10 @@ struct stream;
 struct stream *stream_open(FILE *out, bool terminal, const char *const *stop, int n);
 void           stream_close(struct stream *s);                      // NULL is fine
 
+/* Break lines at words, for a terminal of so many columns (infer/wrap.h); 0, as opened:
+ * not. */
+void stream_wrap(struct stream *s, int columns);
+
 /* Write bytes that no stop string is looked for in (the prompt). */
 void stream_echo(struct stream *s, const char *bytes, size_t len);
 

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct text_out {
     struct sampler *sampler;
@@ -29,6 +30,8 @@ static bool text_out_open(struct writer *w, int k)
     if (!t->file || !t->sampler)
         return false;
     t->stream = stream_open(t->file, w->o.terminal, w->o.stop, w->o.n_stop);
+    if (t->stream)
+        stream_wrap(t->stream, w->o.columns);
     sampler_ban(t->sampler, w->o.ignore_eos ? eos : -1);
     w->next[k] = eos;
     t->skip = "";
@@ -51,8 +54,16 @@ enum fail writer_open(struct writer *w, const struct model *m, const struct toke
     return err;
 }
 
+static void drop_turn(struct turn *t)
+{
+    sampler_close(t->sampler);
+    free(t->state);
+}
+
 void writer_close(struct writer *w)
 {
+    for (int i = 0; i < w->turns; i++)
+        drop_turn(&w->turn[i]);
     for (int k = 0; w->text && k < w->o.K; k++) {
         stream_close(w->text[k].stream);
         sampler_close(w->text[k].sampler);
@@ -209,4 +220,47 @@ void writer_run(struct writer *w)
             end_text(w, &w->text[k]);
     if (w->o.K > 1)
         print_ready(w);
+}
+
+/* ---- turns ---- */
+
+enum fail writer_mark(struct writer *w, struct why *why)
+{
+    struct turn t = {.sampler = sampler_copy(w->text[0].sampler),
+                     .state = malloc(w->session.state_bytes), .next = w->next[0]};
+
+    if (!t.sampler || !t.state) {
+        drop_turn(&t);
+        return fail(why, FAIL_MEMORY, "no memory to remember where the text stands");
+    }
+    session_get(&w->session, 0, t.state, &t.pos);
+    if (w->turns == WRITER_TURNS) {
+        drop_turn(&w->turn[0]);
+        memmove(w->turn, w->turn + 1, --w->turns * sizeof *w->turn);
+    }
+    w->turn[w->turns++] = t;
+    return 0;
+}
+
+bool writer_undo(struct writer *w)
+{
+    const struct turn *t = &w->turn[w->turns - 1];
+
+    if (w->turns == 0)
+        return false;
+    session_set(&w->session, 0, t->state, t->pos);
+    sampler_restore(w->text[0].sampler, t->sampler);
+    w->next[0] = t->next;
+    drop_turn(&w->turn[--w->turns]);
+    return true;
+}
+
+void writer_temp(struct writer *w, double temp)
+{
+    sampler_temp(w->text[0].sampler, temp);
+}
+
+void writer_seed(struct writer *w, uint64_t seed)
+{
+    sampler_seed(w->text[0].sampler, seed);
 }

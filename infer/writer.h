@@ -26,9 +26,20 @@ struct writer_options {
     int                    n_stop;
     FILE                  *out;
     bool                   terminal;        // out is one
+    int                    columns;         // of it, to break lines at words; 0: not
 };
 
 struct text_out;                            // one of the texts
+
+enum { WRITER_TURNS = 32 };                 // that can be taken back
+
+/* Where a text stood before a turn. */
+struct turn {
+    struct sampler *sampler;
+    void           *state;
+    long            pos;
+    int32_t         next;
+};
 
 /* Of a text of n tokens: the time that the first or the last tenth of them took, and the
  * memory held at its end. */
@@ -45,6 +56,8 @@ struct writer {
     struct text_out        *text;           // (K)
     int32_t                *next;           // (K) chosen and not yet fed; -1: none.
                                             // Before a prompt next[0] stands for all
+    struct turn             turn[WRITER_TURNS];     // (turns) the last ones
+    int                     turns;
     int                     printed;        // of K > 1 texts, how many are out
     int                     error;          // errno of the write that failed, or 0
     long                    prompt_tokens, tokens;
@@ -69,5 +82,15 @@ enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct wh
 /* Write until the end of every text, n tokens, an interrupt or a failed write
  * (see error). May be repeated, after another feed, when K is 1. */
 void writer_run(struct writer *w);
+
+/* Remember where the text stands, when K is 1; the oldest of WRITER_TURNS is forgotten.
+ * FAIL_MEMORY. And go back to there: false when nothing is remembered. Fed and written
+ * again, the same follows. */
+enum fail writer_mark(struct writer *w, struct why *why);
+bool      writer_undo(struct writer *w);
+
+/* Of the choices from now on. */
+void writer_temp(struct writer *w, double temp);
+void writer_seed(struct writer *w, uint64_t seed);
 
 #endif

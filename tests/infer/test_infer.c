@@ -395,6 +395,98 @@ START_TEST(a_stop_string_ends_the_text_wherever_tokens_part)
 }
 END_TEST
 
+#define ZHONG "\xe4\xb8\xad"      // two columns
+
+/* Text for a terminal of ten columns, and what it gets. */
+static const struct { const char *text, *want; } wrapped[] = {
+    {"one two three four", "one two\nthree four"},
+    {"0123456789 1", "0123456789\n1"},             // an exact fit drops the space
+    {"0123456789\n1", "0123456789\n1"},
+    {"a  b\n\n  c", "a  b\n\n  c"},
+    {"abcdefghijklmno p", "abcdefghij\nklmno p"},   // a word wider than the line
+    {"ab abcdefghijklm", "ab\nabcdefghij\nklm"},
+    {"one two   ", "one two   "},
+    {"\xc3\xa9\xc3\xa9\xc3\xa9 \xc3\xa9\xc3\xa9\xc3\xa9 \xc3\xa9 x",
+     "\xc3\xa9\xc3\xa9\xc3\xa9 \xc3\xa9\xc3\xa9\xc3\xa9 \xc3\xa9\nx"},
+    {"e\xcc\x81" "e\xcc\x81 abcdef z", "e\xcc\x81" "e\xcc\x81 abcdef\nz"},
+    {ZHONG ZHONG ZHONG ZHONG ZHONG ZHONG, ZHONG ZHONG ZHONG ZHONG ZHONG "\n" ZHONG},
+    {"ab\tcd ef", "ab\tcd\nef"},
+    {"1234567 \x1b", "1234567\n\\x1b"},            // four columns
+};
+
+START_TEST(a_terminal_breaks_lines_at_words_wherever_tokens_part)
+{
+    for (size_t step = 1; step < 7; step++) {
+        const char *text = wrapped[_i].text;
+        size_t      len = strlen(text);
+        struct sink k;
+
+        sink_open(&k, true, NULL, 0);
+        stream_wrap(k.stream, 10);
+        for (size_t at = 0; at < len; at += step)
+            stream_push(k.stream, text + at, len - at < step ? len - at : step);
+        stream_end(k.stream);
+        ck_assert_str_eq(k.text, wrapped[_i].want);
+        sink_close(&k);
+        sink_open(&k, false, NULL, 0);              // a file gets it as it is
+        stream_wrap(k.stream, 10);
+        stream_push(k.stream, text, len);
+        stream_end(k.stream);
+        ck_assert_str_eq(k.text, text);
+        sink_close(&k);
+    }
+}
+END_TEST
+
+START_TEST(a_word_is_held_no_longer_than_it_lasts)
+{
+    struct sink k;
+
+    sink_open(&k, true, NULL, 0);
+    stream_wrap(k.stream, 10);
+    stream_echo(k.stream, "Once up", 7);
+    ck_assert_str_eq(k.text, "Once");
+    stream_push(k.stream, "on a", 4);
+    ck_assert_str_eq(k.text, "Once upon");
+    stream_push(k.stream, "\n", 1);
+    ck_assert_str_eq(k.text, "Once upon\na\n");
+    stream_end(k.stream);
+    sink_close(&k);
+}
+END_TEST
+
+START_TEST(a_copy_of_a_sampler_brings_its_choices_back)
+{
+    enum { V = 50, N = 40 };
+    struct sampler_options o;
+    struct rng r = rng_open(3, RNG_TEST, 0);
+    real    logits[V];
+    int32_t first[N];
+    int     equal = 0;
+
+    sampler_defaults(&o);
+    o.frequency_penalty = 1, o.repeat_penalty = 2, o.seed = 4;
+    rig_normal(&r, logits, V);
+    struct sampler *s = sampler_open(&o, V, 2);
+
+    for (int i = 0; i < 10; i++)
+        sampler_pick(s, logits);
+    struct sampler *was = sampler_copy(s);
+
+    for (int i = 0; i < N; i++)
+        first[i] = sampler_pick(s, logits);
+    sampler_restore(s, was);
+    for (int i = 0; i < N; i++)
+        ck_assert_int_eq(sampler_pick(s, logits), first[i]);
+    sampler_seed(s, 5);
+    sampler_restore(s, was);                        // what was set since stays
+    for (int i = 0; i < N; i++)
+        equal += sampler_pick(s, logits) == first[i];
+    ck_assert_int_lt(equal, N);
+    sampler_close(s), sampler_close(was);
+}
+END_TEST
+
 START_TEST(what_may_begin_a_stop_string_is_held_back_and_nothing_else)
 {
     const char *stop[] = {"\n\nUser:"};
@@ -452,6 +544,10 @@ static Suite *suite(void)
                         ROWS(bytes));
     tcase_add_loop_test(tc, a_stop_string_ends_the_text_wherever_tokens_part, 0,
                         ROWS(stops));
+    tcase_add_loop_test(tc, a_terminal_breaks_lines_at_words_wherever_tokens_part, 0,
+                        ROWS(wrapped));
+    tcase_add_test(tc, a_word_is_held_no_longer_than_it_lasts);
+    tcase_add_test(tc, a_copy_of_a_sampler_brings_its_choices_back);
     tcase_add_test(tc, what_may_begin_a_stop_string_is_held_back_and_nothing_else);
     tcase_add_test(tc, the_prompt_may_hold_a_stop_string_and_half_a_character);
     suite_add_tcase(s, tc);

@@ -145,6 +145,40 @@ START_TEST(interactive_answers_every_line)
 }
 END_TEST
 
+START_TEST(lines_with_a_slash_are_commands)
+{
+    char       *want, *once;
+    const char *line = "infer @ -i -n 9 --ignore-eos --seed 5";
+
+    need_run();
+    once = strdup(infer(line, "one\n")->out);
+    want = strdup(infer(line, "one\ntwo\n")->out);
+    ck_assert_str_ne(want, once);
+    // taken back and typed again, the same follows; of what was taken back nothing stays
+    const struct ran *r = infer(line, "one\nnever\n/undo\ntwo\n");
+
+    ck_assert(!strncmp(r->out, once, strlen(once)));
+    ck_assert_str_eq(r->out + strlen(r->out) - (strlen(want) - strlen(once)),
+                     want + strlen(once));
+    ck_assert_ptr_nonnull(strstr(r->err, "are taken back"));
+    ck_assert_str_eq(infer("infer @ -i -n 9 --ignore-eos --seed 9",
+                           "/seed 5\none\ntwo\n")->out, want);
+    r = infer("infer @ -i -n 9 --ignore-eos --temp 0", "one\n");
+    free(want);
+    want = strdup(r->out);
+    r = infer("infer @ -i -n 9 --ignore-eos",
+              "/temp 0\none\n/undo\n/undo\n/temp hot\n/go\n");
+    ck_assert_str_eq(r->out, want);
+    ck_assert_ptr_nonnull(strstr(r->err, "nothing is left to take back"));
+    ck_assert_ptr_nonnull(strstr(r->err, "/temp X: a number from 0 to 100; it is 0"));
+    ck_assert_ptr_nonnull(strstr(r->err, "no command /go; /help lists them"));
+    ck_assert_ptr_nonnull(strstr(infer("infer @ -i", "/help\n")->err, "/undo"));
+    // EOS, then "/x" and the newline
+    ck_assert_ptr_nonnull(strstr(infer("infer @ -i -n 0", "//x\n")->err, "prompt 4,"));
+    free(want), free(once);
+}
+END_TEST
+
 /* A reader that closes after one byte. */
 static int into_closed_pipe(int argc, char **argv)
 {
@@ -359,6 +393,7 @@ static Suite *suite(void)
     tcase_add_test(tc, full_attention_holds_as_many_tokens_as_asked);
     tcase_add_test(tc, a_long_text_ends_with_the_cost_of_its_first_and_last_tenth);
     tcase_add_test(tc, interactive_answers_every_line);
+    tcase_add_test(tc, lines_with_a_slash_are_commands);
     tcase_add_test(tc, a_reader_that_leaves_ends_it_quietly);
     tcase_add_test(tc, an_interrupt_ends_the_line_and_exits_130);
     tcase_add_test(tc, biases_and_penalties_reach_the_text);
