@@ -19,6 +19,7 @@
 #   make install      copy weft, its man page and completion, and the library below PREFIX
 #                     (default /usr/local)
 #   make uninstall    remove them
+#   make deb          a Debian package for any x86-64, in build/deb; with dpkg-dev
 #   make clean        remove build/
 #   make help         this text
 #
@@ -395,8 +396,10 @@ deps:
 	@tools/deps.sh $(DEBIAN)
 
 BINARIES   := $(addprefix $(DESTDIR)$(PREFIX)/bin/,weft weft-train weft-infer)
-MAN        := $(DESTDIR)$(PREFIX)/share/man/man1/weft.1
-COMPLETION := $(DESTDIR)$(PREFIX)/share/bash-completion/completions/weft
+SHARE      := $(DESTDIR)$(PREFIX)/share
+MAN        := $(SHARE)/man/man1
+COMPLETION := $(SHARE)/bash-completion/completions/weft $(SHARE)/zsh/site-functions/_weft \
+              $(SHARE)/fish/vendor_completions.d/weft.fish
 
 HEADER     := $(DESTDIR)$(PREFIX)/include/weft.h
 LIBRARY    := $(DESTDIR)$(PREFIX)/lib
@@ -404,12 +407,14 @@ PYTHON     := $(DESTDIR)$(PREFIX)/share/weft/weft.py
 LIBRARIES  := $(addprefix $(LIBRARY)/,libweft.so.0 libweft.so libweft.a pkgconfig/weft.pc)
 
 install: $O/bin/weft lib
-	install -d $(dir $(firstword $(BINARIES))) $(dir $(MAN)) $(dir $(COMPLETION)) \
+	install -d $(dir $(firstword $(BINARIES))) $(MAN) $(dir $(COMPLETION)) \
 	  $(dir $(HEADER)) $(dir $(PYTHON)) $(LIBRARY)/pkgconfig
 	install $O/bin/weft $(firstword $(BINARIES))
 	for f in $(wordlist 2,3,$(BINARIES)); do ln -sf weft $$f; done
-	install -m 644 tools/weft.1 $(MAN)
-	install -m 644 tools/weft.bash $(COMPLETION)
+	tools/manpages.sh $O/bin/weft $(MAN)
+	install -m 644 tools/weft.bash $(word 1,$(COMPLETION))
+	install -m 644 tools/weft.zsh $(word 2,$(COMPLETION))
+	install -m 644 tools/weft.fish $(word 3,$(COMPLETION))
 	install -m 644 tools/api/weft.h $(HEADER)
 	install -m 644 tools/api/weft.py $(PYTHON)
 	install -m 755 $O/lib/libweft.so.0 $(LIBRARY)
@@ -418,7 +423,11 @@ install: $O/bin/weft lib
 	install -m 644 $O/lib/weft.pc $(LIBRARY)/pkgconfig
 
 uninstall:
-	rm -f $(BINARIES) $(MAN) $(COMPLETION) $(HEADER) $(PYTHON) $(LIBRARIES)
+	rm -f $(BINARIES) $(MAN)/weft.1 $(MAN)/weft-*.1 $(COMPLETION) $(HEADER) $(PYTHON) $(LIBRARIES)
+
+deb: deps
+	@$(MAKE) -s --no-print-directory MODE=portable all
+	@tools/deb.sh build/portable/bin/weft build/deb
 
 clean:
 	rm -rf build compile_commands.json
@@ -437,7 +446,7 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 
 .PHONY: test-mpi test-serve lib all demo compare-demo recording test check test-cpus test-mixer test-all \
         test-double test-tiny test-asan \
-        one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall clean help FORCE
+        one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall deb clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
 -include $(patsubst %.o,%.d,$(EXTRAO) $(STARTO) $(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))

@@ -37,6 +37,19 @@ for verb in $("$weft" | sed -n '/^Verbs/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
     grep -q "weft $verb" README.md || wrong "README.md: weft $verb is missing"
 done
 
+# A page for each verb, with every flag of its help; and in weft.1 every verb.
+man=$(mktemp -d)
+trap 'rm -rf "$man"' EXIT
+tools/manpages.sh "$weft" "$man"
+for verb in $("$weft" | sed -n '/^Verbs/,/^$/s/^  \([a-z]*\) .*/\1/p') 'data build' 'data stories'; do
+    page=$man/weft-$(echo "$verb" | tr ' ' -).1
+    [ -s "$page" ] || { wrong "no man page of weft $verb"; continue; }
+    for flag in $("$weft" $verb --help | sed -n '/^Flags/,/^$/s/^[^-]*\(-., \)*\(--[a-z-]*\).*/\2/p'); do
+        sed 's/\\-/-/g' "$page" | grep -q "^\.B .*$flag" || wrong "the man page of weft $verb lacks $flag"
+    done
+    grep -qx "\.B ${verb%% *}" tools/weft.1 || wrong "tools/weft.1 lacks weft $verb"
+done
+
 for code in $(sed -n 's/^ *FAIL_[A-Z]* = \([1-9][0-9]*\).*/\1/p' data/base/fail.h); do
     grep -q "^| $code |" docs/formats.md || wrong "docs/formats.md: exit code $code is missing"
     grep -qx "\.B $code" tools/weft.1 || wrong "tools/weft.1: exit code $code is missing"
