@@ -116,7 +116,6 @@ static void forward_few(real *y, const real *x, const real *w, int n, int in, in
 
         for (; n == 1 && r < end; r++)
             dots(y + r, out, x, 1, w + (size_t)r * in, 1, in, NULL, 0);
-
         for (; r + W_ROWS <= end; r += W_ROWS)
             dot_rows(y + r, out, x, n, w + (size_t)r * in, W_ROWS, in);
         for (; r < end; r++)
