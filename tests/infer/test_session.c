@@ -1,4 +1,5 @@
 /* Session and score. */
+#include "infer/cache.h"
 #include "infer/score.h"
 #include "infer/session.h"
 #include "tests/support/rig.h"
@@ -310,6 +311,76 @@ START_TEST(a_prompt_has_the_same_bits_in_any_pieces_that_end_at_chunks)
 }
 END_TEST
 
+/* ---- the prompt cache ---- */
+
+START_TEST(what_goes_on_from_a_snapshot_has_the_bits_of_what_is_fed_anew)
+{
+    int32_t *tokens = malloc(LONG * sizeof *tokens);
+    real     anew[VOCAB], logits[VOCAB];
+    struct model   m;
+    struct session s;
+    struct cache   c;
+
+    small_model(&m, stack_name(_i));
+    random_tokens(tokens, LONG);
+    start(&s, &m, 2);
+    cache_open(&c, &s, 1 << 24);
+    ck_assert_int_eq(cache_get(&c, &s, 0, tokens, LONG, logits), 0);
+    for (long at = 0, n; at < LONG; at += n) {
+        n = session_chunk(&s, 0, LONG - at);
+        session_feed(&s, 0, tokens + at, n, anew);
+        cache_put(&c, &s, 0, tokens, at + n, at + n == LONG ? anew : NULL);
+    }
+    ck_assert_int_eq(cache_get(&c, &s, 1, tokens, LONG, logits), LONG);
+    ck_assert(!memcmp(logits, anew, sizeof anew));
+    tokens[LONG - 1] ^= 1;                      // all but the last chunk is known
+    session_clear(&s, 0);
+    session_feed(&s, 0, tokens, LONG, anew);
+    session_clear(&s, 1);
+    long known = cache_get(&c, &s, 1, tokens, LONG, logits);
+
+    ck_assert_int_eq(known, LONG / SESSION_CHUNK * SESSION_CHUNK);
+    session_feed(&s, 1, tokens + known, LONG - known, logits);
+    ck_assert_msg(!memcmp(logits, anew, sizeof anew), "%s", stack_name(_i));
+    ck_assert_int_eq(c.hits, 2);
+    ck_assert_int_eq(c.misses, 1);
+    cache_close(&c);
+    session_close(&s);
+    model_close(&m);
+    free(tokens);
+}
+END_TEST
+
+START_TEST(a_cache_keeps_to_its_memory_and_drops_what_is_oldest)
+{
+    int32_t tokens[64];
+    real    logits[VOCAB] = {0};
+    struct model   m;
+    struct session s;
+    struct cache   c;
+
+    small_model(&m, "mlstm");
+    random_tokens(tokens, 64);
+    start(&s, &m, 1);
+    cache_open(&c, &s, 3 * (s.state_bytes + VOCAB * sizeof(real) + 512));
+    for (long n = 1; n <= 64; n++) {
+        cache_put(&c, &s, 0, tokens, n, logits);
+        ck_assert(c.held <= c.most);
+        ck_assert_int_eq(cache_get(&c, &s, 0, tokens, 1, logits), 1);   // stays in use
+    }
+    ck_assert_int_eq(c.entries, 3);
+    ck_assert_int_eq(cache_get(&c, &s, 0, tokens, 64, logits), 64);
+    ck_assert_int_eq(cache_get(&c, &s, 0, tokens, 60, logits), 0);
+    cache_close(&c);
+    cache_open(&c, &s, 0);                      // nothing is kept
+    cache_put(&c, &s, 0, tokens, 5, logits);
+    ck_assert_int_eq(c.entries, 0);
+    cache_close(&c);
+    session_close(&s);
+    model_close(&m);
+}
+END_TEST
+
 START_TEST(a_zeroed_session_closes)
 {
     struct session s = {0};
@@ -522,6 +593,9 @@ static Suite *suite(void)
                         N_STACKS + n_mixers);
     tcase_add_loop_test(tc, a_prompt_has_the_same_bits_in_any_pieces_that_end_at_chunks,
                         0, N_STACKS + n_mixers);
+    tcase_add_loop_test(tc, what_goes_on_from_a_snapshot_has_the_bits_of_what_is_fed_anew, 0,
+                        N_STACKS + n_mixers);
+    tcase_add_test(tc, a_cache_keeps_to_its_memory_and_drops_what_is_oldest);
     tcase_add_test(tc, a_zeroed_session_closes);
     suite_add_tcase(s, tc);
 
