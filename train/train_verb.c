@@ -524,6 +524,11 @@ static struct server *serve_page(const struct setup *s, struct progress *p)
         live_say(&p->live, "page: %s", serve_url(page));
     return page;
 }
+
+static void close_page(struct server *page)
+{
+    serve_stop(page, 3);
+}
 #else
 static struct server *serve_page(const struct setup *s, struct progress *p)
 {
@@ -531,9 +536,9 @@ static struct server *serve_page(const struct setup *s, struct progress *p)
     return NULL;
 }
 
-static void serve_stop(struct server *page, double seconds)
+static void close_page(struct server *page)
 {
-    (void)page, (void)seconds;
+    (void)page;
 }
 #endif
 
@@ -544,7 +549,7 @@ static enum fail train(struct setup *s, struct progress *p, struct why *why)
     enum fail      err = setup_train(s, &nats, &bits, why);
 
     live_clear(&p->live);
-    serve_stop(page, 3);
+    close_page(page);
     if (!err)
         tell_result(s, nats, bits);
     if (!err && *s->run.replay)
