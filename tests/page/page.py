@@ -73,7 +73,7 @@ def text(b, column):
 
 
 def a_finished_run(b, tmp):
-    s = Serving("serve", f"{tmp}/run", "--port", "0", log=f"{tmp}/serve.log")
+    s = Serving("serve", f"{tmp}/run", "--port", "0", "--threads", "1", log=f"{tmp}/serve.log")
     try:
         b.look(1100, 900)
         b.open(s.url)
@@ -149,7 +149,7 @@ def a_finished_run(b, tmp):
 
 
 def a_comparison(b, tmp):
-    s = Serving("serve", f"{tmp}/compare", "--port", "0", log=f"{tmp}/compare.log")
+    s = Serving("serve", f"{tmp}/compare", "--port", "0", "--threads", "1", log=f"{tmp}/compare.log")
     try:
         b.look(1100, 900)
         b.open(s.url)
@@ -166,6 +166,7 @@ def a_comparison(b, tmp):
     finally:
         assert s.stop() in (0, 130)
     b.until("document.querySelector('#state').textContent.includes('does not answer')", "that the server is gone")
+    b.open("about:blank")
     said = [m for m in b.console() if "ERR_CONNECTION_REFUSED" not in m]
     assert not said, said
 
