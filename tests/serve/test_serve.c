@@ -746,7 +746,7 @@ START_TEST(stopping_finishes_what_is_streaming)
     pthread_t      thread;
     struct got     g;
 
-    while (metric(s, "weft_texts_busy") < 1)
+    for (int i = 0; i < 200 && metric(s, "weft_texts_busy") < 1; i++)
         nap(0.005);
     pthread_create(&thread, NULL, stop_it, s);
     g = client_receive(fd);
