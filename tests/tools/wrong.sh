@@ -445,8 +445,8 @@ right 'tokens:' infer "$(grep -o 'begun/sole/ckpt-[0-9]*' err)" -p x -n 3
 
 # A collapse: every token as likely as any other, and no gradient.
 wrong 4 'collapsed: the loss is that of guessing' \
-    train keep/data --out begun/flat $tiny warmup=0 lr=3 weight_decay=1 checkpoint_every=1 keep=1 \
-    steps=300
+    train keep/data --out begun/flat $tiny warmup=0 lr=3 table_lr=1 weight_decay=1 \
+    checkpoint_every=1 keep=1 steps=300
 grep -q 'the last good checkpoint is' err || complain "the good one is not named" train
 right 'tokens:' infer "$(grep -o 'begun/flat/ckpt-[0-9]*' err)" -p x -n 3
 
