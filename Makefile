@@ -106,7 +106,7 @@ CPPFLAGS += $(if $(MPI),-DWEFT_MPI $(shell pkg-config --cflags $(MPIPC)))
 LDLIBS   += $(if $(MPI),$(shell pkg-config --libs $(MPIPC)))
 
 LIB   := $(wildcard tokenizer/*.cc $(foreach d,tokenizer data data/* model model/* infer train \
-           $(filter-out 0,$(SERVE:1=serve)),$d/*.c))
+           $(filter-out 0,$(SERVE:1=infer/serve)),$d/*.c))
 TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
 TESTS := $(wildcard tests/*/test_*.c)
 TESTS := $(if $(filter 0,$(SERVE)),$(filter-out tests/serve/%,$(TESTS)),$(TESTS))
@@ -171,7 +171,7 @@ $O/weft.a: $(LIBO)
 # The library: one object in which only weft_* can be seen from outside, shared and static. Verbs
 # and the server stay out.
 API  := $(wildcard tools/api/*.c)
-APIO := $(filter-out %_verb.c.o $O/serve/% $O/data/base/cli.c.o \
+APIO := $(filter-out %_verb.c.o $O/infer/serve/% $O/data/base/cli.c.o \
           $O/train/report.c.o $O/train/progress.c.o,$(LIB:%=$O/%.o)) $(API:%=$O/%.o)
 
 lib: $O/lib/libweft.so.0 $O/lib/libweft.a $O/lib/weft.pc
@@ -233,9 +233,9 @@ $O/train/configs.inc: $(wildcard train/configs/*.cfg)
 	$Qfor f in $^; do printf '{"%s",\n' "$$(basename $$f .cfg)"; \
 	  sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $$f; echo '},'; done > $@
 
-# The page is compiled in: one C string per file of serve/page.
-$O/serve/page.c.o: $O/serve/page.inc
-$O/serve/page.inc: $(wildcard serve/page/*)
+# The page is compiled in: one C string per file of infer/serve/page.
+$O/infer/serve/page.c.o: $O/infer/serve/page.inc
+$O/infer/serve/page.inc: $(wildcard infer/serve/page/*)
 	@mkdir -p $(@D)
 	$Qfor f in $^; do printf '{"%s",\n' "$$(basename $$f)"; \
 	  sed 's/\\/\\\\/g; s/"/\\"/g; s/?/\\?/g; s/.*/"&\\n"/' $$f; \
@@ -353,7 +353,7 @@ $(EXTRA:%=run-%): run-template-%: $E/%
 run-layers:
 	@tests/run.sh $O/results/layers $@ tools/layers.sh
 
-# data/base < tokenizer < data < model < infer < serve < train < tools, and inside model/: kernels
+# data/base < tokenizer < data < model < infer < infer/serve < train < tools, and inside model/: kernels
 # < layers < cores < mixer.h < mixers, positions < block < model < files. Includes go left only.
 layers:
 	@tools/layers.sh
@@ -438,7 +438,7 @@ help:
 # The commands of the rules above, in the form that editors read.
 SOURCES := $(LIB) $(TOOL) $(RIG) $(TESTS)
 compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/notes.inc \
-                       $O/serve/page.inc FORCE
+                       $O/infer/serve/page.inc FORCE
 	$Q{ sep='['; for f in $(SOURCES); do \
 	  case $$f in *.cc) how='$(CPLUS)';; *) how='$C';; esac; \
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \

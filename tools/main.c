@@ -4,7 +4,7 @@
 #include "data/base/version.h"
 #include "infer/verbs.h"
 #include "model/kernels/product.h"
-#include "serve/serve.h"
+#include "infer/serve/serve.h"
 #include "tools/level.h"
 #include "tools/verbs.h"
 #include "train/train_verb.h"

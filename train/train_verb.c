@@ -5,7 +5,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/inputs.h"
-#include "serve/serve.h"
+#include "infer/serve/serve.h"
 #include "train/presets.h"
 #include "train/progress.h"
 #include "train/ranks.h"

@@ -1,5 +1,5 @@
 /* The server, from end to end, over sockets. */
-#include "serve/serve.h"
+#include "infer/serve/serve.h"
 
 #include "data/base/json.h"
 #include "data/base/file.h"

@@ -56,7 +56,7 @@ for code in $(sed -n 's/^ *FAIL_[A-Z]* = \([1-9][0-9]*\).*/\1/p' data/base/fail.
 done
 
 # The page of weft serve needs nothing from elsewhere and stays small.
-[ "$(cat serve/page/* | wc -c)" -lt 60000 ] || wrong "serve/page: $(cat serve/page/* | wc -c) bytes, not under 60,000"
-foreign=$(grep -ohE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^ ]*' serve/page/* | grep -v '^http://www.w3.org/2000/svg' || true)
-[ -z "$foreign" ] || wrong "serve/page takes from elsewhere: $foreign"
+[ "$(cat infer/serve/page/* | wc -c)" -lt 60000 ] || wrong "infer/serve/page: $(cat infer/serve/page/* | wc -c) bytes, not under 60,000"
+foreign=$(grep -ohE '(https?:)?//[a-z0-9.-]+\.[a-z]{2,}[^ ]*' infer/serve/page/* | grep -v '^http://www.w3.org/2000/svg' || true)
+[ -z "$foreign" ] || wrong "infer/serve/page takes from elsewhere: $foreign"
 exit $bad

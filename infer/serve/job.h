@@ -12,7 +12,7 @@
 #include "infer/sampler.h"
 #include "infer/stream.h"
 #include "model/layers/loss.h"
-#include "serve/engine.h"
+#include "infer/serve/engine.h"
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -8,7 +8,7 @@
  */
 #include "data/base/clock.h"
 #include "data/base/file.h"
-#include "serve/http.h"
+#include "infer/serve/http.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

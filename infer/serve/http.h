@@ -3,10 +3,10 @@
 #define WEFT_HTTP_H
 
 #include "data/base/json.h"
-#include "serve/ask.h"
-#include "serve/scheduler.h"
-#include "serve/serve.h"
-#include "serve/served.h"
+#include "infer/serve/ask.h"
+#include "infer/serve/scheduler.h"
+#include "infer/serve/serve.h"
+#include "infer/serve/served.h"
 
 #include <microhttpd.h>
 

@@ -1,7 +1,7 @@
 /* weft serve: a run's model over HTTP. */
 #include "data/base/cli.h"
 #include "data/base/clock.h"
-#include "serve/serve.h"
+#include "infer/serve/serve.h"
 
 #include <signal.h>
 #include <stdio.h>

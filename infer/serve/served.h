@@ -9,7 +9,7 @@
 #define WEFT_SERVED_H
 
 #include "data/base/json.h"
-#include "serve/engine.h"
+#include "infer/serve/engine.h"
 
 struct served;
 

@@ -9,7 +9,7 @@
 #ifndef WEFT_SCHEDULER_H
 #define WEFT_SCHEDULER_H
 
-#include "serve/job.h"
+#include "infer/serve/job.h"
 
 struct scheduler;
 

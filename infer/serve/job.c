@@ -1,4 +1,4 @@
-#include "serve/job.h"
+#include "infer/serve/job.h"
 
 #include "data/base/clock.h"
 

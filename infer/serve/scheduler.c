@@ -1,4 +1,4 @@
-#include "serve/scheduler.h"
+#include "infer/serve/scheduler.h"
 
 #include "data/base/clock.h"
 

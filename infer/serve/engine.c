@@ -1,4 +1,4 @@
-#include "serve/engine.h"
+#include "infer/serve/engine.h"
 
 #include "model/files/checkpoint.h"
 

@@ -1,6 +1,6 @@
 #include "data/base/clock.h"
-#include "serve/answer.h"
-#include "serve/http.h"
+#include "infer/serve/answer.h"
+#include "infer/serve/http.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "serve/ask.h"
+#include "infer/serve/ask.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "serve/served.h"
+#include "infer/serve/served.h"
 
 #include "data/base/file.h"
 #include "data/base/version.h"

@@ -3,8 +3,8 @@
 #ifndef WEFT_ANSWER_H
 #define WEFT_ANSWER_H
 
-#include "serve/ask.h"
-#include "serve/job.h"
+#include "infer/serve/ask.h"
+#include "infer/serve/job.h"
 
 /* A request and its texts: prompt i's sample k is job[i * samples + k]. */
 struct answer {

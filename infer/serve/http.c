@@ -1,4 +1,4 @@
-#include "serve/http.h"
+#include "infer/serve/http.h"
 
 #include "data/base/clock.h"
 #include "data/base/file.h"

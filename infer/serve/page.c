@@ -1,5 +1,5 @@
 /* The files of serve/page, which are compiled in: page.inc has one C string each. */
-#include "serve/http.h"
+#include "infer/serve/http.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@ static const struct file_in {
     const char *name, *text;
     size_t      size;               // with the NUL at its end
 } files[] = {
-#include "serve/page.inc"
+#include "infer/serve/page.inc"
 };
 
 static const struct {

@@ -1,4 +1,4 @@
-#include "serve/answer.h"
+#include "infer/serve/answer.h"
 
 #include <math.h>
 #include <stdlib.h>
