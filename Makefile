@@ -81,16 +81,22 @@ $(if $(OPT),,$(error MODE=$(MODE) is none of release, portable, debug, asan, dou
 OPENBLAS ?= $(firstword $(wildcard $(addsuffix /libopenblas.so.0,/usr/lib/*/openblas-openmp \
               /usr/lib/openblas-openmp)))
 
+# A position of its own, nothing writable that need not be, and a canary on every stack frame with
+# an array; libc's checks where there is an optimiser to place them.
+HARD      := -fstack-protector-strong
+HARDLINK  := -pie -Wl,-z,relro,-z,now
+FORTIFY   := $(if $(filter release portable,$(MODE)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+
 WARN     := -Wall -Wextra -Wshadow -Wpointer-arith -Wvla -Wno-missing-field-initializers
 CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
-CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE
+CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE $(FORTIFY)
 SHARED   := -fPIC -fvisibility=hidden
-CFLAGS   := -std=c11 -g $(OPT) $(MATH) -fopenmp $(SHARED)
+CFLAGS   := -std=c11 -g $(OPT) $(HARD) $(MATH) -fopenmp $(SHARED)
 # The constructors of a level run on every CPU, and no level may share what is unique; nor may the
 # library be seen to have it.
 UNIQUE   := $(shell $(CXX) -fno-gnu-unique -x c++ -fsyntax-only /dev/null 2>/dev/null \
               && echo -fno-gnu-unique)
-CXXFLAGS := -std=c++17 -g $(if $(LEVEL),-O3,$(OPT)) $(UNIQUE) -fopenmp $(SHARED)
+CXXFLAGS := -std=c++17 -g $(if $(LEVEL),-O3,$(OPT)) $(UNIQUE) $(HARD) -fopenmp $(SHARED)
 LIBS     := -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpthread -lm
 LDLIBS   := $(LIBS)
 ifeq ($(SERVE),0)
@@ -120,7 +126,7 @@ TESTX := $(TESTS:tests/%.c=$O/tests/%)
 
 C      = $(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN)
 CPLUS := $(CXX) $(CPPFLAGS) $(CXXFLAGS) $(WARN)
-LINK  := $(CXX) $(OPT) -fopenmp
+LINK  := $(CXX) $(OPT) $(HARDLINK) -fopenmp
 HOW   := $C
 
 all: $O/bin/weft

@@ -406,6 +406,27 @@ static void report_tenth(const struct infer *f, const char *which, const struct 
             t->seconds * 1e6 / (f->o.n / 10), f->o.K > 1 ? " of each" : "", memory);
 }
 
+/* Of a sequence: full attention holds the tokens read, not all that it may. */
+static double state_held(const struct infer *f)
+{
+    const struct model *m = &f->model;
+    long                pos = f->writer.session.pos[0];
+    double              bytes = (double)model_state_bytes(m);
+
+    for (int i = 0; i < m->cfg.layers; i++) {
+        struct mixer_cfg read = m->layer[i];
+        struct sizes     may, now;
+
+        if (!attends_to_all(&read) || pos >= read.context)
+            continue;
+        mixer_sizes(&m->layer[i], 1, 1, &may);
+        read.context = pos > 0 ? (int)pos : 1;
+        mixer_sizes(&read, 1, 1, &now);
+        bytes -= (double)may.state - (double)now.state;
+    }
+    return bytes;
+}
+
 static void report(const struct infer *f)
 {
     const struct writer *w = &f->writer;
@@ -414,7 +435,7 @@ static void report(const struct infer *f)
     format_count(prompt, sizeof prompt,
                  (double)w->prompt_tokens / (w->prompt_seconds + 1e-9));
     format_count(text, sizeof text, (double)w->tokens / (w->seconds + 1e-9));
-    format_bytes(state, sizeof state, (double)model_state_bytes(&f->model));
+    format_bytes(state, sizeof state, state_held(f));
     fprintf(stderr, "tokens: prompt %ld, %s/s; text %ld, %s/s; state %s%s\n",
             w->prompt_tokens, prompt, w->tokens, text, state, f->o.K > 1 ? " each" : "");
     if (f->o.n >= LONG_TEXT && w->last.seconds > 0) {
@@ -433,7 +454,7 @@ int infer_main(int argc, char **argv)
         omp_set_num_threads(f.threads);
     load(&f);
     signal(SIGPIPE, SIG_IGN);
-    fprintf(stderr, "seed %llu\ncheckpoint %s\n", (unsigned long long)f.o.sampler.seed,
+    say(stderr, "seed %llu\ncheckpoint %s\n", (unsigned long long)f.o.sampler.seed,
             one_line(f.taken));
     begin(&f);
     if (f.interactive)

@@ -28,7 +28,7 @@ enum fail session_open(struct session *s, const struct model *m, int S, struct w
     *s = (struct session){.model = m, .S = S, .state_bytes = model_state_bytes(m)};
     s->bytes = lay_out(s, arena_over(NULL, 0));
     mib = (double)s->bytes / (1 << 20);
-    s->memory = pages_alloc(s->bytes);
+    s->memory = pages_reserve(s->bytes);
     if (!s->memory || pass_open(&s->prompt, m, 1, SESSION_CHUNK, PASS_EXTEND, why) ||
         pass_open(&s->token, m, S, 1, PASS_EXTEND, why)) {
         session_close(s);
@@ -105,13 +105,13 @@ void session_step(struct session *s, const int *slots, const int32_t *tokens, in
 
 void session_clear(struct session *s, int slot)
 {
-    memset(s->state[slot], 0, s->state_bytes);
+    pages_clear(s->state[slot], s->state_bytes);
     s->pos[slot] = 0;
 }
 
 void session_copy(struct session *s, int to, int from)
 {
-    memcpy(s->state[to], s->state[from], s->state_bytes);
+    pages_copy(s->state[to], s->state[from], s->state_bytes);
     s->pos[to] = s->pos[from];
 }
 

@@ -77,13 +77,9 @@ static int char_length(const char *bytes, size_t n)
 /* A control character that a terminal might obey: its code, else -1. */
 static int control(const char *bytes, int len)
 {
-    const unsigned char *b = (const unsigned char *)bytes;
+    unsigned code = utf8_code(bytes, len);
 
-    if (len == 1 && ((b[0] < 0x20 && b[0] != '\n' && b[0] != '\t') || b[0] == 0x7f))
-        return b[0];
-    if (len == 2 && b[0] == 0xc2 && b[1] < 0xa0)
-        return b[1];
-    return -1;
+    return utf8_is_control(code) && code != '\n' && code != '\t' ? (int)code : -1;
 }
 
 /* Write one character of len bytes, or, when len is -1, one byte that belongs to none. */

@@ -74,8 +74,9 @@ const struct key *config_find(const char *key);
 /* The keys' names, for command lines; ends with NULL. */
 const char *const *config_names(void);
 
-/* Apply `key = value` lines. `include` is looked up by the resolver (presets) or, when
- * that is NULL or answers NULL, beside the file. where names the text in errors. */
+/* Apply `key = value` lines, each key at most once. `include` is looked up by the
+ * resolver (presets) or, when that answers NULL, beside the file; without a resolver only
+ * in its directory. where names the text in errors. */
 typedef const char *(*config_include)(const char *name);
 enum fail config_parse(struct config *c, const char *text, const char *where,
                        config_include include, struct why *why);

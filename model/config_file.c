@@ -14,6 +14,7 @@ struct source {
     const char    *where;  // its name, for messages and for the place of what it includes
     config_include include;
     int            depth;
+    bool          *seen;   // keys that it has set, by their place in config_keys
 };
 
 static enum fail parse_text(struct config *c, char *text, const struct source *s,
@@ -48,7 +49,7 @@ static enum fail parse_copy(struct config *c, const char *text, const struct sou
 static enum fail parse_path(struct config *c, const char *path, config_include include,
                             int depth, struct why *why)
 {
-    struct source s = {path, include, depth};
+    struct source s = {path, include, depth, NULL};
     char         *text;
     size_t        len;
     enum fail     err = file_read(path, CONFIG_MAX, &text, &len, why);
@@ -59,6 +60,23 @@ static enum fail parse_path(struct config *c, const char *path, config_include i
                               : fail(why, FAIL_USAGE, "%s: not a text file", path);
     free(text);
     return err;
+}
+
+/* Does path lie in the directory of `where`, links followed? What is not there does. */
+static bool lies_beside(const char *path, const char *where)
+{
+    char   dir[PATH_MAX], full[PATH_MAX], base[PATH_MAX];
+    char  *slash;
+    size_t n;
+
+    snprintf(dir, sizeof dir, "%s", where);
+    slash = strrchr(dir, '/');
+    if (slash)
+        slash[slash == dir] = 0;
+    if (!realpath(path, full) || !realpath(slash ? dir : ".", base))
+        return true;
+    n = strlen(base);
+    return !strncmp(full, base, n) && (full[n] == '/' || n == 1);
 }
 
 static enum fail parse_include(struct config *c, const char *name, const struct source *s,
@@ -72,10 +90,28 @@ static enum fail parse_include(struct config *c, const char *name, const struct 
         return fail(why, FAIL_USAGE, "include %s: more than %d files inside each other",
                     name, INCLUDE_DEPTH);
     if (text)
-        return parse_copy(c, text, &(struct source){name, s->include, s->depth + 1}, why);
+        return parse_copy(c, text, &(struct source){name, s->include, s->depth + 1, NULL},
+                          why);
     snprintf(path, sizeof path, "%.*s%s",
              *name != '/' && slash ? (int)(slash + 1 - s->where) : 0, s->where, name);
+    if (!s->include && !lies_beside(path, s->where))
+        return fail(why, FAIL_USAGE,
+                    "include %s: it lies outside of this file's directory; copy its lines",
+                    name);
     return parse_path(c, path, s->include, s->depth + 1, why);
+}
+
+/* Once in a file: of two values one would be lost without a word. */
+static enum fail set_once(struct config *c, const char *key, const char *value,
+                          const struct source *s, struct why *why)
+{
+    const struct key *k = config_find(key);
+
+    if (k && s->seen[k - config_keys])
+        return fail(why, FAIL_USAGE, "%s is given twice; leave one out", k->name);
+    if (k)
+        s->seen[k - config_keys] = true;
+    return config_set(c, key, value, why);
 }
 
 static enum fail parse_line(struct config *c, char *line, const struct source *s,
@@ -93,13 +129,17 @@ static enum fail parse_line(struct config *c, char *line, const struct source *s
     if (!equals)
         return fail(why, FAIL_USAGE, "'%.40s': write key = value, or include NAME", line);
     *equals = '\0';
-    return config_set(c, trim(line), trim(equals + 1), why);
+    return set_once(c, trim(line), trim(equals + 1), s, why);
 }
 
-static enum fail parse_text(struct config *c, char *text, const struct source *s,
+static enum fail parse_text(struct config *c, char *text, const struct source *source,
                             struct why *why)
 {
-    int number = 0;
+    enum { KEYS = 256 };
+    bool                seen[KEYS] = {false};
+    const struct source with = {source->where, source->include, source->depth, seen};
+    const struct source *s = &with;
+    int                 number = 0;
 
     for (char *line = text, *next; line; line = next) {
         struct why inner;
@@ -119,7 +159,7 @@ static enum fail parse_text(struct config *c, char *text, const struct source *s
 enum fail config_parse(struct config *c, const char *text, const char *where,
                        config_include include, struct why *why)
 {
-    return parse_copy(c, text, &(struct source){where, include, 0}, why);
+    return parse_copy(c, text, &(struct source){where, include, 0, NULL}, why);
 }
 
 enum fail config_parse_file(struct config *c, const char *path, config_include include,

@@ -80,7 +80,7 @@ static void print_split(const char *name, const struct split *s, const char *aft
 {
     char bytes[32], documents[32], tokens[32];
 
-    printf("  %-12s %s bytes in %s document%s, %s tokens%s\n", name,
+    say(stdout, "  %-12s %s bytes in %s document%s, %s tokens%s\n", name,
            grouped(bytes, s->bytes), grouped(documents, s->documents),
            s->documents == 1 ? "" : "s", grouped(tokens, s->tokens), after);
 }
@@ -92,20 +92,20 @@ static void print_summary(const struct dataset *d, double seconds)
 
     snprintf(share, sizeof share, " (%.1f %%)", 100 * (double)d->val.bytes / bytes);
     format_time(buf, sizeof buf, seconds);
-    printf("%s: written in %s\n", d->dir, buf);
+    say(stdout, "%s: written in %s\n", d->dir, buf);
     print_split("train", &d->train, "");
     print_split("validation", &d->val, share);
-    printf("  vocabulary   %d (%s), %.2f bytes per token\n", d->vocab,
+    say(stdout, "  vocabulary   %d (%s), %.2f bytes per token\n", d->vocab,
            tokenizer_kind(d->tokenizer),
            bytes / (double)(d->train.tokens + d->val.tokens));
-    printf("  yardsticks   zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
+    say(stdout, "  yardsticks   zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
            d->order2_bpb);
     if (d->floor_bpb > 0)
-        printf(", exact floor %.3f", d->floor_bpb);
-    printf(" bits per byte\n");
+        say(stdout, ", exact floor %.3f", d->floor_bpb);
+    say(stdout, " bits per byte\n");
     if (d->invalid)
-        printf("  not UTF-8    %s bytes, kept as they are\n", grouped(buf, d->invalid));
-    printf("\nnext: %s train %s --for 3m\n", cli_program(),
+        say(stdout, "  not UTF-8    %s bytes, kept as they are\n", grouped(buf, d->invalid));
+    say(stdout, "\nnext: %s train %s --for 3m\n", cli_program(),
            path_quote(word, sizeof word, d->dir));
 }
 
@@ -209,7 +209,7 @@ static int print_help(void)
          "weft data build stories.txt --out data/stories\n"
          "weft train data/stories --for 3m\n");
     for (int i = 0; i < N_SUBS; i++)
-        printf("  %-9s %s\n", subs[i].name, subs[i].about);
+        say(stdout, "  %-9s %s\n", subs[i].name, subs[i].about);
     puts("\nweft data build --help and weft data stories --help say more.");
     return 0;
 }

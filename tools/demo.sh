@@ -12,7 +12,7 @@ say() { printf '\n== %s\n\n' "$*"; }
 mkdir -p runs
 if [ -e $run/config.cfg ]; then
     say "$run is there already and is used again (rm -r $run trains anew)"
-    "$weft" train --resume $run
+    "$weft" train --resume $run $([ -e $run/data ] || echo $text)
 else
     if [ ! -e $text ]; then
         say "writing $text, 3 MB of stories"

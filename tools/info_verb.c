@@ -38,13 +38,13 @@ static void line(const char *label, const char *format, ...)
 
 static void line(const char *label, const char *format, ...)
 {
+    char    text[2 * PATH_MAX];
     va_list args;
 
     va_start(args, format);
-    printf("%-14s ", label);
-    vprintf(format, args);
-    putchar('\n');
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    say(stdout, "%-14s %s\n", label, text);
 }
 
 static void line_bytes(const char *label, double bytes, const char *what)

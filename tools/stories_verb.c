@@ -20,7 +20,8 @@ static const char help[] =
     "writes the same stories, and more bytes begin with the same ones. The bits per\n"
     "byte it reports are the entropy of what it wrote: no model does better on\n"
     "average. A check says of each text that is no story at which byte it breaks, and\n"
-    "whether its form is wrong or it contradicts a fact that it stated.\n"
+    "whether its form is wrong or it contradicts a fact that it stated; exit code 3\n"
+    "when there is one.\n"
     "\n"
     "  weft infer runs/stories -p Once -n 600 | weft data stories --check -\n";
 
@@ -138,7 +139,7 @@ static void check_one(const char *path, const char *text, size_t len, struct tot
         story_check(text, STORY_MAX, &bits, &fault);
     t->facts += fault.fact;
     excerpt(near, sizeof near, text, len, fault.at);
-    printf("%s: text %llu breaks at byte %zu (%s): %s%s%s%s\n", path,
+    say(stdout, "%s: text %llu breaks at byte %zu (%s): %s%s%s%s\n", path,
            (unsigned long long)t->texts, fault.at, fault.fact ? "fact" : "form",
            fault.what, *near ? "; it has \"" : "", near, *near ? "\"" : "");
 }
@@ -170,15 +171,15 @@ static int check_file(const struct cli *c, const char *path)
         cli_fail(c, err, &why);
     uint64_t form = t.texts - t.stories - t.facts;
 
-    printf("%llu of %llu texts are stories; %llu %s the form, %llu %s a fact",
+    say(stdout, "%llu of %llu texts are stories; %llu %s the form, %llu %s a fact",
            (unsigned long long)t.stories,
            (unsigned long long)t.texts, (unsigned long long)form,
            form == 1 ? "breaks" : "break", (unsigned long long)t.facts,
            t.facts == 1 ? "contradicts" : "contradict");
     if (t.stories)
-        printf("; %.4f bits per byte", bits_per_byte(&t));
+        say(stdout, "; %.4f bits per byte", bits_per_byte(&t));
     putchar('\n');
-    return 0;
+    return t.stories < t.texts ? FAIL_INPUT : FAIL_NONE;
 }
 
 int stories_main(int argc, char **argv)

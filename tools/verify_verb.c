@@ -23,10 +23,7 @@ static const char help_text[] =
 /* Report one check and keep the worst result. */
 static void report(int *worst, int err, const char *path, const struct why *why)
 {
-    char line[PATH_MAX];
-
-    snprintf(line, sizeof line, "%s", err ? why->line : path);
-    printf("%s%s\n", err ? "damaged  " : "ok       ", one_line(line));
+    say(stdout, "%s%s\n", err ? "damaged  " : "ok       ", err ? why->line : path);
     fflush(stdout);
     *worst = err ? err : *worst;
 }

@@ -259,8 +259,7 @@ void progress_sample(void *user, long step, const char *text, size_t len)
     struct stream   *out;
     int              width = term_width() - 8;
 
-    live_say(&p->live, "%ssample at step %ld:%s", term_color() ? "\033[1m" : "", step,
-             term_color() ? "\033[0m" : "");
+    live_title(&p->live, "sample at step %ld:", step);
     out = stream_open(stderr, true, NULL, 0);
     if (!out)
         return;

@@ -264,16 +264,16 @@ static void tell_next(const struct setup *s)
         snprintf(more, sizeof more, "--steps %ld", 2 * s->run.cfg.steps);
     else
         snprintf(more, sizeof more, "--tokens %" PRIu64, s->trainer.tally.tokens);
-    fprintf(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n",
+    say(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n",
             cli_program(), word);
     if (!*s->run.replay)
-        fprintf(stderr, "train it more:  %s train --resume %s %s\n", cli_program(), word,
+        say(stderr, "train it more:  %s train --resume %s %s\n", cli_program(), word,
                 more);
 }
 
 void tell_finished(const struct setup *s)
 {
-    fprintf(stderr, "%s is finished: %ld step%s done\n", s->run.dir,
+    say(stderr, "%s is finished: %ld step%s done\n", s->run.dir,
             s->trainer.tally.step, s->trainer.tally.step == 1 ? "" : "s");
     tell_next(s);
 }
@@ -301,20 +301,20 @@ static void tell_validation(const struct dataset *d, double nats, double bits)
 {
     char verdict[128];
 
-    fprintf(stderr, "validation %.3f bits/byte (%.4f nats/token, perplexity %.2f)\n",
+    say(stderr, "validation %.3f bits/byte (%.4f nats/token, perplexity %.2f)\n",
             bits, nats, exp(nats));
     if (d->zstd_bpb > 0)
-        fprintf(stderr, "beside it: zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
+        say(stderr, "beside it: zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
                 d->order2_bpb);
     if (d->floor_bpb > 0)
-        fprintf(stderr, ", no model below %.3f", d->floor_bpb);
+        say(stderr, ", no model below %.3f", d->floor_bpb);
     if (d->zstd_bpb > 0)
         fputc('\n', stderr);
     tell_verdict(d, bits, verdict, sizeof verdict);
     if ((double)d->val.bytes >= telling)
-        fprintf(stderr, "%s\n", verdict);
+        say(stderr, "%s\n", verdict);
     else
-        fprintf(stderr,
+        say(stderr,
                 "the validation text is too small to tell (%llu bytes): give more text\n",
                 (unsigned long long)d->val.bytes);
 }
@@ -327,10 +327,10 @@ static void tell_best(const struct setup *s)
 
     checkpoint_path(best, sizeof best, s->run.dir, y->best_step);
     path_quote(word, sizeof word, best);
-    fprintf(stderr, "it was best at step %ld (%.4f nats/token), then learned by heart\n",
+    say(stderr, "it was best at step %ld (%.4f nats/token), then learned by heart\n",
             y->best_step, y->best_loss);
     if (path_is_dir(best))
-        fprintf(stderr, "that is in:     %s\n", word);
+        say(stderr, "that is in:     %s\n", word);
 }
 
 void tell_result(const struct setup *s, double nats, double bits)
@@ -340,10 +340,10 @@ void tell_result(const struct setup *s, double nats, double bits)
 
     format_time(time, sizeof time, y->seconds);
     format_count(tokens, sizeof tokens, (double)y->tokens);
-    fprintf(stderr, "%s: %ld step%s, %s tokens in %s", s->run.dir, y->step,
+    say(stderr, "%s: %ld step%s, %s tokens in %s", s->run.dir, y->step,
             y->step == 1 ? "" : "s", tokens, time);
     if (y->skipped)
-        fprintf(stderr, ", %ld step%s skipped", y->skipped, y->skipped == 1 ? "" : "s");
+        say(stderr, ", %ld step%s skipped", y->skipped, y->skipped == 1 ? "" : "s");
     fputc('\n', stderr);
     if (isfinite(nats))
         tell_validation(&s->data, nats, bits);
@@ -358,8 +358,13 @@ void tell_interrupted(const struct setup *s)
 
     path_quote(word, sizeof word, s->run.dir);
     if (s->saved > 0 && setup_steps(s))
-        fprintf(stderr, "saved at step %ld of %ld\n", s->saved, setup_steps(s));
+        say(stderr, "saved at step %ld of %ld\n", s->saved, setup_steps(s));
     else if (s->saved > 0)
-        fprintf(stderr, "saved at step %ld\n", s->saved);
-    fprintf(stderr, "continue with:  %s train --resume %s\n", cli_program(), word);
+        say(stderr, "saved at step %ld\n", s->saved);
+    say(stderr, "continue with:  %s train --resume %s", cli_program(), word);
+    for (int i = 0; s->saved <= 0 && i < s->run.n_input; i++)
+        say(stderr, " %s", path_quote(word, sizeof word, s->run.input[i]));
+    if (s->saved <= 0 && *s->run.val)
+        say(stderr, " %s", path_quote(word, sizeof word, s->run.val));
+    fputc('\n', stderr);
 }

@@ -1,6 +1,7 @@
 #include "train/run.h"
 
 #include "data/base/file.h"
+#include "data/base/format.h"
 #include "data/base/version.h"
 #include "train/ranks.h"
 
@@ -16,6 +17,7 @@
 enum { CONFIG_MAX = 1 << 20 };
 
 static const char *const budget_names[] = {"steps", "for", "tokens", "flops"};
+static const double      budget_most[] = {1e12, TIME_MOST, 1e18, 1e30};
 
 /* ---- names ---- */
 
@@ -151,6 +153,15 @@ static char *value_of(char *line, const char *name)
     return *line == '=' ? line + 1 + strspn(line + 1, " ") : NULL;
 }
 
+/* A number from 0 to most at the start of text. */
+static bool read_amount(const char *text, double most, double *amount)
+{
+    char *end;
+
+    *amount = strtod(text, &end);
+    return end > text && *amount >= 0 && *amount <= most;
+}
+
 static enum fail read_budget(struct run *r, const char *value, struct why *why)
 {
     const char *after = strstr(value, " after ");
@@ -161,14 +172,15 @@ static enum fail read_budget(struct run *r, const char *value, struct why *why)
         if (strncmp(value, budget_names[i], n) || value[n] != ' ')
             continue;
         r->budget = (enum budget)i;
-        r->amount = atof(value + n);
-        r->before = after ? atof(after + strlen(" after ")) : 0;
-        if (r->amount > 0 && r->before >= 0)
+        r->before = 0;
+        if (read_amount(value + n, budget_most[i], &r->amount) && r->amount > 0 &&
+            (!after ||
+             read_amount(after + strlen(" after "), budget_most[i], &r->before)))
             return 0;
     }
     return fail(why, FAIL_INPUT,
-                "%s/config.cfg: budget '%s' is none of for, tokens, flops and a "
-                "number",
+                "%s/config.cfg: budget '%.60s' is none of for, tokens, flops and a "
+                "number in its range",
                 r->dir, value);
 }
 
@@ -194,6 +206,9 @@ static enum fail read_own(struct run *r, char *line, bool *own, struct why *why)
     char *val = value_of(line, "val");
 
     *own = input || field || budget || from || replay || weight || val;
+    if ((field && *r->field) || (budget && r->budget != BUDGET_STEPS) ||
+        (from && *r->from) || (replay && *r->replay) || (val && *r->val))
+        return fail(why, FAIL_INPUT, "%s/config.cfg: '%.40s' is given twice", r->dir, line);
     if (input)
         return keep_input(r, input, why);
     if (field)

@@ -21,6 +21,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const char help[] =
     "weft train book.txt --for 3m\n"
@@ -79,7 +80,8 @@ static enum fail copy_path(char *dir, size_t cap, const char *path, struct why *
 static void take_time(const struct cli *c, double *seconds)
 {
     if (ask.time && !parse_time(ask.time, seconds))
-        cli_die(c, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m", ask.time);
+        cli_die(c, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m, and ends "
+                "within ten years", ask.time);
 }
 
 static void check_one_budget(const struct cli *c)
@@ -242,9 +244,6 @@ static bool may_change(const char *key)
 
 static void check_resume(const struct cli *c)
 {
-    if (c->n_args)
-        cli_die(c, FAIL_USAGE, "--resume takes its input from the run; leave '%s' out",
-                c->args[0]);
     if (ask.out || ask.arch || ask.size || ask.file || ask.field || ask.from || ask.val)
         cli_die(c, FAIL_USAGE,
                 "--resume takes its settings from the run; only --for, --tokens, "
@@ -305,6 +304,60 @@ static enum fail find_run(const char *path, char *dir, size_t cap, struct why *w
     return 0;
 }
 
+static bool lies_in(const char *path, const char *dir)
+{
+    char   full[PATH_MAX];
+    size_t n = realpath(dir, full) ? strlen(full) : 0;
+
+    return n && !strncmp(path, full, n) && path[n] == '/';
+}
+
+/* Does the command line name this input of the run? */
+static bool is_named(const struct cli *c, const char *input)
+{
+    char full[PATH_MAX];
+
+    for (int i = 0; i < c->n_args; i++)
+        if (realpath(c->args[i], full) && !strcmp(full, input))
+            return true;
+    return false;
+}
+
+/* A run directory may come from elsewhere. What its config.cfg names outside of it is read
+ * only when the command line names it too; not again where it is tokenized, and a dataset
+ * is held to the hash in the run's checkpoints. */
+static enum fail check_inputs(const struct cli *c, const struct run *r, struct why *why)
+{
+    char data[PATH_MAX], latest[PATH_MAX], word[1200], input[1200];
+    bool text = path_exists(path_join(data, sizeof data, r->dir, "data"));
+    struct stat st;
+    bool begun = !lstat(path_join(latest, sizeof latest, r->dir, "latest"), &st);
+
+    path_quote(word, sizeof word, r->dir);
+    for (int i = 0; i < c->n_args; i++) {
+        bool of_run = is_named(&(struct cli){.args = c->args + i, .n_args = 1}, r->val);
+
+        for (int k = 0; k < r->n_input; k++)
+            of_run |= is_named(&(struct cli){.args = c->args + i, .n_args = 1},
+                               r->input[k]);
+        if (!of_run)
+            return fail(why, FAIL_USAGE,
+                        "--resume takes its input from the run, and '%s' is none of "
+                        "%s; leave it out", c->args[i], word);
+    }
+    for (int i = 0; i <= r->n_input; i++) {
+        const char *path = i < r->n_input ? r->input[i] : r->val;
+
+        if (*path && !(dataset_is(path) ? begun : text) && !lies_in(path, r->dir) &&
+            strcmp(path, "-") && !is_named(c, path))
+            return fail(why, FAIL_INPUT,
+                        "%.200s is not tokenized yet, and its input lies outside of it; "
+                        "to let it be read, name it: weft train --resume %.300s %.400s",
+                        r->dir, word, path_quote(input, sizeof input, path));
+    }
+    return 0;
+}
+
 /* *steps: how many the run had. */
 static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
                         struct why *why)
@@ -326,6 +379,9 @@ static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
                     "%s: its text came from stdin and did not arrive whole; remove it "
                     "and repeat the command that began it",
                     dir);
+    err = check_inputs(c, r, why);
+    if (err)
+        return err;
     *steps = r->cfg.steps;
     if (config_resolve(&r->cfg, why))
         return FAIL_INPUT;
@@ -473,7 +529,7 @@ static enum fail check_same(const struct setup *s, struct why *why)
                        s->run.dir, s->run.replay, files[i]);
     }
     if (!err)
-        fprintf(stderr, "weights and moments are those of %s, bit for bit\n",
+        say(stderr, "weights and moments are those of %s, bit for bit\n",
                 s->run.replay);
     return err;
 }

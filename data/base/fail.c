@@ -1,15 +1,49 @@
 #include "data/base/fail.h"
 
+#include "data/base/utf8.h"
+
 #include <stdarg.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
+
+/* A ? for each character that a terminal might obey, but those in `but`, and for bytes
+ * that are no character. */
+static char *clean(char *text, const char *but)
+{
+    char  *to = text, *from = text;
+    size_t left = strlen(text);
+
+    while (left) {
+        int  len = utf8_length(from, left);
+        bool bad = len == 0 || (utf8_is_control(utf8_code(from, len)) &&
+                                !(len == 1 && strchr(but, *from)));
+
+        len = len ? len : 1;
+        if (bad)
+            *to++ = '?';
+        else
+            memmove(to, from, (size_t)len), to += len;
+        from += len;
+        left -= (size_t)len;
+    }
+    *to = 0;
+    return text;
+}
 
 char *one_line(char *text)
 {
-    for (char *p = text; *p; p++)
-        if ((unsigned char)*p < ' ' || *p == 0x7f)
-            *p = '?';
-    return text;
+    return clean(text, "");
+}
+
+void say(FILE *to, const char *format, ...)
+{
+    char    text[8192];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    fputs(clean(text, "\n\t"), to);
 }
 
 enum fail fail(struct why *why, enum fail err, const char *format, ...)

@@ -10,6 +10,8 @@
 #ifndef WEFT_FAIL_H
 #define WEFT_FAIL_H
 
+#include <stdio.h>
+
 #ifdef __clang__
 #define MUST_CHECK __attribute__((warn_unused_result))
 #else
@@ -40,10 +42,13 @@ extern "C" {
 enum fail fail(struct why *why, enum fail err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* text with a ? for every control character: names and values come from files and
- * command lines, and must neither break the line nor speak to the terminal. fail does it
- * itself. */
+/* text with a ? for every control character, in place: names and values come from files
+ * and command lines, and must neither break the line, nor turn it, nor speak to the
+ * terminal. fail does it itself. */
 char *one_line(char *text);
+
+/* For verbs: fprintf of at most 8191 bytes with the same care; newlines and tabs stay. */
+void say(FILE *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The member of names (count of them) nearest to word, or NULL when none is near: for
  * "unknown key 'lauers'; did you mean 'layers'?". */

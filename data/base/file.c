@@ -24,8 +24,24 @@ char *path_join(char *buf, size_t cap, const char *dir, const char *name)
     return buf;
 }
 
+/* In the form $'...' of shells: every byte but plain ASCII by its octal number. */
+static char *quote_bytes(char *buf, size_t cap, const char *path)
+{
+    size_t n = (size_t)snprintf(buf, cap, "$'");
+
+    for (; *path && n + 6 < cap; path++) {
+        unsigned char c = (unsigned char)*path;
+        bool          plain = c >= ' ' && c < 0x7f && c != '\'' && c != '\\';
+
+        n += (size_t)snprintf(buf + n, cap - n, plain ? "%c" : "\\%03o", c);
+    }
+    snprintf(buf + n, cap - n, "'");
+    return buf;
+}
+
 char *path_quote(char *buf, size_t cap, const char *path)
 {
+    char   shown[PATH_MAX];
     size_t n = 0;
     bool   plain = *path && *path != '-' &&
                  !path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -35,6 +51,9 @@ char *path_quote(char *buf, size_t cap, const char *path)
         snprintf(buf, cap, "%s", path);
         return buf;
     }
+    snprintf(shown, sizeof shown, "%s", path);
+    if (strcmp(one_line(shown), path) && strlen(path) < sizeof shown)
+        return quote_bytes(buf, cap, path);
     if (n + 1 < cap)
         buf[n++] = '\'';
     for (; *path && n + 6 < cap; path++)
@@ -155,9 +174,7 @@ static enum fail fail_read(struct why *why, const char *path)
     return fail(why, FAIL_INPUT, "%s: cannot read: %s", path, strerror(errno));
 }
 
-/* Exactly len bytes of an open file. */
-static enum fail read_all(int fd, char *bytes, size_t len, const char *path,
-                          struct why *why)
+enum fail file_fill(int fd, char *bytes, size_t len, const char *path, struct why *why)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n = read_some(fd, bytes + at, len - at);
@@ -177,7 +194,7 @@ enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,
 {
     int       fd;
     enum fail err;
-    uint64_t size;
+    uint64_t  size = 0;
 
     *bytes = NULL;
     *len = 0;
@@ -192,7 +209,7 @@ enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,
         err = fail(why, FAIL_MEMORY, "%s: no memory for its %llu bytes", path,
                    (unsigned long long)size);
     else
-        err = read_all(fd, *bytes, size, path, why);
+        err = file_fill(fd, *bytes, size, path, why);
     close(fd);
     if (err) {
         free(*bytes);

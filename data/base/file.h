@@ -19,6 +19,10 @@
  * device, socket or directory is refused. FAIL_INPUT. */
 enum fail file_open(const char *path, int *fd, uint64_t *size, struct why *why);
 
+/* Exactly the next len bytes of an open file; path is for the line. FAIL_INPUT: it cannot
+ * be read, or has become shorter. */
+enum fail file_fill(int fd, char *bytes, size_t len, const char *path, struct why *why);
+
 /* Read a whole regular file (malloc'ed, with a NUL after its last byte). Refuses files
  * above max bytes. FAIL_INPUT. */
 enum fail file_read(const char *path, size_t max, char **bytes, size_t *len,

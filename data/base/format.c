@@ -97,7 +97,7 @@ bool parse_time(const char *text, double *seconds)
         total += n * unit[next++].seconds;
     }
     *seconds = total;
-    return total > 0;
+    return total > 0 && total <= TIME_MOST;
 }
 
 bool parse_count(const char *text, double *n)

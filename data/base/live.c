@@ -1,6 +1,7 @@
 #include "data/base/live.h"
 
 #include "data/base/clock.h"
+#include "data/base/fail.h"
 #include "data/base/format.h"
 
 #include <stdarg.h>
@@ -70,6 +71,7 @@ void live_show(struct live *l, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
+    one_line(text);
     if (l->terminal)
         snprintf(line, sizeof line, "\r%.*s\033[K", term_width() - 1, text);
     else
@@ -87,7 +89,21 @@ void live_say(struct live *l, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    snprintf(line, sizeof line, "%s\n", text);
+    snprintf(line, sizeof line, "%s\n", one_line(text));
+    live_clear(l);
+    put(line);
+}
+
+void live_title(struct live *l, const char *format, ...)
+{
+    char    text[LINE], line[LINE + 16];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    snprintf(line, sizeof line, term_color() ? "\033[1m%s\033[0m\n" : "%s\n",
+             one_line(text));
     live_clear(l);
     put(line);
 }

@@ -41,6 +41,10 @@ void live_show(struct live *l, const char *format, ...)
 void live_say(struct live *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same in bold, where a terminal has it. */
+void live_title(struct live *l, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Take the line away. */
 void live_clear(struct live *l);
 

@@ -25,4 +25,23 @@ static inline int utf8_length(const char *text, size_t n)
     return len;
 }
 
+/* The code of the character of len bytes at text (1 .. 4, as utf8_length found). */
+static inline unsigned utf8_code(const char *text, int len)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    unsigned             code = len == 1 ? s[0] : s[0] & (0xffu >> (len + 1));
+
+    for (int i = 1; i < len; i++)
+        code = code << 6 | (s[i] & 0x3f);
+    return code;
+}
+
+/* Might a terminal obey it: C0, DEL, C1, what turns the direction of writing, and what
+ * breaks lines (newline and tab too)? */
+static inline int utf8_is_control(unsigned c)
+{
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e ||
+           c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+}
+
 #endif

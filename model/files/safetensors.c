@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
@@ -28,26 +27,25 @@ enum { N_TYPES = sizeof types / sizeof *types };
 
 /* ---- reading ----------------------------------------------------------------------- */
 
-static enum fail map_file(struct safetensors *s, const char *path, struct why *why)
+/* Read, not mapped: a file that becomes shorter meanwhile is an error, not a SIGBUS. */
+static enum fail read_file(struct safetensors *s, const char *path, struct why *why)
 {
-    uint64_t size;
+    uint64_t  size;
     int       fd;
     enum fail err = file_open(path, &fd, &size, why);
-    void    *map;
 
     if (err)
         return err;
-    if (size < 8) {
-        close(fd);
-        return fail(why, FAIL_INPUT, "%s: too short for a safetensors file", path);
-    }
-    map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (size < 8)
+        err = fail(why, FAIL_INPUT, "%s: too short for a safetensors file", path);
+    else if (!(s->bytes = malloc(size)))
+        err = fail(why, FAIL_MEMORY, "%s: no memory for its %llu bytes", path,
+                   (unsigned long long)size);
+    else
+        err = file_fill(fd, s->bytes, size, path, why);
     close(fd);
-    if (map == MAP_FAILED)
-        return fail(why, FAIL_INPUT, "%s: cannot map: %s", path, strerror(errno));
-    s->map = map;
-    s->map_len = size;
-    return FAIL_NONE;
+    s->len = size;
+    return err;
 }
 
 static enum fail parse_header(const struct safetensors *s, const char *path,
@@ -56,15 +54,15 @@ static enum fail parse_header(const struct safetensors *s, const char *path,
     json_error_t error;
     uint64_t     len;
 
-    memcpy(&len, s->map, sizeof len);
-    if (len > s->map_len - 8)
+    memcpy(&len, s->bytes, sizeof len);
+    if (len > s->len - 8)
         return fail(why, FAIL_INPUT,
                     "%s: truncated, or not a safetensors file: its header is said to be "
                     "longer than the file", path);
     if (len > SAFETENSORS_HEADER)
         return fail(why, FAIL_INPUT, "%s: a header of %llu bytes; at most %d are read",
                     path, (unsigned long long)len, SAFETENSORS_HEADER);
-    *header = json_loadb((char *)s->map + 8, len, JSON_REJECT_DUPLICATES, &error);
+    *header = json_loadb(s->bytes + 8, len, JSON_REJECT_DUPLICATES, &error);
     if (!json_is_object(*header))
         return fail(why, FAIL_INPUT, "%s: damaged header: %.200s", path,
                     *header ? "not an object" : error.text);
@@ -213,8 +211,8 @@ static enum fail check_tiles(const struct safetensors *s, const char *path,
 static enum fail read_header(struct safetensors *s, json_t *header, const char *path,
                              size_t at, struct why *why)
 {
-    const char *name, *data = (char *)s->map + at, *bad;
-    size_t      len = s->map_len - at;
+    const char *name, *data = s->bytes + at, *bad;
+    size_t      len = s->len - at;
     json_t     *v;
     enum fail   err;
 
@@ -244,7 +242,7 @@ enum fail safetensors_open(struct safetensors *s, const char *path, struct why *
     enum fail err;
 
     *s = (struct safetensors){0};
-    err = map_file(s, path, why);
+    err = read_file(s, path, why);
     if (!err)
         err = parse_header(s, path, &header, &data, why);
     if (!err)
@@ -261,8 +259,7 @@ void safetensors_close(struct safetensors *s)
         free(s->meta[i]);
     free(s->meta);
     free(s->tensor);
-    if (s->map)
-        munmap(s->map, s->map_len);
+    free(s->bytes);
     *s = (struct safetensors){0};
 }
 

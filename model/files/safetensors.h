@@ -5,7 +5,7 @@
  *
  * The reader trusts nothing: header length (at most SAFETENSORS_HEADER), JSON without
  * repeated keys, types, shapes and ranges are checked, and the tensors must tile the data
- * exactly. It maps the file.
+ * exactly. It reads the whole file.
  */
 #ifndef WEFT_SAFETENSORS_H
 #define WEFT_SAFETENSORS_H
@@ -25,7 +25,7 @@ struct tensor {
     int         dims;   // 0 .. TENSOR_DIMS
     int64_t     shape[TENSOR_DIMS];
     size_t      n;      // elements
-    const void *data;   // reader: inside the map, any alignment; writer: the caller's
+    const void *data;   // reader: inside the bytes read, any alignment; writer: the caller's
 };
 
 struct safetensors {
@@ -33,8 +33,8 @@ struct safetensors {
     int            n;
     char         **meta;            // 2 n_meta strings: key, value, key, value ...
     int            n_meta;
-    void          *map;
-    size_t         map_len;
+    char          *bytes;           // (len) the file, owned
+    size_t         len;
 };
 
 /* FAIL_INPUT. On failure nothing needs closing. */

@@ -47,4 +47,10 @@ static inline real *arena_reals(struct arena *a, const char *name, size_t n)
 void *pages_alloc(size_t bytes);
 void  pages_free(void *p, size_t bytes);        // NULL is fine
 
+/* The same for what may never be used in full: memory is taken as it is written to. What
+ * lies in such pages is cleared and copied without taking memory for what is zero. */
+void *pages_reserve(size_t bytes);
+void  pages_clear(void *p, size_t bytes);
+void  pages_copy(void *to, const void *from, size_t bytes);
+
 #endif

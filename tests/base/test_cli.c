@@ -160,6 +160,27 @@ START_TEST(help_begins_with_the_verbs_own_words_and_lists_flags_and_settings)
 }
 END_TEST
 
+static const struct { const char *text, *shown; } lines[] = {
+    {"plain text, with \xc3\xa9", "plain text, with \xc3\xa9"},
+    {"a\nb\tc\033[1m\x7f", "a?b?c?[1m?"},
+    {"\xc2\x9b" "31m", "?31m"},                 // U+009B, CSI
+    {"\x9b" "31m", "?31m"},                     // the same in Latin-1
+    {"gpj.\xe2\x80\xae" "txt", "gpj.?txt"},    // U+202E
+    {"\xe2\x81\xa6x\xe2\x81\xa9", "?x?"},     // U+2066, U+2069
+    {"\xe2\x80\xa8", "?"},                     // U+2028
+    {"\xe2\x82\xac \xf0\x9f\x98\x80", "\xe2\x82\xac \xf0\x9f\x98\x80"},
+    {"cut \xe2\x82", "cut ??"},
+};
+
+START_TEST(a_line_has_nothing_that_a_terminal_obeys)
+{
+    char text[64];
+
+    snprintf(text, sizeof text, "%s", lines[_i].text);
+    ck_assert_str_eq(one_line(text), lines[_i].shown);
+}
+END_TEST
+
 /* ---- numbers ---- */
 
 static const struct { double n; const char *count, *bytes, *time; } shown[] = {
@@ -193,7 +214,7 @@ static const struct { const char *text; double time, count; } read_back[] = {
     {"90", 90, 90},   {"90s", 90, -1},     {"3m", 180, -1},   {"1h30m", 5400, -1},
     {"1.5h", 5400, -1}, {"1d", 86400, -1}, {"1m1h", -1, -1},  {"3m3m", -1, -1},
     {"m", -1, -1},    {"", -1, -1},        {"0", -1, 0},      {"3 m", -1, -1},
-    {"12k", -1, 12e3}, {"3M", -1, 3e6},    {"2B", -1, 2e9},   {"1e15", 1e15, 1e15},
+    {"12k", -1, 12e3}, {"3M", -1, 3e6},    {"2B", -1, 2e9},   {"1e15", -1, 1e15},
     {"0x10", -1, -1}, {"nan", -1, -1},     {"inf", -1, -1},   {"1kk", -1, -1},
 };
 
@@ -219,6 +240,8 @@ static Suite *suite(void)
 
     tcase_add_loop_test(tc, a_command_line_is_taken_as_written, 0, ROWS(good));
     tcase_add_loop_test(tc, a_mistake_gets_one_line_and_exit_2, 0, ROWS(bad));
+    tcase_add_loop_test(tc, a_line_has_nothing_that_a_terminal_obeys, 0,
+                        (int)(sizeof lines / sizeof *lines));
     tcase_add_test(tc, help_begins_with_the_verbs_own_words_and_lists_flags_and_settings);
     tcase_add_loop_test(tc, numbers_are_short_and_never_wider_than_they_should, 0,
                         ROWS(shown));

@@ -455,6 +455,21 @@ START_TEST(what_a_killed_writer_left_is_swept_by_the_next_and_a_living_one_is_le
 }
 END_TEST
 
+START_TEST(a_file_that_became_shorter_is_an_error_and_not_a_signal)
+{
+    const char *dir = rig_tmp();
+    char        bytes[8];
+    uint64_t    size;
+    int         fd;
+
+    put(dir, "a", "12345678");
+    ck_assert_int_eq(file_open(in(dir, "a"), &fd, &size, &why), 0);
+    ck_assert_int_eq(truncate(in(dir, "a"), 3), 0);
+    assert_line(file_fill(fd, bytes, size, "a", &why), FAIL_INPUT, "became shorter");
+    close(fd);
+}
+END_TEST
+
 START_TEST(a_link_is_replaced_and_stays_relative)
 {
     const char *dir = rig_tmp();
@@ -695,6 +710,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_commit_that_only_its_parent_misses_says_that_it_is_there);
     tcase_add_test(tc,
         what_a_killed_writer_left_is_swept_by_the_next_and_a_living_one_is_left_alone);
+    tcase_add_test(tc, a_file_that_became_shorter_is_an_error_and_not_a_signal);
     tcase_add_test(tc, a_link_is_replaced_and_stays_relative);
     tcase_add_test(tc, sweeping_takes_leftovers_and_nothing_else);
     tcase_add_test(tc, a_manifest_accepts_what_it_was_written_for);

@@ -1,4 +1,5 @@
 /* Session and score. */
+#include "data/base/clock.h"
 #include "infer/cache.h"
 #include "infer/score.h"
 #include "infer/session.h"
@@ -381,6 +382,34 @@ START_TEST(a_cache_keeps_to_its_memory_and_drops_what_is_oldest)
 }
 END_TEST
 
+/* Four sequences that may hold a million tokens each: 512 MiB, of which three are read. */
+START_TEST(a_state_takes_memory_for_the_tokens_read)
+{
+    static const int32_t tokens[] = {1, 2, 3};
+    struct config  c;
+    struct model   m;
+    struct session s;
+    struct why     why;
+    size_t         held;
+
+    config_defaults(&c);
+    c.layers = 1, c.width = 16, c.heads = 1, c.vocab = VOCAB, c.context = 1 << 20;
+    ck_assert(!config_resolve(&c, &why) && !model_open(&m, &c, &why));
+    model_init(&m, 1);
+    held = memory_held();
+    start(&s, &m, 4);
+    session_prompt(&s, tokens, 3);
+    session_extend(&s, tokens);
+    session_clear(&s, 2);
+    session_copy(&s, 2, 1);
+    ck_assert_uint_gt(s.state_bytes, 100 << 20);
+    ck_assert_msg(memory_held() < held + (64 << 20), "%zu", memory_held() - held);
+    ck_assert(!memcmp(s.state[1], s.state[2], s.state_bytes));
+    session_close(&s);
+    model_close(&m);
+}
+END_TEST
+
 START_TEST(a_zeroed_session_closes)
 {
     struct session s = {0};
@@ -596,6 +625,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, what_goes_on_from_a_snapshot_has_the_bits_of_what_is_fed_anew, 0,
                         N_STACKS + n_mixers);
     tcase_add_test(tc, a_cache_keeps_to_its_memory_and_drops_what_is_oldest);
+    tcase_add_test(tc, a_state_takes_memory_for_the_tokens_read);
     tcase_add_test(tc, a_zeroed_session_closes);
     suite_add_tcase(s, tc);
 

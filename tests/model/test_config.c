@@ -316,6 +316,8 @@ static const struct { const char *text, *words; int code; } bad_text[] = {
      FAIL_USAGE},
     {"layers = 3 4\n", "text:1: layers = 3 4: not a whole number", FAIL_USAGE},
     {"= 3\n", "text:1: unknown setting ''", FAIL_USAGE},
+    {"layers = 2\nwidth = 8\nlayers = 2\n", "text:3: layers is given twice", FAIL_USAGE},
+    {"kv_heads = 2\nkv-heads = 2\n", "text:2: kv_heads is given twice", FAIL_USAGE},
     {"include again\n", "more than 8 files inside each other", FAIL_USAGE},
     {"include broken\n", "text:1: broken:2: width = wide: not a whole number",
      FAIL_USAGE},

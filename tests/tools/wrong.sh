@@ -213,6 +213,7 @@ wrong 2 'softmax' train keep/text.txt --arch sofmax --out new/run
 wrong 2 'not an architecture: --size nano' train keep/text.txt --arch nano --out new/run
 wrong 2 'no input' train --for 1m
 wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
+wrong 2 'within ten years' train keep/text.txt --for 1e9h --out new/run
 wrong 2 'schedule goes with --steps' train keep/text.txt --for 1m schedule=wsd --out new/run
 wrong 2 'one of --for' train keep/text.txt --for 1m --steps 5 --out new/run
 wrong 2 'not a whole number' train keep/text.txt layers=two --out new/run
@@ -353,6 +354,71 @@ rm -r damaged/run/$at
 wrong 3 'its checkpoints are gone' train --resume damaged/run --steps 6
 cmp -s keep/run/log.jsonl damaged/run/log.jsonl || complain "the log is lost" train --resume
 
+# ---- doors that are closed ------------------------------------------------------------------
+
+# Names that speak to a terminal: ESC, CSI as one character, and what turns the line around.
+quiet() {
+    cat out err > said
+    for bytes in '\033' '\302\233' '\342\200\256'; do
+        ! grep -qaF "$(printf "$bytes")" said || complain "a control character is said" "$@"
+    done
+}
+loud=$(printf 'a\033[31m\302\2331m\342\200\256c')
+mkdir loud
+right '1 step, ' train keep/data --out "loud/$loud" $tiny steps=1
+quiet train
+right 'checkpoint' infer "loud/$loud" -p x -n 2
+quiet infer
+for verb in info verify; do
+    run $verb "loud/$loud"
+    [ $status -eq 0 ] && grep -q 'a?\[31m?1m?c' out || complain "exit $status, or it is not named" $verb
+    quiet $verb
+done
+right 'measuring' data build keep/text.txt --out "loud/$loud.d" --tokenizer bytes
+quiet data build
+if command -v bash > null; then
+    bash -c "test -d $(sed -n 's/^next: .* train \(.*\) --for 3m$/\1/p' out)" ||
+        complain "the command as printed does not work" data build
+fi
+
+# A run directory from elsewhere reads and writes nothing outside of itself.
+damage run config.cfg cat
+echo secret > secret.cfg
+echo 'include ../../secret.cfg' >> damaged/run/config.cfg
+wrong 3 'outside of this file' train --resume damaged/run --steps 6
+mkdir -p foreign
+sed "s|^input = .*|input = $PWD/keep/text.txt|" keep/run/config.cfg > foreign/config.cfg
+wrong 3 "name it: weft train --resume foreign $PWD/keep/text.txt" train --resume foreign
+[ ! -e foreign/data ] || complain "it was read unasked" train --resume foreign
+wrong 2 'is none of foreign' train --resume foreign secret.cfg
+right 'foreign: 4 steps' train --resume foreign keep/text.txt
+damage run config.cfg cat
+rm damaged/run/lock
+ln keep/text.txt damaged/run/lock
+wrong 5 'hard link' train --resume damaged/run --steps 6
+damage run log.jsonl cat
+rm damaged/run/log.jsonl
+mkfifo damaged/run/log.jsonl
+wrong 5 'log.jsonl: a pipe' train --resume damaged/run --steps 6
+rm damaged/run/config.cfg
+mkfifo damaged/run/config.cfg
+wrong 3 'config.cfg: a pipe' train --resume damaged/run --steps 6
+damage run config.cfg cat
+echo 'budget = flops 1e999' >> damaged/run/config.cfg
+wrong 3 'a number in its range' train --resume damaged/run
+damage run config.cfg cat
+echo 'layers = 1' >> damaged/run/config.cfg
+wrong 3 'layers is given twice' train --resume damaged/run
+printf 'lr = 0.1\nwidth = 16\nlr = 0.2\n' > twice.cfg
+wrong 2 'twice.cfg:3: lr is given twice' train keep/text.txt --config twice.cfg --out new/run
+cp -a keep/data 'x<img src=1>'
+right 'with plots' compare 'x<img src=1>' --arch softmax,gla --tokens 200 --seeds 1 --out loud/compare $tiny
+! grep -q '^[^ ].*<img' loud/compare/report.md || complain "HTML in report.md" compare
+
+run data stories --check keep/text.txt
+[ $status -eq 3 ] && grep -q '0 of 1 texts are stories' out ||
+    complain "exit $status for a text that is no story" data stories --check
+
 # ---- writing --------------------------------------------------------------------------------
 
 wrong 2 'keep/run is a run already' train keep/text.txt --out keep/run $tiny steps=2
@@ -380,7 +446,8 @@ wrong 3 'no checkpoint yet' infer begun/run -p x
 kill -9 $pid
 wait $pid 2> null || true
 wrong 3 'weft train --resume begun/run' infer begun/run -p x
-right '5 steps' train --resume begun/run --steps 5
+wrong 3 'name it: weft train --resume begun/run ' train --resume begun/run --steps 5
+right '5 steps' train --resume begun/run keep/data --steps 5
 
 # Interrupted while stdin is read: there is nothing to resume.
 mkfifo slow

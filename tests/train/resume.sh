@@ -81,11 +81,11 @@ for threads in 1 2; do
     wait $pid 2> "$tmp/null" || true
     kills=0
     for n in 5 20 24 50 67 68 100; do
-        stop_at 9 "$cut" $n --resume "$cut"
+        stop_at 9 "$cut" $n --resume "$cut" "$tmp/text.txt"
         [ $status -ne 137 ] || kills=$((kills + 1))
     done
     [ $kills -ge 4 ] || die "only $kills of 7 kills came in time: the run is too short to test"
-    train --resume "$cut" || die "resuming failed"
+    train --resume "$cut" "$tmp/text.txt" || die "resuming failed"
     same_run "$whole" "$cut" "kill -9 with $threads threads"
 done
 cmp "$tmp/whole-1/latest/model.safetensors" "$tmp/whole-2/latest/model.safetensors" ||

@@ -540,6 +540,8 @@ START_TEST(paths_are_quoted_for_the_shell)
     ck_assert_str_eq(word, "'my runs/it'\\''s'");
     path_quote(word, sizeof word, "-x");
     ck_assert_str_eq(word, "'-x'");
+    path_quote(word, sizeof word, "a\033'\xc2\x9b");
+    ck_assert_str_eq(word, "$'a\\033\\047\\302\\233'");
 }
 END_TEST
 

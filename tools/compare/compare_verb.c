@@ -141,8 +141,8 @@ static void take_budget(const struct cli *cli, struct comparison *c)
     c->budget = ask.time ? BUDGET_FOR : ask.tokens > 0 ? BUDGET_TOKENS : BUDGET_FLOPS;
     c->amount = ask.tokens > 0 ? ask.tokens : ask.flops;
     if (ask.time && !parse_time(ask.time, &c->amount))
-        cli_die(cli, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m",
-                ask.time);
+        cli_die(cli, FAIL_USAGE, "--for %s: a time is written 90s, 3m or 1h30m, "
+                "and ends within ten years", ask.time);
 }
 
 static void take_match(const struct cli *cli, struct comparison *c)
@@ -452,7 +452,7 @@ static enum fail answer(struct comparison *c, struct why *why)
     if (err)
         return err;
     path_quote(word, sizeof word, c->out);
-    fprintf(stderr, "with plots: %s/report.html\n", word);
+    say(stderr, "with plots: %s/report.html\n", word);
     for (int i = 0; i < c->n; i++)
         good += c->arch[i].bpb.n;
     return good ? 0
@@ -528,7 +528,7 @@ static enum fail compare(const struct cli *cli, struct comparison *c, struct why
 
 static void tell_lost(const char *path)
 {
-    fprintf(stderr, "weft compare: %s was taken over by another process\n", path);
+    say(stderr, "weft compare: %s was taken over by another process\n", path);
 }
 
 int compare_main(int argc, char **argv)
@@ -556,9 +556,9 @@ int compare_main(int argc, char **argv)
     if (err == FAIL_INTERRUPTED && ask.worker)
         return err;
     if (err == FAIL_INTERRUPTED && c->trials == 0)
-        fprintf(stderr, "continue with:  %s\n", c->command);
+        say(stderr, "continue with:  %s\n", c->command);
     else if (err == FAIL_INTERRUPTED)
-        fprintf(stderr, "stopped after %d of %d runs\ncontinue with:  %s\n", c->done,
+        say(stderr, "stopped after %d of %d runs\ncontinue with:  %s\n", c->done,
                 c->trials, c->command);
     else if (err)
         cli_fail(&cli, err, &why);

@@ -160,6 +160,19 @@ void report_conclude(const struct comparison *c, FILE *f)
 
 /* ---- report.md ---- */
 
+/* Names as text: what Markdown and HTML would read as markup is escaped. */
+static void markdown_text(const char *text, FILE *f)
+{
+    char line[1200];
+
+    snprintf(line, sizeof line, "%s", text);
+    for (const char *p = one_line(line); *p; p++)
+        if (*p == '<' || *p == '>' || *p == '&')
+            fputs(*p == '<' ? "&lt;" : *p == '>' ? "&gt;" : "&amp;", f);
+        else
+            fprintf(f, strchr("\\`*_[]|", *p) ? "\\%c" : "%c", *p);
+}
+
 static void markdown_row(const struct comparison *c, const struct arch *a, FILE *f)
 {
     char params[16], flops[16], speed[16], decode[16], state[16], p[16];
@@ -169,8 +182,9 @@ static void markdown_row(const struct comparison *c, const struct arch *a, FILE 
     format_bytes(state, sizeof state, a->state);
     fprintf(f, "| `%s` | ", a->name);
     if (a->bpb.n == 0) {
-        fprintf(f, "%s | | | %s | %s | | | | %s |%s\n", a->trial[0].failed, params,
-                flops, state, c->data.floor_bpb > 0 ? " |" : "");
+        markdown_text(a->trial[0].failed, f);
+        fprintf(f, " | | | %s | %s | | | | %s |%s\n", params, flops, state,
+                c->data.floor_bpb > 0 ? " |" : "");
         return;
     }
     fprintf(f, "%.4f", a->bpb.mean);
@@ -250,12 +264,10 @@ enum fail report_markdown(const struct comparison *c, struct why *why)
     if (!f)
         return fail(why, FAIL_MEMORY, "out of memory");
     report_budget(c, budget, sizeof budget);
-    fprintf(
-        f,
-        "# %d architectures on %s\n\n%s each, %d seed%s; %d layers of width %d, context "
-        "%d.\n\n",
-        c->n, c->input, budget, c->seeds, c->seeds == 1 ? "" : "s", cfg->layers,
-        cfg->width, cfg->context);
+    fprintf(f, "# %d architectures on ", c->n);
+    markdown_text(c->input, f);
+    fprintf(f, "\n\n%s each, %d seed%s; %d layers of width %d, context %d.\n\n", budget,
+            c->seeds, c->seeds == 1 ? "" : "s", cfg->layers, cfg->width, cfg->context);
     report_conclude(c, f);
     fputc('\n', f);
     markdown_table(c, f);

@@ -23,7 +23,7 @@ static const struct field {
 } fields[] = {
 #define FIELD(name)                                                                      \
     {                                                                                    \
-#name, offsetof(struct trial, name)                                              \
+#name, _Generic(((struct trial *)0)->name, double: offsetof(struct trial, name)) \
     }
     FIELD(bpb),   FIELD(nats),    FIELD(error), FIELD(tokens), FIELD(flops),
     FIELD(steps), FIELD(seconds), FIELD(wall),  FIELD(decode), FIELD(decode_low),
@@ -32,9 +32,17 @@ static const struct field {
 };
 enum { FIELDS = sizeof fields / sizeof *fields };
 
-static double *field_of(const struct trial *t, const struct field *f)
+static double get_field(const struct trial *t, const struct field *f)
 {
-    return (double *)((char *)t + f->at);
+    double x;
+
+    memcpy(&x, (const char *)t + f->at, sizeof x);
+    return x;
+}
+
+static void set_field(struct trial *t, const struct field *f, double x)
+{
+    memcpy((char *)t + f->at, &x, sizeof x);
 }
 
 /* JSON's whole numbers end at 2^63 here: a larger seed is written as text. */
@@ -65,7 +73,7 @@ json_t *result_json(const struct comparison *c, const struct trial *t)
     for (int i = 0; i < FIELDS; i++)
         json_object_set_new(
             j, fields[i].name,
-            json_from_double(*t->failed ? NAN : *field_of(t, &fields[i])));
+            json_from_double(*t->failed ? NAN : get_field(t, &fields[i])));
     for (int i = 0; i < SCORE_BUCKETS && !*t->failed; i++)
         json_array_append_new(buckets, json_from_double(t->bucket[i]));
     json_object_set_new(j, "nats_by_log2_position", buckets);
@@ -94,7 +102,7 @@ bool result_read(struct trial *t)
     if (json_read(&j, path, RESULT_MAX, "", &ignored))
         return false;
     for (int i = 0; i < FIELDS; i++)
-        *field_of(t, &fields[i]) = json_to_double(json_object_get(j, fields[i].name));
+        set_field(t, &fields[i], json_to_double(json_object_get(j, fields[i].name)));
     buckets = json_object_get(j, "nats_by_log2_position");
     for (size_t i = 0; i < SCORE_BUCKETS; i++)
         t->bucket[i] = json_to_double(json_array_get(buckets, i));

@@ -87,7 +87,7 @@ static enum fail write_all(struct outgoing *x, const struct format *f, const cha
     return err;
 }
 
-static void say(const struct outgoing *x, const char *out)
+static void tell_written(const struct outgoing *x, const char *out)
 {
     char count[32], word[PATH_MAX];
 
@@ -135,7 +135,7 @@ int export_main(int argc, char **argv)
     err = write_all(&x, f, out, &why);
     if (err)
         cli_fail(&c, err, &why);
-    say(&x, out);
+    tell_written(&x, out);
     vocab_close(&x.vocab);
     tokenizer_free(x.tokenizer);
     model_close(&x.model);

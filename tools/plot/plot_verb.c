@@ -102,7 +102,7 @@ static enum fail save(const struct plot *p, const char *path,
                                 : file_write(path, text, len, why);
     free(text);
     if (!err)
-        fprintf(stderr, "written: %s\n", path);
+        say(stderr, "written: %s\n", path);
     return err;
 }
 
