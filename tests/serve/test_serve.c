@@ -217,6 +217,7 @@ static json_t *stream_of(const struct got *g)
 
 START_TEST(a_stream_is_the_whole_text_in_pieces)
 {
+    static const char no_nul[] = ", \"logit_bias\": {\"0\": -100}";     // it ends C strings
     static const char *const asks[] = {
         "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3%s}",
         "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3, \"logprobs\": 2%s}",
@@ -227,13 +228,14 @@ START_TEST(a_stream_is_the_whole_text_in_pieces)
     struct server *s = serve();
 
     for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) {
-        char body[256];
+        char body[320], more[128];
 
-        snprintf(body, sizeof body, asks[i], "");
+        snprintf(body, sizeof body, asks[i], no_nul);
         json_t *whole = ask(s, 200, body);
 
-        snprintf(body, sizeof body, asks[i],
-                 ", \"stream\": true, \"stream_options\": {\"include_usage\": true}");
+        snprintf(more, sizeof more, ", \"stream\": true, \"stream_options\": "
+                 "{\"include_usage\": true}%s", no_nul);
+        snprintf(body, sizeof body, asks[i], more);
         struct got g = client_ask(serve_port(s), "POST", "/v1/completions",
                                   "Content-Type: application/json\r\n", body);
         json_t    *all = stream_of(&g);
