@@ -207,9 +207,8 @@ static void print_projection(const struct fit *f, const struct shape *s, double 
         printf("   %s\n", steps);
     }
     format_count(tokens, sizeof tokens, 20 * params / 1000);
-    printf("\nThe batch, not the network, is the limit: beyond some %s tokens a step a run "
-           "of 20\ntokens a parameter has fewer than a thousand steps, and a larger "
-           "batch saves little.\n",
+    printf("\nThe batch is a limit of its own: beyond %s tokens a step a run of 20 tokens a\n"
+           "parameter has fewer than a thousand steps. Both figures are rules of thumb.\n",
            tokens);
 }
 
