@@ -664,7 +664,7 @@ static const struct flag flags[] = {
      .about = "repeat a finished run, also one by time, bit for bit"},
 #ifndef WEFT_NO_SERVE
     {.name = "page", .on = &ask.page,
-     .about = "a page in the browser to watch it and try it, while it trains"},
+     .about = "a page in the browser to watch it and try it meanwhile"},
 #endif
     {.name = NULL},
 };
