@@ -194,7 +194,7 @@ $O/lib/libweft.a: $O/lib/weft.o
 
 $O/lib/libweft.so.0: $O/lib/weft.o tools/api/weft.map $O/how
 	@echo "  link $@"
-	$Q$(LINK) -shared -Wl,-soname,libweft.so.0 -Wl,--version-script=tools/api/weft.map \
+	$Q$(filter-out -pie,$(LINK)) -shared -Wl,-soname,libweft.so.0 -Wl,--version-script=tools/api/weft.map \
 	  -Wl,-z,defs -o $@ $< $(LIBS)
 	@ln -sf libweft.so.0 $(@D)/libweft.so
 	@ln -sf $(CURDIR)/tools/api/weft.h $(CURDIR)/tools/api/weft.py $(@D)

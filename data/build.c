@@ -12,6 +12,7 @@
 #include "data/corpus_sample.h"
 #include "data/dataset.h"
 #include "data/encode.h"
+#include "data/inputs.h"
 #include "data/spool.h"
 #include "data/text.h"
 #include "data/yardstick.h"
@@ -539,6 +540,24 @@ static void release(struct build *b)
     free(b);
 }
 
+/* All of them before any is read: --field needs one that may have lines of JSON. */
+static enum fail check_inputs(const struct dataset_options *o, struct why *why)
+{
+    struct inputs in;
+    bool          fields = !o->field;
+    enum fail     err = inputs_list(&in, o->inputs, o->n_inputs, why);
+
+    if (err)
+        return err;
+    for (size_t i = 0; i < in.n; i++)
+        fields |= in.file[i].jsonl || inputs_stdin(in.file[i].path);
+    if (!fields)
+        err = fail(why, FAIL_USAGE, "--field %s: it goes with .jsonl, and %s is none",
+                   o->field, in.file[0].path);
+    inputs_free(&in);
+    return err;
+}
+
 enum fail dataset_build(const char *dir, const struct dataset_options *o, struct why *why)
 {
     struct build *b = calloc(1, sizeof *b);
@@ -550,7 +569,7 @@ enum fail dataset_build(const char *dir, const struct dataset_options *o, struct
     if (o->val)
         name_input(b->d.val_file, sizeof b->d.val_file, o->val);
     snprintf(b->d.prefix, sizeof b->d.prefix, "%s", o->prefix ? o->prefix : "");
-    if ((err = check_vocab(o, why)))
+    if ((err = check_vocab(o, why)) || (err = check_inputs(o, why)))
         ;
     else if (path_exists(dir))
         err = fail(why, FAIL_USAGE,

@@ -179,6 +179,28 @@ static enum fail list_dir(struct inputs *in, char *path, const struct stat *st,
 
 /* ---- all of them ------------------------------------------------------------------- */
 
+/* Files that hold text in a form that weft does not read, and what turns it into text. */
+static enum fail refuse_form(const char *path, struct why *why)
+{
+    static const char *const forms[][3] = {
+        {".gz", "zcat", ""},          {".xz", "xzcat", ""},
+        {".bz2", "bzcat", ""},        {".pdf", "pdftotext", " -"},
+        {".html", "pandoc -t plain", ""}, {".htm", "pandoc -t plain", ""},
+        {".epub", "pandoc -t plain", ""}, {".docx", "pandoc -t plain", ""},
+    };
+    char word[1200];
+
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        size_t n = strlen(path);
+
+        if (strip(path, &n, forms[i][0]))
+            return fail(why, FAIL_INPUT, "%.300s: %s is not read; make it text on the way: "
+                        "%s %.400s%s | weft train -", path, forms[i][0], forms[i][1],
+                        path_quote(word, sizeof word, path), forms[i][2]);
+    }
+    return 0;
+}
+
 static enum fail list_path(struct inputs *in, const char *path, struct why *why)
 {
     struct input f = {.path = (char *)path};
@@ -191,11 +213,41 @@ static enum fail list_path(struct inputs *in, const char *path, struct why *why)
         return list_dir(in, f.path, &st, why);
     classify(&f, path);
     err = probe(&f, why);
+    if (!err)
+        err = refuse_form(path, why);
     if (err)
         return err;
     if (f.size == 0)
         return fail(why, FAIL_INPUT, "%s: empty; give a file with text in it", path);
     return push(in, f, why);
+}
+
+/* The same file twice would be learned by heart, and stand in both splits. */
+static enum fail refuse_twice(const struct inputs *in, struct why *why)
+{
+    void       *seen = NULL;
+    struct stat st;
+    enum fail   err = 0;
+
+    for (size_t i = 0; !err && i < in->n; i++) {
+        struct place *here, **node;
+
+        if (!strcmp(in->file[i].path, "-") || stat(in->file[i].path, &st))
+            continue;
+        here = malloc(sizeof *here);
+        if (here)
+            *here = (struct place){st.st_dev, st.st_ino};
+        node = here ? tsearch(here, &seen, by_place) : NULL;
+        if (!node)
+            err = no_memory(why);
+        else if (*node != here)
+            err = fail(why, FAIL_USAGE, "%s: given twice; leave it out once",
+                       in->file[i].path);
+        if (!node || *node != here)
+            free(here);
+    }
+    tdestroy(seen, free);
+    return err;
 }
 
 enum fail inputs_list(struct inputs *in, const char *const *paths, int n, struct why *why)
@@ -208,6 +260,8 @@ enum fail inputs_list(struct inputs *in, const char *const *paths, int n, struct
                     "no input; give a text file, a directory, or - for stdin");
     for (int i = 0; i < n && !err; i++)
         err = list_path(in, paths[i], why);
+    if (!err)
+        err = refuse_twice(in, why);
     if (err)
         inputs_free(in);
     return err;

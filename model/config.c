@@ -136,10 +136,36 @@ const char *const *config_names(void)
     return names;
 }
 
+const char *config_other_name(const char *name)
+{
+    static const char *const other[][2] = {
+        {"learning_rate", "lr"}, {"max_lr", "lr"}, {"min_lr", "lr_end"},
+        {"epochs", "--tokens N, --steps N or --for TIME"},
+        {"num_epochs", "--tokens N, --steps N or --for TIME"},
+        {"max_steps", "steps"}, {"max_iters", "steps"}, {"iterations", "steps"},
+        {"batch_size", "batch"}, {"grad_clip", "clip"}, {"warmup_steps", "warmup"},
+        {"warmup_iters", "warmup"}, {"gradient_accumulation_steps", "accumulate"},
+        {"n_layer", "layers"}, {"n_layers", "layers"}, {"num_layers", "layers"},
+        {"n_embd", "width"}, {"d_model", "width"}, {"hidden_size", "width"},
+        {"n_head", "heads"}, {"n_heads", "heads"}, {"num_heads", "heads"},
+        {"block_size", "context"}, {"seq_len", "context"}, {"max_seq_len", "context"},
+        {"vocab_size", "vocab"}, {"optimizer", "optimiser"}, {"n_threads", "threads"},
+        {"model", "--arch NAME and --size S"},
+    };
+
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (same_key(name, other[i][0]))
+            return other[i][1];
+    return NULL;
+}
+
 static enum fail unknown_key(const char *key, struct why *why)
 {
     const char *near = nearest_name(key, config_names(), N_KEYS - 1);
+    const char *other = config_other_name(key);
 
+    if (other)
+        return fail(why, FAIL_USAGE, "unknown setting '%s'; weft calls it %s", key, other);
     if (near)
         return fail(why, FAIL_USAGE, "unknown setting '%s'; did you mean '%s'?",
                     key, near);

@@ -68,6 +68,10 @@ void config_defaults(struct config *c);
 enum fail config_set(struct config *c, const char *key, const char *value,
                      struct why *why);
 
+/* What weft calls a setting that other programs call so, or how it is said here; NULL:
+ * nothing is known. */
+const char *config_other_name(const char *name);
+
 /* Is it a key? */
 const struct key *config_find(const char *key);
 

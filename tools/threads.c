@@ -7,6 +7,7 @@
  * is left alone. Ranks of MPI on one machine share its cores out, unless their launcher
  * gave each its own, and none of them binds.
  */
+#include "data/base/fail.h"
 #include "tools/verbs.h"
 
 #include <omp.h>
@@ -155,6 +156,12 @@ void threads_start(int argc, char **argv)
 {
     int n = threads_asked(argc, argv), ranks = ranks_here(), cores, cpus;
 
+    if (n > sysconf(_SC_NPROCESSORS_ONLN) && !getenv(BOUND)) {
+        fprintf(stderr, "weft: --threads %d: this machine has %ld core%s; give at most "
+                "that, or leave it out\n", n, sysconf(_SC_NPROCESSORS_ONLN),
+                sysconf(_SC_NPROCESSORS_ONLN) == 1 ? "" : "s");
+        exit(FAIL_USAGE);
+    }
     if (getenv(BOUND)) {
         unsetenv(BOUND);
         loosen_first();

@@ -6,6 +6,7 @@
 #include "data/base/version.h"
 #include "train/ranks.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -173,6 +174,56 @@ static void cpu_name(char *buf, size_t cap)
         fclose(f);
 }
 
+/* The library that makes OpenMP's threads, as it was loaded: libgomp.so.1. */
+static const char *threads_library(void)
+{
+    Dl_info     where;
+    const char *slash;
+
+    if (!dladdr((void *)(uintptr_t)omp_get_max_threads, &where) || !where.dli_fname)
+        return "unknown";
+    slash = strrchr(where.dli_fname, '/');
+    return slash ? slash + 1 : where.dli_fname;
+}
+
+/* Append what is now, when the log has something else under this name. */
+static void tell_change(char *line, size_t cap, const json_t *had, const char *name,
+                        const char *what, const char *now)
+{
+    const char *was = json_string_value(json_object_get(had, name));
+    size_t      n = strlen(line);
+
+    if (was && strcmp(was, now))
+        snprintf(line + n, cap - n, "%s%s%.80s, not %.80s", n ? "; " : "", what, now, was);
+}
+
+void log_origin(const char *run, char *line, size_t cap)
+{
+    char       path[1100], cpu[256], *text;
+    size_t     len;
+    struct why unread;
+    json_t    *head;
+
+    *line = 0;
+    if (file_read(path_join(path, sizeof path, run, "log.jsonl"), (size_t)1 << 40, &text,
+                  &len, &unread))
+        return;
+    text[strcspn(text, "\n")] = 0;
+    head = json_loads(text, 0, NULL);
+    free(text);
+    const json_t *build = json_object_get(head, "build"),
+                 *machine = json_object_get(head, "machine");
+
+    cpu_name(cpu, sizeof cpu);
+    tell_change(line, cap, build, "commit", "weft ", version_commit);
+    tell_change(line, cap, build, "compiler", "", version_compiler);
+    tell_change(line, cap, build, "flags", "flags ", version_flags);
+    tell_change(line, cap, build, "level", "kernels for ", version_level);
+    tell_change(line, cap, machine, "cpu", "on ", cpu);
+    tell_change(line, cap, machine, "openmp", "threads of ", threads_library());
+    json_decref(head);
+}
+
 enum fail log_head(struct log *l, const struct trainer *t, double peak, struct why *why)
 {
     char    cpu[256], *text;
@@ -180,13 +231,15 @@ enum fail log_head(struct log *l, const struct trainer *t, double peak, struct w
     enum fail err;
 
     cpu_name(cpu, sizeof cpu);
-    j = json_pack("{s:o, s:{s:s, s:s, s:s, s:s, s:s, s:i}, s:{s:s, s:i, s:i, s:f}, s:I}",
+    j = json_pack("{s:o, s:{s:s, s:s, s:s, s:s, s:s, s:i}, s:{s:s, s:i, s:i, s:s, s:f}, "
+                  "s:I}",
                   "settings", config_to_json(&t->cfg, -1),
                   "build", "version", version_number, "commit", version_commit,
                            "compiler", version_compiler, "flags", version_flags,
                            "level", version_level, "real_bits", (int)sizeof(real) * 8,
                   "machine", "cpu", cpu, "threads", omp_get_max_threads(),
-                             "ranks", ranks_n(), "sgemm_gflops", peak,
+                             "ranks", ranks_n(), "openmp", threads_library(),
+                             "sgemm_gflops", peak,
                   "parameters", (json_int_t)model_count(&t->model));
     text = j ? json_dumps(j, JSON_REAL_PRECISION(15)) : NULL;
     if (text) {

@@ -33,6 +33,10 @@ enum fail log_open(struct log *l, const char *run, long step, bool *begun,
 /* FAIL_WRITE: lines that were held are lost. A log that was never opened is fine. */
 enum fail log_close(struct log *l, struct why *why);
 
+/* What is another now than when the log was begun, of the build and the machine, into
+ * line; "" when nothing is known to be. */
+void log_origin(const char *run, char *line, size_t cap);
+
 /* The first line. peak: GFLOP/s of this machine. FAIL_WRITE: it could not be written. */
 enum fail log_head(struct log *l, const struct trainer *t, double peak, struct why *why);
 

@@ -81,6 +81,21 @@ static const char *near_preset(const char *arch)
     return near && is_mixer(near) ? NULL : near;
 }
 
+/* What weft calls an architecture that others call so; NULL: nothing is known. */
+static const char *other_arch(const char *arch)
+{
+    static const char *const other[][2] = {
+        {"transformer", "softmax"}, {"gpt", "softmax"}, {"attention", "softmax"},
+        {"gpt2", "softmax"}, {"llama", "softmax"}, {"mamba", "s6"}, {"mamba2", "ssd"},
+        {"xlstm", "mlstm"}, {"lstm", "mlstm"}, {"retnet", "retention"}, {"gru", "mingru"},
+    };
+
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        if (!strcmp(arch, other[i][0]))
+            return other[i][1];
+    return NULL;
+}
+
 static enum fail apply_arch(struct config *c, const char *arch, struct why *why)
 {
     const char *text = preset_find(arch), *near = text ? NULL : near_preset(arch);
@@ -90,6 +105,9 @@ static enum fail apply_arch(struct config *c, const char *arch, struct why *why)
                     arch, arch);
     if (text)
         return config_parse(c, text, arch, preset_find, why);
+    if (other_arch(arch))
+        return fail(why, FAIL_USAGE, "--arch %s: weft calls it %s", arch,
+                    other_arch(arch));
     if (near)
         return fail(why, FAIL_USAGE, "--arch %s: did you mean '%s'?", arch, near);
     if (lists_several(arch))

@@ -206,6 +206,11 @@ void tell_model(struct live *l, const struct setup *s)
              c->layers, c->layers == 1 ? "" : "s", c->width, c->context, count);
     live_say(l, "memory %s; %s FLOPs a token; products at %.0f GFLOP/s, %d thread%s",
              memory, flops, s->peak / 1e9, c->threads, c->threads == 1 ? "" : "s");
+    if (c->window_p > 0 && trainer_step_flops(&s->trainer, c->window_short) ==
+                               trainer_step_flops(&s->trainer, 0))
+        live_say(l, "the window of %d that a step may draw is not shorter than the "
+                    "layers' own: its draws change nothing; give a longer context",
+                 c->window_short);
     if (s->trainer.start)
         tell_start(l, s);
     if (s->trainer.tally.step == 0)

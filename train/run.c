@@ -31,10 +31,18 @@ static void cut_suffix(char *name, const char *suffix)
 
 void run_name(char *buf, size_t cap, const char *input)
 {
-    char        name[256], full[PATH_MAX];
-    const char *path = realpath(input, full) ? full : input, *slash = strrchr(path, '/');
+    char        name[256], full[PATH_MAX], given[PATH_MAX];
+    const char *path = given, *slash;
     char       *dot;
+    size_t      n = strlen(input);
 
+    while (n > 1 && input[n - 1] == '/')
+        n--;
+    snprintf(given, sizeof given, "%.*s", (int)n, input);
+    slash = strrchr(given, '/');
+    if (!strcmp(slash ? slash + 1 : given, ".") || !strcmp(slash ? slash + 1 : given, ".."))
+        path = realpath(input, full) ? full : given;
+    slash = strrchr(path, '/');
     snprintf(name, sizeof name, "%.200s", slash ? slash + 1 : path);
     if (!strcmp(input, "-"))
         snprintf(name, sizeof name, "stdin");

@@ -208,6 +208,19 @@ static enum fail open_model(const struct setup *s, const char *dir, struct model
     return ranks_agree(err, why);
 }
 
+/* Another build or machine may round otherwise. */
+static void tell_origin(const struct setup *s)
+{
+    char line[700], note[1000];
+
+    log_origin(s->run.dir, line, sizeof line);
+    snprintf(note, sizeof note,
+             "resumed by another build or machine than began it (%s): from here its bits "
+             "may differ from those of an uninterrupted run", line);
+    if (*line && s->watch.note)
+        s->watch.note(s->watch.user, note);
+}
+
 static enum fail open_trainer(struct setup *s, struct why *why)
 {
     struct trainer *t = &s->trainer;
@@ -231,6 +244,8 @@ static enum fail open_trainer(struct setup *s, struct why *why)
     ranks_share(t->model.w, t->model.n * sizeof(real));
     err = save_load_state(dir, t, s->fingerprint, why);
     s->saved = t->tally.step;
+    if (!err)
+        tell_origin(s);
     if (!err)
         err = open_teacher(s, why);
     if (!err && s->stretch && t->decisions.n > 0)

@@ -198,6 +198,51 @@ static enum fail add_inputs(const struct cli *c, struct run *r, const double *we
     return err;
 }
 
+/* Is the run at dir finished? */
+static enum fail check_finished(const char *dir, const struct config *cfg,
+                                struct why *why)
+{
+    struct decisions d = {0};
+    struct tally     y;
+    char             latest[PATH_MAX], word[1200];
+    long             end;
+    enum fail        err;
+
+    path_join(latest, sizeof latest, dir, "latest");
+    path_quote(word, sizeof word, dir);
+    if (!path_exists(latest))
+        return fail(why, FAIL_INPUT,
+                    "%s has no checkpoint yet; finish it with: weft train --resume %s",
+                    dir, word);
+    err = save_load_tally(latest, &y, &d, why);
+    end = err ? 0 : schedule_phase(cfg, &d, y.step).end;
+    decisions_free(&d);
+    if (!err && (end == 0 || y.step < end))
+        err = fail(why, FAIL_INPUT,
+                   "%s is not finished; finish it with: weft train --resume %s", dir,
+                   word);
+    return err;
+}
+
+/* A run of this name that is finished: how to go on. */
+static enum fail refuse_finished(const char *dir, struct why *why)
+{
+    struct run was;
+    struct why unread;
+    char       word[1200];
+    bool       finished;
+
+    if (run_read(&was, dir, &unread))
+        return 0;
+    finished = !check_finished(dir, &was.cfg, &unread);
+    run_close(&was);
+    return finished ? fail(why, FAIL_USAGE,
+                           "%s is a run already, and finished; train it more with: weft "
+                           "train --resume %s --for 3m, or name another with --out",
+                           dir, path_quote(word, sizeof word, dir))
+                    : 0;
+}
+
 static enum fail create(const struct cli *c, struct setup *s, struct why *why)
 {
     struct run *r = &s->run;
@@ -224,6 +269,8 @@ static enum fail create(const struct cli *c, struct setup *s, struct why *why)
         start_name(r->dir, sizeof r->dir, c->args[0], ask.arch);
     else if (!err)
         run_name(r->dir, sizeof r->dir, c->args[0]);
+    if (!err)
+        err = refuse_finished(r->dir, why);
     return err ? err : run_create(r, why);
 }
 
@@ -425,32 +472,6 @@ static void check_replay(const struct cli *c)
         if (strcmp(c->set[2 * i], "threads"))
             cli_die(c, FAIL_USAGE, "%s cannot change when a run is repeated",
                     c->set[2 * i]);
-}
-
-/* Is the run at dir finished? */
-static enum fail check_finished(const char *dir, const struct config *cfg,
-                                struct why *why)
-{
-    struct decisions d = {0};
-    struct tally     y;
-    char             latest[PATH_MAX], word[1200];
-    long             end;
-    enum fail        err;
-
-    path_join(latest, sizeof latest, dir, "latest");
-    path_quote(word, sizeof word, dir);
-    if (!path_exists(latest))
-        return fail(why, FAIL_INPUT,
-                    "%s has no checkpoint yet; finish it with: weft train --resume %s",
-                    dir, word);
-    err = save_load_tally(latest, &y, &d, why);
-    end = err ? 0 : schedule_phase(cfg, &d, y.step).end;
-    decisions_free(&d);
-    if (!err && (end == 0 || y.step < end))
-        err = fail(why, FAIL_INPUT,
-                   "%s is not finished; finish it with: weft train --resume %s", dir,
-                   word);
-    return err;
 }
 
 /* The settings, the tokens and the name of the run `was` into r. */
@@ -664,7 +685,7 @@ static const struct flag flags[] = {
      .about = "repeat a finished run, also one by time, bit for bit"},
 #ifndef WEFT_NO_SERVE
     {.name = "page", .on = &ask.page,
-     .about = "a page in the browser to watch it and try it meanwhile"},
+     .about = "a page in the browser to watch and try it, while it trains"},
 #endif
     {.name = NULL},
 };
@@ -672,7 +693,8 @@ static const struct flag flags[] = {
 int train_main(int argc, char **argv)
 {
     struct cli c = {.verb = "train", .help = help, .flags = flags,
-                    .settings = config_names(), .explain = tell_settings};
+                    .settings = config_names(), .explain = tell_settings,
+                    .other = config_other_name};
     struct progress p = {.live = live_open(PROGRESS_PLAIN)};
     struct setup    s = {.run.lock = -1, .saved = -1,
                          .watch = {progress_phase, opened, planned, begun, progress_step,

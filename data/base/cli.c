@@ -150,8 +150,12 @@ static _Noreturn void unknown(const struct cli *c, const char *dashes, const cha
     for (const char *const *k = c->settings; k && *k && n < NAMES; k++)
         names[n++] = *k;
     near = nearest_name(name, names, n);
-    const char *what = *dashes ? "flag" : "setting";
+    const char *what = *dashes ? "flag" : "setting",
+               *other = c->other ? c->other(name) : NULL;
 
+    if (other)
+        cli_die(c, FAIL_USAGE, "unknown %s '%s%s'; weft calls it %s", what, dashes, name,
+                other);
     if (near)
         cli_die(c, FAIL_USAGE, "unknown %s '%s%s'; did you mean '%s%s'?", what,
                 dashes, name, dashes, near);

@@ -43,6 +43,8 @@ struct cli {
     const struct flag *flags;     // ends with a NULL name; --help lists them after `help`
     const char *const *settings;  // names of the settings, ends with NULL; NULL: none
     void             (*explain)(void);      // (optional) prints them: --help settings
+    const char      *(*other)(const char *name);    // (optional) what weft calls one that
+                                                    // others call so, or NULL
     const char       **args;      // out: what is neither flag nor setting
     int                n_args;
     const char       **set;       // out: set[2 i] is a key's name, set[2 i + 1] its value

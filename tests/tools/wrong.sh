@@ -138,9 +138,9 @@ frame='\050\265\057\375'
 printf "$frame"'\000\070\003\000\020' > cut.txt.zst      # a block without its byte
 printf "$frame"'\000\377\003\000\020a' > window.txt.zst  # a window of terabytes
 printf "$frame"'\000\070\007\000\020a' > corrupt.txt.zst     # a block of no known type
-printf '\002\000\020a' > runs
-for i in 1 2 3 4 5 6 7 8 9 10; do cat runs runs > more; mv more runs; done
-{ printf "$frame"'\000\070'; cat runs; printf '\001\000\000'; } > bomb.jsonl.zst  # 128 MiB
+printf '\002\000\020a' > rle
+for i in 1 2 3 4 5 6 7 8 9 10; do cat rle rle > more; mv more rle; done
+{ printf "$frame"'\000\070'; cat rle; printf '\001\000\000'; } > bomb.jsonl.zst  # 128 MiB
 cp keep/text.txt notzstd.txt.zst
 
 wrong 3 'none.txt: ' train none.txt $new
@@ -149,6 +149,17 @@ wrong 3 'one byte of text' train one.txt $new
 wrong 3 'context=4 fits' train short.txt $new
 wrong 3 'context=2048 fits' train keep/text.txt $new context=8192
 wrong 3 'nothing: ' train nothing $new
+for form in gz xz bz2 pdf html epub; do cp keep/text.txt form.$form; done
+wrong 3 "zcat $PWD/form.gz | weft train -" train form.gz $new
+wrong 3 "xzcat $PWD/form.xz | weft train -" train form.xz $new
+wrong 3 "bzcat $PWD/form.bz2 | weft train -" train form.bz2 $new
+wrong 3 "pdftotext $PWD/form.pdf - | weft train -" train form.pdf $new
+wrong 3 "pandoc -t plain $PWD/form.html | weft train -" train form.html $new
+wrong 3 'pandoc -t plain form.epub | weft train -' data build form.epub --out new/data
+wrong 2 '--field body: it goes with .jsonl' train keep/text.txt --field body $new
+wrong 2 'keep/text.txt: given twice' train keep/text.txt ./keep/text.txt $new
+ln -s keep linked
+wrong 2 'text.txt: given twice' data build keep/text.txt linked/text.txt --out new/data
 wrong 3 'loop' train loop $new
 wrong 3 'pipe: ' train pipe $new
 wrong 3 '/dev/null' train /dev/null $new
@@ -211,6 +222,14 @@ wrong 2 "did you mean '--json'?" score keep/run keep/text.txt --jsn
 wrong 2 'did you mean mini?' train keep/text.txt --size mni --out new/run
 wrong 2 'softmax' train keep/text.txt --arch sofmax --out new/run
 wrong 2 'not an architecture: --size nano' train keep/text.txt --arch nano --out new/run
+wrong 2 'weft calls it lr' train keep/text.txt learning_rate=1 --out new/run
+wrong 2 'weft calls it steps' train keep/text.txt --max-steps 5 --out new/run
+wrong 2 'weft calls it --tokens N, --steps N or --for' train keep/text.txt epochs=3 --out new/run
+wrong 2 'weft calls it softmax' train keep/text.txt --arch transformer --out new/run
+wrong 2 'core' train keep/text.txt threads=1000 --out new/run
+wrong 2 'core' infer keep/run -p x --threads 1000
+run lab --threads 1
+[ $status -eq 0 ] || complain "exit $status instead of 0" lab --threads 1
 wrong 2 'no input' train --for 1m
 wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
 wrong 2 'within ten years' train keep/text.txt --for 1e9h --out new/run
@@ -419,6 +438,20 @@ run data stories --check keep/text.txt
 [ $status -eq 3 ] && grep -q '0 of 1 texts are stories' out ||
     complain "exit $status for a text that is no story" data stories --check
 
+# A link names its run; a finished run says how to go on; another build is said.
+ln -s keep/text.txt tale.txt
+right 'runs/tale: 2 steps' train tale.txt $tiny steps=2
+wrong 2 'finished; train it more with: weft train --resume runs/tale --for 3m' \
+    train tale.txt $tiny steps=2
+damage run log.jsonl flipped '"compiler": "' '"compiler": "old '
+right 'resumed by another build or machine than began it (' train --resume damaged/run --steps 6
+damage run log.jsonl cat
+right '2 steps' train --resume damaged/run --steps 6
+! grep -q 'another build' err || complain "the same build is another" train --resume
+right 'its draws change nothing' train keep/data --arch swax --out new/run $tiny layers=2 steps=1
+right '1 step, ' train keep/data --arch swax --out new/run $tiny layers=2 context=64 steps=1
+! grep -q 'change nothing' err || complain "draws that change something" train --arch swax
+
 # ---- writing --------------------------------------------------------------------------------
 
 wrong 2 'keep/run is a run already' train keep/text.txt --out keep/run $tiny steps=2
@@ -557,7 +590,7 @@ if command -v prlimit > null; then
     while ! grep -q 'not saved: .* the next save tries again' err; do sleep 0.02; done
     prlimit --pid $pid --fsize=unlimited:unlimited
     wait $pid || status=$?
-    [ $status -eq 0 ] && [ "$(grep -c '^{"step"' begun/full/log.jsonl)" -eq 4000 ] &&
+    [ $status -eq 0 ] && [ "$(grep -c '"grad_norm"' begun/full/log.jsonl)" -eq 4000 ] &&
         grep -q 'log.jsonl cannot be written; its lines are kept until it can' err &&
         "$weft" verify begun/full > out || complain "exit $status, or something is lost" train
 else

@@ -9,6 +9,8 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export OMP_PROC_BIND=false OMP_WAIT_POLICY=passive      # the machine may be busy
 
+two=$([ "$(getconf _NPROCESSORS_ONLN)" -gt 1 ] && echo 2 || echo 1)
+
 die() {
     echo "resume.sh: $*" >&2
     exit 1
@@ -69,8 +71,8 @@ windows() {
         sort -u | xargs
 }
 
-for threads in 1 2; do
-    whole=$tmp/whole-$threads cut=$tmp/cut-$threads
+for count in 1 2; do
+    whole=$tmp/whole-$count cut=$tmp/cut-$count threads=$((count < two ? count : two))
     train "$tmp/text.txt" --out "$whole" $settings threads=$threads || die "training failed"
 
     # Killed while it prepares, before the first checkpoint, and between and during later ones.
@@ -96,7 +98,7 @@ cmp "$tmp/whole-1/latest/model.safetensors" "$tmp/whole-2/latest/model.safetenso
 
 # SIGTERM finishes the step, saves, prints the line that resumes, and exits 130.
 run=$tmp/term
-stop_at TERM "$run" 30 "$tmp/text.txt" --out "$run" $settings threads=2
+stop_at TERM "$run" 30 "$tmp/text.txt" --out "$run" $settings threads=$two
 [ $status -eq 130 ] || die "SIGTERM: exit $status instead of 130"
 tail -n 1 "$tmp/out" | grep -q -- "weft train --resume $run" || die "SIGTERM: no line to resume"
 train --resume "$run" || die "resuming after SIGTERM failed"
@@ -136,7 +138,7 @@ train --resume "$run" || die "resuming a run by time failed"
 sed -n 's/.*"seconds": \([0-9.]*\).*/\1/p' "$run/latest/trainer.json" > "$tmp/seconds"
 awk '{ exit !($1 > 0.9 * 6 && $1 < 1.1 * 6) }' "$tmp/seconds" ||
     die "6 seconds of training took $(cat "$tmp/seconds")"
-train --replay "$run" --out "$tmp/again" threads=2 || die "repeating a run by time failed"
+train --replay "$run" --out "$tmp/again" threads=$two || die "repeating a run by time failed"
 tail -n 1 "$tmp/out" | grep -q "bit for bit" || die "a repeated run does not say that it is the same"
 for f in model.safetensors trainer.safetensors; do
     cmp "$run/latest/$f" "$tmp/again/latest/$f" || die "a repeated run: $f differs"

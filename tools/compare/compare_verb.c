@@ -534,7 +534,8 @@ static void tell_lost(const char *path)
 int compare_main(int argc, char **argv)
 {
     struct cli cli = {.verb = "compare", .help = help, .flags = flags,
-                      .settings = config_names(), .explain = tell_settings};
+                      .settings = config_names(), .explain = tell_settings,
+                    .other = config_other_name};
     struct comparison *c = calloc(1, sizeof *c);
     struct why         why;
     enum fail          err;

@@ -9,6 +9,7 @@
 #include "tools/verbs.h"
 
 #include <limits.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,7 +200,7 @@ int lab_main(int argc, char **argv)
     bool              quick = false, brief = false;
     bool              worker = false;
     const char       *out = NULL, *join = NULL;
-    int               jobs = 1;
+    int               jobs = 1, threads = 0;
     const struct flag flags[] = {
         {.name = "quick",
          .about = "a smaller form, under three minutes on two cores",
@@ -232,6 +233,12 @@ int lab_main(int argc, char **argv)
          .number = &jobs,
          .min = 1,
          .max = 1024},
+        {.name = "threads",
+         .value = "N",
+         .about = "threads (all cores)",
+         .number = &threads,
+         .min = 1,
+         .max = 1024},
         {.name = "worker", .on = &worker},
         {0},
     };
@@ -243,6 +250,8 @@ int lab_main(int argc, char **argv)
         cli_die(&c, FAIL_USAGE, "'%s': give one experiment, or all", c.args[1]);
     if (join && out)
         cli_die(&c, FAIL_USAGE, "--join names the directory; leave --out away");
+    if (threads)
+        omp_set_num_threads(threads);
     ask.join = join != NULL;
     out = join ? join : out;
     claim_lost = tell_lost;
