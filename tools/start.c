@@ -32,7 +32,7 @@ static bool cpu_has(const char *name)
     TRY("avx512vnni") TRY("avx512bitalg") TRY("avx512vpopcntdq") TRY("gfni")
     TRY("avx512bf16")
 #undef TRY
-    return false;
+                        return false;
 }
 #else
 static bool cpu_has(const char *name)
