@@ -13,7 +13,7 @@ cd "$tmp"
 
 cat > session <<TEXT
 weft data stories --bytes 3M > stories.txt
-weft train stories.txt --for $time vocab=2048 batch=4 lr=4e-3
+weft train stories.txt --for $time vocab=2048
 weft infer runs/stories -p "This is the story of" -n 150 --temp 0.6 --seed 3
 TEXT
 
