@@ -174,13 +174,19 @@ static enum fail decide_intervals(const struct clock *k, struct trainer *t, long
     return err;
 }
 
-/* As many steps in all as it looks like now. */
+/* As many steps in all as it looks like now. Validations whose number is given are paid
+ * first. */
 static long steps_expected(const struct clock *k, const struct trainer *t)
 {
     struct cost cost = cost_now(k, t);
+    double      left = clock_left(k);
 
+    if (k->evals) {
+        left -= (double)k->evals * cost.eval;
+        cost.eval = 0;
+    }
     return t->tally.step +
-           plan_steps(t, BUDGET_FOR, fmax(clock_left(k), 0), &cost, k->val_tokens);
+           plan_steps(t, BUDGET_FOR, fmax(left, 0), &cost, k->val_tokens);
 }
 
 /* Steps of the warm-up of a cycle that began at this step. */

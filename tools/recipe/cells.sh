@@ -116,27 +116,49 @@ size_rates() {
 size_rates mini 3e-3/8 2e-3/12 4.5e-3/5.333
 size_rates small 2e-3/12 1.333e-3/18 3e-3/8
 
-# ---- reported: every mixer over five rates -----------------------------------------------------
+# ---- reported: every mixer, three seeds ------------------------------------------------------------
 
 all="softmax luna linear swax gla mlstm deltanet ssd retention metala rela normattn inline qlstm
      rglru mingru s6"
 
-# seed
+# seed, rate...
 rates() {
-    for lr in 6e-3 3e-3 1.2e-2 1.5e-3 2.4e-2; do
-        with "$chosen" lr=$lr
+    seed=$1
+    shift
+    for lr; do
+        with "$chosen" lr="$lr"
         # names of architectures hold no pattern of file names
         # shellcheck disable=SC2086
-        cells rates stories "$1" 300 $all
+        cells rates stories "$seed" 300 $all
     done
 }
-rates 101
+rates 101 6e-3
+rates 102 6e-3
+rates 103 6e-3
+
+# ---- reported: linear, luna and swax beside softmax, at equal steps and at equal FLOPs ------------
+
+with "$chosen"
+cells rates stories 104 300 softmax luna linear swax
+cells rates stories 105 300 softmax luna linear swax
+
+# the steps that cost what 300 of softmax do (log.jsonl, "flops")
+for seed in 101 102 103 104 105; do
+    cells flops stories $seed 296 luna
+    cells flops stories $seed 317 linear
+    cells flops stories $seed 328 swax
+done
 
 # ---- other texts -------------------------------------------------------------------------------
 
-with "$chosen"
 cells texts shakespeare 101 300 softmax luna linear swax gla mlstm
 cells texts c 101 300 softmax luna linear swax gla mlstm
 
-rates 102
-rates 103
+# ---- reported: every mixer over four rates more ---------------------------------------------------
+
+for seed in 101 102 103; do
+    rates $seed 3e-3 1.2e-2
+done
+for seed in 101 102 103; do
+    rates $seed 1.5e-3 2.4e-2
+done
