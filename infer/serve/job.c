@@ -114,7 +114,8 @@ bool job_pick(struct job *j, const real *logits, real *row)
         j->stopped = stream_push(j->stream, piece, len);
     if (j->n)
         j->token[j->n - 1].end = j->len;
-    pthread_cond_signal(&j->line->news);
+    if (!j->line->for_end)
+        pthread_cond_signal(&j->line->news);
     pthread_mutex_unlock(&j->line->lock);
     return !j->stopped && !j->failed && j->n - j->n_prompt < j->ask.max_tokens;
 }

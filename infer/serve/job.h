@@ -4,7 +4,8 @@
  *     waiting -> scoring (the nats of its prompt) -> feeding -> writing -> done
  *
  * The jobs of one request share a line: its lock guards what they have written, and news
- * is signalled when there is more.
+ * is signalled when there is more, or only when a text ends: who needs no more than that
+ * is not woken for every token.
  */
 #ifndef WEFT_JOB_H
 #define WEFT_JOB_H
@@ -21,6 +22,7 @@
 struct line {
     pthread_mutex_t lock;
     pthread_cond_t  news;
+    bool            for_end;            // the reader waits for the end of a text
 };
 
 enum job_state { JOB_WAITING, JOB_SCORING, JOB_FEEDING, JOB_WRITING, JOB_DONE };

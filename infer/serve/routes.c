@@ -2,6 +2,7 @@
 #include "infer/serve/answer.h"
 #include "infer/serve/http.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -62,18 +63,27 @@ struct writing {
 };
 
 /* From event to event of a stream, in seconds: what is faster comes several tokens at a
- * time, so that sending takes no time from computing. */
-static const double event_seconds = 0.015;
+ * time, so that sending takes no time from computing. Each event wakes a thread here and
+ * a client, maybe on the same cores: the more are served at once, the fewer each gets. */
+static double event_seconds(const struct server *s)
+{
+    int open = atomic_load(&s->open);
 
-/* Under line.lock: wait for news, a while. */
-static void wait_a_while(struct answer *a)
+    return open <= 3 ? 0.015 : open < 20 ? 0.005 * open : 0.1;
+}
+
+static const double a_while = 0.25;         // after which we look whether the client left
+
+/* Under line.lock: wait for news, or only for the end of a text, a while (below 1 s). */
+static void wait_a_while(struct answer *a, bool for_end, double seconds)
 {
     struct timespec until;
 
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += 250000000;
+    until.tv_nsec += (long)(seconds * 1e9);
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
+    a->line.for_end = for_end;
     pthread_cond_timedwait(&a->line.news, &a->line.lock, &until);
 }
 
@@ -96,7 +106,7 @@ static void give_up(struct writing *w)
         scheduler_poke(w->server->scheduler);
         pthread_mutex_lock(&a->line.lock);
         while (!all_done(a))
-            wait_a_while(a);
+            wait_a_while(a, true, a_while);
         pthread_mutex_unlock(&a->line.lock);
     }
     answer_close(a);
@@ -113,7 +123,7 @@ static bool wait_for_all(struct writing *w)
     while (waits && !done) {
         pthread_mutex_lock(&a->line.lock);
         if (!all_done(a))
-            wait_a_while(a);
+            wait_a_while(a, true, a_while);
         done = all_done(a);
         pthread_mutex_unlock(&a->line.lock);
         waits = done || (call_waits(&w->call) && !atomic_load(&w->server->hurry));
@@ -159,18 +169,18 @@ static void next_event(struct writing *w)
     json_decref(j);
 }
 
-/* Not too soon after the last event, unless all is written. */
+/* Not too soon after the last event, unless all is written: at a multiple of the time
+ * between events, so that all streams are sent at once and computing halts once. */
 static void wait_for_more(struct writing *w)
 {
-    double          left = w->sent + event_seconds - wall_seconds();
-    struct timespec t = {.tv_nsec = (long)(left * 1e9)};
-    bool            done;
+    struct answer *a = &w->answer;
+    double         between = event_seconds(w->server);
+    double         until = ceil(w->sent / between) * between, now;
 
-    pthread_mutex_lock(&w->answer.line.lock);
-    done = all_done(&w->answer);
-    pthread_mutex_unlock(&w->answer.line.lock);
-    if (left > 0 && !done)
-        nanosleep(&t, NULL);
+    pthread_mutex_lock(&a->line.lock);
+    while ((now = wall_seconds()) < until && !all_done(a))
+        wait_a_while(a, true, until - now);
+    pthread_mutex_unlock(&a->line.lock);
 }
 
 /* MHD_ContentReaderCallback */
@@ -192,7 +202,7 @@ static ssize_t read_text(void *user, uint64_t pos, char *to, size_t most)
             continue;
         pthread_mutex_lock(&w->answer.line.lock);
         if (!answer_news(&w->answer))
-            wait_a_while(&w->answer);
+            wait_a_while(&w->answer, false, a_while);
         pthread_mutex_unlock(&w->answer.line.lock);
     }
     size_t n = w->len - w->at < most ? w->len - w->at : most;
