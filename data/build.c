@@ -3,7 +3,8 @@
  *     reading     count it; keep an even sample for the tokenizer
  *     training    the tokenizer, on the part of the sample that is not validation
  *     encoding    every document into one of the shards; one document may be cut in two
- *                 the order-2 model learns from training, is measured on validation
+ *                 the order-2 model learns from training, is measured on validation;
+ *                 lines of validation that stand in training are counted
  *     measuring   zstd -19 of the validation text
  */
 #include "data/base/clock.h"
@@ -13,6 +14,7 @@
 #include "data/dataset.h"
 #include "data/encode.h"
 #include "data/inputs.h"
+#include "data/overlap.h"
 #include "data/spool.h"
 #include "data/text.h"
 #include "data/yardstick.h"
@@ -44,6 +46,7 @@ struct build {
     struct encoder      *encoder;
     struct order2        order2;
     struct yardstick     val;
+    struct overlap       overlap;
 
     uint64_t pos, total;                // bytes of text: so far, in all
     uint64_t target, cut;               // where validation should begin, where it does
@@ -300,9 +303,11 @@ static void measure_text(struct build *b, const char *bytes, size_t len,
 {
     if (b->split == TRAIN) {
         order2_learn(&b->order2, bytes, len, document_ends);
+        overlap_learn(&b->overlap, bytes, len, document_ends);
     } else {
         order2_measure(&b->order2, bytes, len, document_ends);
         yardstick_add(&b->val, bytes, len, document_ends);
+        overlap_count(&b->overlap, bytes, len, document_ends);
     }
 }
 
@@ -482,7 +487,8 @@ static enum fail encode_text(struct build *b, struct why *why)
         if ((err = shard_create(&b->to[i], path, width, why)))
             return err;
     }
-    if (!yardstick_open(&b->val) || !order2_open(&b->order2))
+    if (!yardstick_open(&b->val) || !order2_open(&b->order2) ||
+        !overlap_open(&b->overlap))
         return no_memory(why);
     if ((err = encoder_open(&b->encoder, b->d.tokenizer, b->d.prefix, b->to, why)) ||
         (err = encode_inputs(b, why)) ||
@@ -505,6 +511,8 @@ static void tell_measuring(void *user, double done)
 static enum fail measure(struct build *b, struct why *why)
 {
     b->d.order2_bpb = order2_bits(&b->order2);
+    b->d.val_lines = b->overlap.lines;
+    b->d.val_seen = b->overlap.seen;
     b->d.floor_bpb = yardstick_floor(&b->val);
     b->d.zstd_bpb = yardstick_zstd(&b->val, tell_measuring, b);
     return b->d.zstd_bpb < 0 ? no_memory(why) : stopped(b);
@@ -533,29 +541,12 @@ static void release(struct build *b)
     encoder_close(b->encoder);
     yardstick_close(&b->val);
     order2_close(&b->order2);
+    overlap_close(&b->overlap);
     sample_free(&b->sample);
     tokenizer_free(b->d.tokenizer);
     free(b->d.mix);
     free(b->inputs);
     free(b);
-}
-
-/* All of them before any is read: --field needs one that may have lines of JSON. */
-static enum fail check_inputs(const struct dataset_options *o, struct why *why)
-{
-    struct inputs in;
-    bool          fields = !o->field;
-    enum fail     err = inputs_list(&in, o->inputs, o->n_inputs, why);
-
-    if (err)
-        return err;
-    for (size_t i = 0; i < in.n; i++)
-        fields |= in.file[i].jsonl || inputs_stdin(in.file[i].path);
-    if (!fields)
-        err = fail(why, FAIL_USAGE, "--field %s: it goes with .jsonl, and %s is none",
-                   o->field, in.file[0].path);
-    inputs_free(&in);
-    return err;
 }
 
 enum fail dataset_build(const char *dir, const struct dataset_options *o, struct why *why)
@@ -569,7 +560,8 @@ enum fail dataset_build(const char *dir, const struct dataset_options *o, struct
     if (o->val)
         name_input(b->d.val_file, sizeof b->d.val_file, o->val);
     snprintf(b->d.prefix, sizeof b->d.prefix, "%s", o->prefix ? o->prefix : "");
-    if ((err = check_vocab(o, why)) || (err = check_inputs(o, why)))
+    if ((err = check_vocab(o, why)) ||
+        (err = inputs_check(o->inputs, o->n_inputs, o->field, why)))
         ;
     else if (path_exists(dir))
         err = fail(why, FAIL_USAGE,

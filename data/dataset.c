@@ -103,6 +103,10 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
 
     if (j && *d->val_file)
         json_object_set_new(j, "val_file", json_string(d->val_file));
+    if (j && d->val_seen)
+        json_object_set_new(j, "val_seen",
+                            json_pack("{s:I, s:I}", "lines", (json_int_t)d->val_seen,
+                                      "of", (json_int_t)d->val_lines));
     if (j && d->n_mix)
         json_object_set_new(j, "mix", mix_json(d));
     if (j && *d->prefix)
@@ -136,13 +140,14 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
                                json_error_t *err)
 {
     const char *kind, *print, *hash[FILES], *build, *prefix = "", *val_file = "";
-    json_int_t  version, vocab, train[3], val[3], invalid;
+    json_int_t  version, vocab, train[3], val[3], invalid, seen = 0, lines = 0;
     json_t     *least, *mix = NULL;
 
     if (json_unpack_ex(
             j, err, 0,
             "{s:I, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, "
-            "s:o, s:{s:s, s:s, s:s!}, s?s, s?s, s?o!}",
+            "s:o, s:{s:s, s:s, s:s!}, s?s, s?s, s?{s:I, s:I!}, "
+            "s?o!}",
             "version", &version, "build", &build,
             "tokenizer", "kind", &kind, "vocab", &vocab, "fingerprint", &print,
             "train", "tokens", &train[0], "bytes", &train[1], "documents", &train[2],
@@ -151,7 +156,7 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
             "zstd19_bpb", &d->zstd_bpb, "order2_bpb", &d->order2_bpb, "floor_bpb", &least,
             "files", file_names[0], &hash[0], file_names[1], &hash[1],
             file_names[2], &hash[2], "prefix", &prefix, "val_file",
-            &val_file, "mix", &mix))
+            &val_file, "val_seen", "lines", &seen, "of", &lines, "mix", &mix))
         return err->text;
     if (version != VERSION)
         return "written by another version";
@@ -172,6 +177,10 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
         return "the prefix is too long";
     if (strlen(val_file) >= sizeof d->val_file)
         return "the name of the validation text is too long";
+    if (seen < 0 || seen > lines)
+        return "an impossible number of lines";
+    d->val_seen = (uint64_t)seen;
+    d->val_lines = (uint64_t)lines;
     strcpy(d->prefix, prefix);
     strcpy(d->val_file, val_file);
     strcpy(c->kind, kind);
@@ -179,6 +188,11 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
     d->invalid = (uint64_t)invalid;
     d->floor_bpb = json_is_null(least) ? 0 : json_real_value(least);
     return take_mix(d, mix);
+}
+
+bool dataset_overlaps(const struct dataset *d)
+{
+    return d->val_seen > 0 && (*d->val_file || 20 * d->val_seen >= d->val_lines);
 }
 
 static enum fail read_json(struct dataset *d, struct claims *c, struct why *why)

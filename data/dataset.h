@@ -30,8 +30,10 @@ struct dataset {
     double            order2_bpb;  // of the validation text under an order-2 model
                                    // counted on the training text (data/yardstick.h)
     double            floor_bpb;   // exact entropy of the validation text, 0 when unknown
-    char              val_file[64];           // the name of the validation text; "": the end of
-                                   // the text is
+    char              val_file[64];           // the name of the validation text; "": the end
+                                   // of the text is
+    uint64_t          val_lines;   // of the validation text, of some length, and how many
+    uint64_t          val_seen;    // of them the training text has too (data/overlap.h)
     struct stretch   *mix;         // (n_mix) of train, one an input; owned. None: all
     int               n_mix;       // are read equally often
     struct shard      shard[2];    // train, val
@@ -72,6 +74,11 @@ struct dataset_options {
  * FAIL_WRITE, FAIL_MEMORY; FAIL_INTERRUPTED: stop. */
 enum fail dataset_build(const char *dir, const struct dataset_options *o,
                         struct why *why);
+
+/* So much of the validation text stands in the training text too that it must be said: any
+ * line of a text of its own, a twentieth of those at the end of a text, which may
+ * have refrains. */
+bool dataset_overlaps(const struct dataset *d);
 
 /* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. Reading
  * a frame checks its ids against the vocabulary. dataset_verify also checks every hash

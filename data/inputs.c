@@ -267,6 +267,24 @@ enum fail inputs_list(struct inputs *in, const char *const *paths, int n, struct
     return err;
 }
 
+enum fail inputs_check(const char *const *paths, int n, const char *field,
+                       struct why *why)
+{
+    struct inputs in;
+    bool          fields = !field;
+    enum fail     err = inputs_list(&in, paths, n, why);
+
+    if (err)
+        return err;
+    for (size_t i = 0; i < in.n; i++)
+        fields |= in.file[i].jsonl || inputs_stdin(in.file[i].path);
+    if (!fields)
+        err = fail(why, FAIL_USAGE, "--field %s: it goes with .jsonl, and %s is none",
+                   field, in.file[0].path);
+    inputs_free(&in);
+    return err;
+}
+
 static enum fail weigh(const char **word, double *weight, struct why *why)
 {
     const char *colon = strrchr(*word, ':');

@@ -22,6 +22,12 @@ struct inputs {
 /* Every file is there, readable and regular, or FAIL_INPUT. On failure *in is zero. */
 enum fail inputs_list(struct inputs *in, const char *const *paths, int n,
                       struct why *why);
+
+/* Every path before any is read: a field that is named needs one that may have lines of
+ * JSON, else FAIL_USAGE. FAIL_INPUT as above. */
+enum fail inputs_check(const char *const *paths, int n, const char *field,
+                       struct why *why);
+
 /* What is typed for n inputs, PATH or PATH:WEIGHT: each word becomes its path (a new
  * string where it had a weight, for as long as the program), *weights (n, malloc'ed) are
  * the weights, 1 where there is none. A path that is there is taken as it is, whatever

@@ -7,6 +7,7 @@
 #include "data/base/utf8.h"
 #include "data/base/version.h"
 #include "data/dataset.h"
+#include "data/inputs.h"
 #include "data/text.h"
 #include "infer/score.h"
 #include "infer/verbs.h"
@@ -140,12 +141,17 @@ static void open_input(struct scorer *s, const char *path)
 {
     struct why why;
 
+    if (dataset_is(path) && s->field)
+        cli_die(&s->cli, FAIL_USAGE, "--field %s: %s is tokenized already; leave it out",
+                s->field, path);
     if (dataset_is(path)) {
         open_dataset(s, path, &why);
         return;
     }
-    enum fail err = text_open(&s->text, &path, 1, s->field, &why);
+    enum fail err = inputs_check(&path, 1, s->field, &why);
 
+    if (!err)
+        err = text_open(&s->text, &path, 1, s->field, &why);
     if (err)
         cli_fail(&s->cli, err, &why);
     s->ids = malloc((PIECE_IDS + 1) * sizeof *s->ids);

@@ -103,6 +103,12 @@ static void print_summary(const struct dataset *d, double seconds)
     if (d->floor_bpb > 0)
         say(stdout, ", exact floor %.3f", d->floor_bpb);
     say(stdout, " bits per byte\n");
+    if (dataset_overlaps(d)) {
+        char lines[32];
+
+        say(stdout, "  in training  %s of %s lines of validation, so its loss flatters\n",
+            grouped(buf, d->val_seen), grouped(lines, d->val_lines));
+    }
     if (d->invalid)
         say(stdout, "  not UTF-8    %s bytes, kept as they are\n", grouped(buf, d->invalid));
     say(stdout, "\nnext: %s train %s --for 3m\n", cli_program(),

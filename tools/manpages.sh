@@ -36,16 +36,25 @@ page() {
         part == "flags" && /^$/ { print ".SH NOTES"; part = "notes"; next }
         part == "flags" { sub(/^ +/, ""); print roff($0); next }
         { text($0) }
-        END { keep(0)
-              print ".SH SEE ALSO"
-              print ".BR weft (1)" }' > "$dir/$name.1"
+        END { keep(0) }' > "$dir/$name.1"
+}
+
+# see PAGE NAMES...: the section that leads on to the pages of these names.
+see() {
+    page=$1
+    shift
+    { echo ".SH SEE ALSO"
+      printf '%s\n' "$@" | sed 's/-/\\-/g; s/.*/.BR & (1),/; $s/,$//'; } >> "$dir/$page.1"
 }
 
 mkdir -p "$dir"
 sed "1s/\"weft [^\"]*\"/\"weft $version\"/" "$here/weft.1" > "$dir/weft.1"
+see weft $(verbs | sed 's/ .*//; s/^/weft-/')
 verbs | while read -r verb about; do
     page "weft-$verb" "$about" "$verb"
+    see "weft-$verb" weft $([ "$verb" != data ] || subs | sed 's/ .*//; s/^/weft-data-/')
 done
 subs | while read -r sub about; do
     page "weft-data-$sub" "$about" data "$sub"
+    see "weft-data-$sub" weft weft-data
 done

@@ -70,6 +70,13 @@ static void tell_mix(struct live *l, const struct dataset *d)
     live_say(l, "mix, times in an epoch:%s", line);
 }
 
+void tell_overlap(struct live *l, const struct dataset *d)
+{
+    if (dataset_overlaps(d))
+        live_say(l, "validation: %" PRIu64 " of %" PRIu64 " lines stand in training too, so "
+                 "its loss flatters", d->val_seen, d->val_lines);
+}
+
 void tell_data(struct live *l, const struct setup *s)
 {
     const struct dataset *d = &s->data;
@@ -84,6 +91,7 @@ void tell_data(struct live *l, const struct setup *s)
         tell_mix(l, d);
     if (*d->val_file)
         live_say(l, "validation: %s", d->val_file);
+    tell_overlap(l, d);
     if (d->invalid)
         live_say(l, "text: %llu bytes are not UTF-8; they are kept as they are",
                  (unsigned long long)d->invalid);

@@ -10,6 +10,7 @@ void tell_settings(void);
 
 /* Before: the text and its yardsticks, the model and what was chosen, the plan. */
 void tell_data(struct live *l, const struct setup *s);
+void tell_overlap(struct live *l, const struct dataset *d);     // when there is too much
 void tell_model(struct live *l, const struct setup *s);
 void tell_plan(struct live *l, const struct setup *s);
 

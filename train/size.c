@@ -3,6 +3,9 @@
 #include "data/dataset.h"
 #include "data/inputs.h"
 
+#include <omp.h>
+#include <unistd.h>
+
 /* In `seconds` two cores train on about five tokens for each parameter, and `bytes` of
  * text come by some tens of times at most. */
 static const struct {
@@ -52,4 +55,10 @@ const char *choose_size(double bytes, double seconds)
     while (bytes < sizes[i].bytes || seconds < sizes[i].seconds)
         i--;
     return sizes[i].name;
+}
+
+int choose_threads(int asked)
+{
+    return asked == 0 || asked > sysconf(_SC_NPROCESSORS_ONLN) ? omp_get_max_threads()
+                                                               : asked;
 }

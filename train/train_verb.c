@@ -115,8 +115,13 @@ static void take_budget(const struct cli *c, struct run *r)
  * its own on its machine, unless somebody says how many. */
 static void take_threads(const struct cli *c, struct config *cfg)
 {
-    if (cfg->threads == 0 || (ranks_n() > 1 && !is_set(c, "threads")))
-        cfg->threads = omp_get_max_threads();
+    int asked = ranks_n() > 1 && !is_set(c, "threads") ? 0 : cfg->threads;
+
+    cfg->threads = choose_threads(asked);
+    if (asked > cfg->threads && ranks_me() == 0)
+        say(stderr, "threads = %d is more than this machine's cores: %d now, which changes "
+            "%s\n", asked, cfg->threads,
+            strcmp(cfg->products, "own") ? "the last bits" : "no bit");
     omp_set_num_threads(cfg->threads);
 }
 
@@ -124,10 +129,10 @@ static enum fail refuse_tokenizer(const struct cli *c, const struct run *r,
                                   struct why *why)
 {
     if (r->n_input == 1 && dataset_is(r->input[0]) &&
-        (is_set(c, "tokenizer") || is_set(c, "val_fraction") || ask.val))
+        (is_set(c, "tokenizer") || is_set(c, "val_fraction") || ask.val || ask.field))
         return fail(why, FAIL_USAGE,
                     "%s is tokenized and split already; leave tokenizer, "
-                    "val_fraction and --val out",
+                    "val_fraction, --val and --field out",
                     r->input[0]);
     if (ask.val && is_set(c, "val_fraction"))
         return fail(why, FAIL_USAGE,

@@ -2,6 +2,7 @@
 #include "data/base/file.h"
 #include "data/corpus_sample.h"
 #include "data/dataset.h"
+#include "data/overlap.h"
 #include "data/stories/stories.h"
 #include "data/yardstick.h"
 #include "tests/support/rig.h"
@@ -408,6 +409,74 @@ START_TEST(validation_text_of_its_own_leaves_the_inputs_to_training)
 }
 END_TEST
 
+/* Build from a text and a validation text ("": none, and the text twice); what dataset.json
+ * then says, of which only the numbers are good. */
+static struct dataset overlapping(const char *text, const char *held)
+{
+    const char    *tmp = rig_tmp();
+    const char    *inputs[] = {put(tmp, "a.txt", text, strlen(text)),
+                               put(tmp, "copy.txt", text, strlen(text))};
+    struct dataset d;
+    struct why     why;
+    struct dataset_options o = {
+        .inputs = inputs, .n_inputs = *held ? 1 : 2, .tokenizer = "bytes",
+        .val = *held ? put(tmp, "held.txt", held, strlen(held)) : NULL,
+        .val_fraction = 0.25, .lock_fd = -1,
+    };
+
+    ck_assert_msg(!build_with(in(tmp, "set"), &o, 1, &why), "%s", why.line);
+    open_ok(&d, in(tmp, "set"));
+    struct dataset numbers = d;
+
+    dataset_close(&d);
+    return numbers;
+}
+
+#define LONG_A "a line of more than thirty-two bytes, the first\n"
+#define LONG_B "a line of more than thirty-two bytes, another\n"
+#define LONG_C "a line of more than thirty-two bytes, the last\n"
+
+START_TEST(validation_text_that_stands_in_training_is_counted)
+{
+    struct dataset d = overlapping(LONG_A "short\n" LONG_B, LONG_C "short\n" LONG_A);
+
+    ck_assert(d.val_lines == 2 && d.val_seen == 1 && dataset_overlaps(&d));
+    d = overlapping(LONG_A "short\n" LONG_B, LONG_C "short\n");
+    ck_assert(d.val_seen == 0 && !dataset_overlaps(&d));
+    d = overlapping(LONG_A LONG_B LONG_C, "");
+    ck_assert(d.val_seen == 1 && dataset_overlaps(&d));
+    d.val_lines = 21;
+    ck_assert(!dataset_overlaps(&d));
+}
+END_TEST
+
+/* Line i, in two pieces. */
+static void add_line(struct overlap *o, long i, bool training)
+{
+    char line[80];
+    int  n = sprintf(line, "line %ld of a text with a great many of them", i);
+
+    (training ? overlap_learn : overlap_count)(o, line, 7, false);
+    (training ? overlap_learn : overlap_count)(o, line + 7, (size_t)n - 7, true);
+}
+
+START_TEST(beyond_a_million_lines_an_even_sample_is_counted)
+{
+    const long     n = 3 * OVERLAP_MOST;
+    struct overlap o;
+
+    ck_assert(overlap_open(&o));
+    for (long i = 0; i < n; i++)
+        add_line(&o, i, true);
+    ck_assert_uint_eq(o.drop, 3);
+    for (long i = 0; i < n / 100; i++)          // half of them are there
+        add_line(&o, n - n / 200 + i, false);
+    ck_assert_double_eq_tol((double)o.lines, (double)n / 400, 400);
+    ck_assert_double_eq_tol((double)o.seen / (double)o.lines, 0.5, 0.03);
+    overlap_close(&o);
+}
+END_TEST
+
 START_TEST(a_mix_has_the_tokens_and_the_weight_of_every_input)
 {
     const char *tmp = rig_tmp();
@@ -756,6 +825,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, what_cannot_be_built_is_said_and_leaves_nothing, 0,
                         ROWS(refused));
     tcase_add_test(tc, validation_text_of_its_own_leaves_the_inputs_to_training);
+    tcase_add_test(tc, validation_text_that_stands_in_training_is_counted);
+    tcase_add_test(tc, beyond_a_million_lines_an_even_sample_is_counted);
     tcase_add_test(tc, a_mix_has_the_tokens_and_the_weight_of_every_input);
     tcase_add_loop_test(tc, a_mix_that_cannot_be_is_refused, 0, ROWS(bad_mixes));
     tcase_add_test(tc, an_existing_directory_is_not_touched);

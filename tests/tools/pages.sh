@@ -48,6 +48,10 @@ for verb in $("$weft" | sed -n '/^Verbs/,/^$/s/^  \([a-z]*\) .*/\1/p') 'data bui
         sed 's/\\-/-/g' "$page" | grep -q "^\.B .*$flag" || wrong "the man page of weft $verb lacks $flag"
     done
     grep -qx "\.B ${verb%% *}" tools/weft.1 || wrong "tools/weft.1 lacks weft $verb"
+    over=$man/weft$(echo "$verb" | sed -n 's/^\(data\) .*/-\1/p').1
+    sed 's/\\-/-/g' "$over" | grep -q "^\.BR $(basename "$page" .1) (1)" ||
+        wrong "$(basename "$over") does not lead on to weft $verb"
+    tail -n 4 "$page" | grep -q '^\.BR weft (1)' || wrong "the man page of weft $verb does not lead back"
 done
 
 for code in $(sed -n 's/^ *FAIL_[A-Z]* = \([1-9][0-9]*\).*/\1/p' data/base/fail.h); do

@@ -228,6 +228,14 @@ wrong 2 'weft calls it --tokens N, --steps N or --for' train keep/text.txt epoch
 wrong 2 'weft calls it softmax' train keep/text.txt --arch transformer --out new/run
 wrong 2 'core' train keep/text.txt threads=1000 --out new/run
 wrong 2 'core' infer keep/run -p x --threads 1000
+cp -a keep/run larger                   # as if made on a machine with more cores
+sed 's/^threads = 1 /threads = 1000 /' keep/run/config.cfg > larger/config.cfg
+grep -q '^threads = 1000' larger/config.cfg || complain 'no threads' config.cfg
+right 'threads = 1000 is more than' train --resume larger steps=5
+grep -q 'larger: 5 steps' err || complain 'it did not go on' train --resume larger
+echo 'threads = 1000' > larger.cfg
+right 'threads = 1000 is more than' train keep/data --config larger.cfg --out new/run layers=1 \
+    width=16 heads=2 context=32 batch=2 steps=2
 run lab --threads 1
 [ $status -eq 0 ] || complain "exit $status instead of 0" lab --threads 1
 wrong 2 'no input' train --for 1m
@@ -269,13 +277,22 @@ state > before
 right 'mix, times in an epoch: field.jsonl 1, text.txt 4' train field.jsonl:0.5 keep/text.txt:2 \
     --field body --out new/run $tiny steps=2
 right 'validation: part.txt:2' train keep/text.txt --val keep/part.txt:2 --out new/run $tiny steps=2
+right "$(grep -c '.\{32\}' keep/part.txt:2) of $(grep -c '.\{32\}' keep/part.txt:2) lines stand in training too" \
+    train keep/text.txt --val keep/part.txt:2 --out new/run $tiny steps=2
+rows=$((rows + 1))
+"$weft" data build keep/text.txt --val keep/text.txt --out new/set > out 2> err || complain "exit $?" data build
+grep -q '  in training  \([0-9]*\) of \1 lines of validation' out || complain 'nothing is said' data build --val
+right 'lines stand in training too' compare keep/text.txt --val keep/text.txt --arch softmax,gla --seeds 1 \
+    --tokens 128 --out new/cmp $tiny
 right '2 steps' train keep/part.txt:2 --out new/run $tiny steps=2
 wrong 2 "its weight 'x' is not a number" train keep/text.txt:x --out new/run
 wrong 2 "its weight '-1' is not a number" data build keep/text.txt:-1 --out new/set
-wrong 2 'leave tokenizer, val_fraction and --val out' train keep/data --val keep/text.txt --out new/run
+wrong 2 'val_fraction, --val and --field out' train keep/data --val keep/text.txt --out new/run
+wrong 2 'val_fraction, --val and --field out' train keep/data --field body --out new/run
 wrong 2 'leave val_fraction out' train keep/text.txt --val keep/text.txt val_fraction=0.1 --out new/run
 wrong 2 'leave val_fraction out' data build keep/text.txt --val keep/text.txt val_fraction=0.1 --out new/d
 wrong 2 'leave --val out' compare keep/data --val keep/text.txt --arch softmax --flops 1e9
+wrong 2 'leave --field out' compare keep/data --field body --arch softmax --flops 1e9
 wrong 3 'none.txt' train keep/text.txt --val none.txt --out new/run
 wrong 3 'none.txt' data build keep/text.txt --val none.txt --out new/set
 wrong 3 'looks binary' data build keep/text.txt --val "$weft" --out new/set
@@ -302,6 +319,8 @@ wrong 3 'nowhere@best: no such' verify nowhere@best
 wrong 3 'none.txt' score keep/run none.txt
 wrong 3 'empty' score keep/run empty.txt
 wrong 3 'name another with --field' score keep/run field.jsonl
+wrong 2 '--field body: it goes with .jsonl' score keep/run keep/text.txt --field body
+wrong 2 'tokenized already; leave it out' score keep/run keep/data --field body
 right 'bits/byte' score keep/run field.jsonl --field body --per-token
 wrong 3 'nothing' info nothing
 wrong 3 'none: no such' verify none

@@ -10,6 +10,7 @@
 #include "tools/verbs.h"
 #include "train/presets.h"
 #include "train/report.h"
+#include "train/size.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -199,8 +200,9 @@ static void take_command(const struct cli *cli, struct comparison *c)
         cli_die(cli, FAIL_USAGE, "--join names the directory; leave --out away");
     if (ask.join)
         ask.out = ask.join;
-    if (ask.val && dataset_is(cli->args[0]))
-        cli_die(cli, FAIL_USAGE, "%s is split already; leave --val out", cli->args[0]);
+    if ((ask.val || ask.field) && dataset_is(cli->args[0]))
+        cli_die(cli, FAIL_USAGE, "%s is tokenized and split already; leave %s out",
+                cli->args[0], ask.val ? "--val" : "--field");
     c->seeds = ask.seeds;
     c->sweep = ask.sweep;
     c->joined = ask.join != NULL;
@@ -403,7 +405,11 @@ static enum fail open_data(struct comparison *c, int lock, struct why *why)
         err = build_data(c, own, lock, why);
     if (!err && !realpath(dataset_is(c->input) ? c->input : own, dir))
         err = fail(why, FAIL_INPUT, "%s: it is gone", own);
-    return err ? err : dataset_open(&c->data, dir, why);
+    if (!err)
+        err = dataset_open(&c->data, dir, why);
+    if (!err)
+        tell_overlap(&c->live, &c->data);
+    return err;
 }
 
 /* ---- the runs ---- */
@@ -490,8 +496,7 @@ static enum fail prepare(struct comparison *c, struct why *why)
     if (!err)
         err = entries_check_budget(c, why);
     for (int i = 0; i < c->n; i++)
-        if (c->arch[i].cfg.threads == 0)
-            c->arch[i].cfg.threads = omp_get_max_threads();
+        c->arch[i].cfg.threads = choose_threads(c->arch[i].cfg.threads);
     omp_set_num_threads(c->arch[0].cfg.threads);
     c->seed = c->arch[0].cfg.seed;
     trials_name(c);
