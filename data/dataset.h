@@ -30,8 +30,8 @@ struct dataset {
     double            order2_bpb;  // of the validation text under an order-2 model
                                    // counted on the training text (data/yardstick.h)
     double            floor_bpb;   // exact entropy of the validation text, 0 when unknown
-    char              val_file[64];           // the name of the validation text; "": the end
-                                   // of the text is
+    char              val_file[64];    // the validation text's name; "": the end of
+                                       // the text is it
     uint64_t          val_lines;   // of the validation text, of some length, and how many
     uint64_t          val_seen;    // of them the training text has too (data/overlap.h)
     struct stretch   *mix;         // (n_mix) of train, one an input; owned. None: all

@@ -194,8 +194,10 @@ static enum fail refuse_form(const char *path, struct why *why)
         size_t n = strlen(path);
 
         if (strip(path, &n, forms[i][0]))
-            return fail(why, FAIL_INPUT, "%.300s: %s is not read; make it text on the way: "
-                        "%s %.400s%s | weft train -", path, forms[i][0], forms[i][1],
+            return fail(why, FAIL_INPUT,
+                        "%.300s: %s is not read; make it text on the way: "
+                        "%s %.400s%s | weft train -",
+                        path, forms[i][0], forms[i][1],
                         path_quote(word, sizeof word, path), forms[i][2]);
     }
     return 0;

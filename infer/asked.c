@@ -103,8 +103,8 @@ bool asked_whole(const json_t *body, const char *key, long min, long max, long *
     if (!j || json_is_null(j))
         return true;
     if (!(v >= (double)min && v <= (double)max && v == floor(v)))
-        return refuse(why, 400, key, "%s must be a whole number from %ld to %ld", key, min,
-                      max);
+        return refuse(why, 400, key, "%s must be a whole number from %ld to %ld", key,
+                      min, max);
     *x = (long)v;
     return true;
 }
@@ -174,9 +174,8 @@ static bool take_bias(struct asked *a, const json_t *body, int vocab, struct ref
         double add = json_to_double(value);
 
         if (end == key || *end || id < 0 || id >= vocab || !(fabs(add) <= 100))
-            return refuse(why, 400, "logit_bias",
-                          "logit_bias: a token id below %d, and a number from -100 to 100",
-                          vocab);
+            return refuse(why, 400, "logit_bias", "logit_bias: a token id below %d, and "
+                          "a number from -100 to 100", vocab);
         a->bias[a->sampler.n_bias++] =
             (struct logit_bias){(int32_t)id, add <= -100 ? -INFINITY : add};
     }

@@ -165,7 +165,8 @@ static enum fail unknown_key(const char *key, struct why *why)
     const char *other = config_other_name(key);
 
     if (other)
-        return fail(why, FAIL_USAGE, "unknown setting '%s'; weft calls it %s", key, other);
+        return fail(why, FAIL_USAGE, "unknown setting '%s'; weft calls it %s", key,
+                    other);
     if (near)
         return fail(why, FAIL_USAGE, "unknown setting '%s'; did you mean '%s'?",
                     key, near);

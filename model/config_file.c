@@ -95,9 +95,8 @@ static enum fail parse_include(struct config *c, const char *name, const struct 
     snprintf(path, sizeof path, "%.*s%s",
              *name != '/' && slash ? (int)(slash + 1 - s->where) : 0, s->where, name);
     if (!s->include && !lies_beside(path, s->where))
-        return fail(why, FAIL_USAGE,
-                    "include %s: it lies outside of this file's directory; copy its lines",
-                    name);
+        return fail(why, FAIL_USAGE, "include %s: it lies outside of this file's "
+                    "directory; copy its lines", name);
     return parse_path(c, path, s->include, s->depth + 1, why);
 }
 

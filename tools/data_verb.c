@@ -110,7 +110,8 @@ static void print_summary(const struct dataset *d, double seconds)
             grouped(buf, d->val_seen), grouped(lines, d->val_lines));
     }
     if (d->invalid)
-        say(stdout, "  not UTF-8    %s bytes, kept as they are\n", grouped(buf, d->invalid));
+        say(stdout, "  not UTF-8    %s bytes, kept as they are\n",
+            grouped(buf, d->invalid));
     say(stdout, "\nnext: %s train %s --for 3m\n", cli_program(),
            path_quote(word, sizeof word, d->dir));
 }

@@ -194,7 +194,8 @@ static void tell_change(char *line, size_t cap, const json_t *had, const char *n
     size_t      n = strlen(line);
 
     if (was && strcmp(was, now))
-        snprintf(line + n, cap - n, "%s%s%.80s, not %.80s", n ? "; " : "", what, now, was);
+        snprintf(line + n, cap - n, "%s%s%.80s, not %.80s", n ? "; " : "", what, now,
+                 was);
 }
 
 void log_origin(const char *run, char *line, size_t cap)

@@ -40,7 +40,8 @@ void run_name(char *buf, size_t cap, const char *input)
         n--;
     snprintf(given, sizeof given, "%.*s", (int)n, input);
     slash = strrchr(given, '/');
-    if (!strcmp(slash ? slash + 1 : given, ".") || !strcmp(slash ? slash + 1 : given, ".."))
+    if (!strcmp(slash ? slash + 1 : given, ".") ||
+        !strcmp(slash ? slash + 1 : given, ".."))
         path = realpath(input, full) ? full : given;
     slash = strrchr(path, '/');
     snprintf(name, sizeof name, "%.200s", slash ? slash + 1 : path);
@@ -216,7 +217,8 @@ static enum fail read_own(struct run *r, char *line, bool *own, struct why *why)
     *own = input || field || budget || from || replay || weight || val;
     if ((field && *r->field) || (budget && r->budget != BUDGET_STEPS) ||
         (from && *r->from) || (replay && *r->replay) || (val && *r->val))
-        return fail(why, FAIL_INPUT, "%s/config.cfg: '%.40s' is given twice", r->dir, line);
+        return fail(why, FAIL_INPUT, "%s/config.cfg: '%.40s' is given twice", r->dir,
+                    line);
     if (input)
         return keep_input(r, input, why);
     if (field)

@@ -375,9 +375,9 @@ static bool is_named(const struct cli *c, const char *input)
     return false;
 }
 
-/* A run directory may come from elsewhere. What its config.cfg names outside of it is read
- * only when the command line names it too; not again where it is tokenized, and a dataset
- * is held to the hash in the run's checkpoints. */
+/* A run directory may come from elsewhere. What its config.cfg names outside of it is
+ * read only when the command line names it too; not again where it is tokenized, and a
+ * dataset is held to the hash in the run's checkpoints. */
 static enum fail check_inputs(const struct cli *c, const struct run *r, struct why *why)
 {
     char data[PATH_MAX], latest[PATH_MAX], word[1200], input[1200];

@@ -280,8 +280,8 @@ static json_t *envelope(const struct answer *a, json_t *choices)
                                          : "chat.completion";
     const char *label = a->job[0]->engine->label;
 
-    return json_pack("{s:s, s:s, s:I, s:o, s:o}", "id", a->id, "object", object, "created",
-                     (json_int_t)a->created, "model",
+    return json_pack("{s:s, s:s, s:I, s:o, s:o}", "id", a->id, "object", object,
+                     "created", (json_int_t)a->created, "model",
                      json_from_bytes(label, strlen(label)), "choices", choices);
 }
 

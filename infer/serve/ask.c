@@ -133,7 +133,8 @@ static bool put_content(FILE *f, const json_t *content, struct refusal *why)
         const json_t *text = json_object_get(part, "text");
 
         if (!json_is_string(text))
-            return refuse(why, 400, "messages", "only content of type text is understood");
+            return refuse(why, 400, "messages",
+                          "only content of type text is understood");
         fwrite(json_string_value(text), 1, json_string_length(text), f);
     }
     return true;

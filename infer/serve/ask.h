@@ -24,7 +24,7 @@ enum {
 
 struct ask_prompt {
     int32_t *ids;               // (n)
-    long     n, hidden;         // hidden: 1 when the first is an EOS that was not asked for
+    long     n, hidden;         // hidden: 1 when the first is an EOS nobody asked for
     char    *text;              // its bytes
     size_t   len;
 };

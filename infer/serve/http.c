@@ -65,20 +65,23 @@ static enum MHD_Result reply(struct server *s, struct call *c, int status,
 enum MHD_Result reply_text(struct server *s, struct call *c, int status, const char *type,
                            const char *text, size_t len)
 {
-    return reply(s, c, status, type,
-                 MHD_create_response_from_buffer(len, (void *)text, MHD_RESPMEM_MUST_COPY));
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(len, (void *)text, MHD_RESPMEM_MUST_COPY);
+
+    return reply(s, c, status, type, r);
 }
 
 enum MHD_Result reply_json(struct server *s, struct call *c, int status, json_t *j)
 {
     static const char no_memory[] = "{\"error\": {\"message\": \"not enough memory\"}}";
-    char             *text = j ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = j ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    struct MHD_Response *r;
 
     json_decref(j);
     if (!text)
         return reply_text(s, c, 503, "application/json", no_memory, sizeof no_memory - 1);
-    return reply(s, c, status, "application/json",
-                 MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE));
+    r = MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE);
+    return reply(s, c, status, "application/json", r);
 }
 
 static const char *error_type(int status)
@@ -265,8 +268,9 @@ static enum MHD_Result take_body(struct call *c, const char *bytes, size_t n)
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection,
-                                  const char *url, const char *method, const char *version,
-                                  const char *bytes, size_t *n, void **state)
+                                  const char *url, const char *method,
+                                  const char *version, const char *bytes, size_t *n,
+                                  void **state)
 {
     struct server *s = user;
     struct call   *c = *state;
@@ -422,8 +426,8 @@ static enum fail find_address(struct server *s, struct sockaddr_storage *to,
     freeaddrinfo(a);
     if (!s->local && !s->key[0] && !s->o.insecure)
         return fail(why, FAIL_USAGE,
-                    "--host %s: other machines could use it; give --api-key-file FILE, or "
-                    "--insecure to let everybody",
+                    "--host %s: other machines could use it; give --api-key-file FILE, "
+                    "or --insecure to let everybody",
                     s->o.host);
     return 0;
 }

@@ -56,7 +56,7 @@ struct job {
 
     // under line->lock
     enum job_state    state;
-    struct job_token *token;            // (n) the prompt's, where it is scored, then picked
+    struct job_token *token;            // (n) a scored prompt's, then the picked ones
     struct likely    *likely;           // (n, top)
     long              n, n_prompt;      // n_prompt of these are the prompt's
     char             *text;             // what is certain of the picked tokens' bytes

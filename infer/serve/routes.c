@@ -256,7 +256,8 @@ static enum MHD_Result complete(struct server *s, struct call *c, bool chat)
     engine_release(e);
     if (!w)
         return reply_refusal(s, c, &c->refusal);
-    return stream ? reply_stream(s, c, read_text, w, end_text) : answer_whole_text(s, c, w);
+    return stream ? reply_stream(s, c, read_text, w, end_text)
+                  : answer_whole_text(s, c, w);
 }
 
 static enum MHD_Result completions(struct server *s, struct call *c)
@@ -405,8 +406,8 @@ static void put_metrics(FILE *f, struct server *s)
                (double)n.left);
     put_metric(f, "prompt_tokens_total", "counter", "Tokens of prompts computed.",
                (double)n.prompt_tokens);
-    put_metric(f, "cached_tokens_total", "counter", "Tokens of prompts found in the cache.",
-               (double)n.cached_tokens);
+    put_metric(f, "cached_tokens_total", "counter",
+               "Tokens of prompts found in the cache.", (double)n.cached_tokens);
     put_metric(f, "cache_hits_total", "counter", "Prompts of which a part was known.",
                (double)n.hits);
     put_metric(f, "cache_misses_total", "counter", "Prompts that were not known.",

@@ -13,9 +13,10 @@ static const char help[] =
     "weft serve runs/book\n"
     "weft serve RUN [flags]\n"
     "\n"
-    "Serves a model over HTTP in OpenAI's form, and a page to watch and try it. RUN is a\n"
-    "run, whose newest checkpoint it follows while it trains, a checkpoint, or a directory\n"
-    "of weft compare. Only this machine is answered unless --host says otherwise.\n"
+    "Serves a model over HTTP in OpenAI's form, and a page to watch and try it. RUN is\n"
+    "a run, whose newest checkpoint it follows while it trains, a checkpoint, or a\n"
+    "directory of weft compare. Only this machine is answered unless --host says\n"
+    "otherwise.\n"
     "\n"
     "  curl http://127.0.0.1:8080/v1/completions -H 'Content-Type: application/json' \\\n"
     "    -d '{\"prompt\": \"Once upon a time\", \"max_tokens\": 50}'\n";

@@ -486,11 +486,11 @@ json_t *served_json(struct served *s)
         json_array_append_new(models, entry_json(&s->entry[i]));
         training |= s->entry[i].training;
     }
-    j = json_pack("{s:s, s:o, s:b, s:s, s:i, s:o, s:o, s:o, s:o}", "kind", s->kind, "name",
-                  name_json(s->name), "training", training, "version", version_line, "slots",
-                  s->o.slots, "zstd_bpb", json_from_double(s->zstd), "order2_bpb",
-                  json_from_double(s->order2), "floor_bpb", json_from_double(s->floor),
-                  "models", models);
+    j = json_pack("{s:s, s:o, s:b, s:s, s:i, s:o, s:o, s:o, s:o}", "kind", s->kind,
+                  "name", name_json(s->name), "training", training, "version",
+                  version_line, "slots", s->o.slots, "zstd_bpb",
+                  json_from_double(s->zstd), "order2_bpb", json_from_double(s->order2),
+                  "floor_bpb", json_from_double(s->floor), "models", models);
     pthread_mutex_unlock(&s->lock);
     return j;
 }
@@ -502,8 +502,8 @@ json_t *served_list(struct served *s)
     pthread_mutex_lock(&s->lock);
     for (int i = 0; i < s->n; i++)
         json_array_append_new(list, json_pack("{s:o, s:s, s:I, s:s}", "id",
-                                              name_json(s->entry[i].name), "object", "model",
-                                              "created", (json_int_t)s->began,
+                                              name_json(s->entry[i].name), "object",
+                                              "model", "created", (json_int_t)s->began,
                                               "owned_by", "weft"));
     pthread_mutex_unlock(&s->lock);
     return json_pack("{s:s, s:o}", "object", "list", "data", list);

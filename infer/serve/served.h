@@ -26,8 +26,8 @@ enum fail served_open(struct served **s, const struct served_options *o, bool tr
 void served_close(struct served *s);                        // NULL is fine
 
 /* The newest engine of the model of this name ("book", "book@820"; NULL or, when there is
- * one model only, anything: the first), held; NULL: no such model (*known is false), or it
- * is not loaded yet. */
+ * one model only, anything: the first), held; NULL: no such model (*known is false), or
+ * it is not loaded yet. */
 struct engine *served_engine(struct served *s, const char *name, bool *known);
 
 /* Its name; the path of its run's log into log (PATH_MAX). False: no such model. */

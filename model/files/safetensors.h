@@ -25,7 +25,7 @@ struct tensor {
     int         dims;   // 0 .. TENSOR_DIMS
     int64_t     shape[TENSOR_DIMS];
     size_t      n;      // elements
-    const void *data;   // reader: inside the bytes read, any alignment; writer: the caller's
+    const void *data;   // reader: inside the bytes read, unaligned; writer: the caller's
 };
 
 struct safetensors {

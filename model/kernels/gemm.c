@@ -229,7 +229,7 @@ unpack_row(enum packed type, real *to, const unsigned char *row, int from, int e
     }
 }
 
-/* to (k, width) from rows of packed numbers, columns p .. p + k - 1 of each, transposed. */
+/* to (k, width) from rows of packed numbers, their columns p .. p + k - 1, transposed. */
 static void copy_unpacked(real *to, enum packed type, const unsigned char *b,
                           size_t row_bytes, int p, int k, int cols, int width)
 {

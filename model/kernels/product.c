@@ -142,9 +142,8 @@ static const unsigned char *find_packed(const real *w, int in)
         else if (w >= m->w + (size_t)m->rows * m->cols)
             low = (low + high) / 2 + 1;
         else
-            return m->cols == in
-                       ? m->data + (size_t)(w - m->w) / in * packed_bytes(packed->type, in)
-                       : NULL;
+            return m->cols != in ? NULL
+                   : m->data + (size_t)(w - m->w) / in * packed_bytes(packed->type, in);
     }
     return NULL;
 }

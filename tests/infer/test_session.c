@@ -382,7 +382,7 @@ START_TEST(a_cache_keeps_to_its_memory_and_drops_what_is_oldest)
 }
 END_TEST
 
-/* Four sequences that may hold a million tokens each: 512 MiB, of which three are read. */
+/* Four sequences that may hold a million tokens each: 512 MiB; three are read. */
 START_TEST(a_state_takes_memory_for_the_tokens_read)
 {
     static const int32_t tokens[] = {1, 2, 3};
@@ -622,8 +622,8 @@ static Suite *suite(void)
                         N_STACKS + n_mixers);
     tcase_add_loop_test(tc, a_prompt_has_the_same_bits_in_any_pieces_that_end_at_chunks,
                         0, N_STACKS + n_mixers);
-    tcase_add_loop_test(tc, what_goes_on_from_a_snapshot_has_the_bits_of_what_is_fed_anew, 0,
-                        N_STACKS + n_mixers);
+    tcase_add_loop_test(tc, what_goes_on_from_a_snapshot_has_the_bits_of_what_is_fed_anew,
+                        0, N_STACKS + n_mixers);
     tcase_add_test(tc, a_cache_keeps_to_its_memory_and_drops_what_is_oldest);
     tcase_add_test(tc, a_state_takes_memory_for_the_tokens_read);
     tcase_add_test(tc, a_zeroed_session_closes);

@@ -172,12 +172,14 @@ START_TEST(a_text_is_the_one_that_weft_infer_writes)
 {
     struct server *s = serve();
     json_t *j = ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 40, \"seed\": 5, "
-                    "\"temperature\": 0.8, \"top_k\": 40, \"top_p\": 0.95, \"min_p\": 0.05}");
+                    "\"temperature\": 0.8, \"top_k\": 40, \"top_p\": 0.95, "
+                    "\"min_p\": 0.05}");
     char   *want = written(5, 40);
     json_t *as_json = json_from_bytes(want, strlen(want));
     const char *w = json_string_value(as_json), *got = text_of(j);
 
-    ck_assert_str_eq(json_string_value(json_object_get(j, "model")) + strlen("run0"), "@7");
+    ck_assert_str_eq(json_string_value(json_object_get(j, "model")) + strlen("run0"),
+                     "@7");
     ck_assert_msg(!strncmp(got, w, strlen(got)) && strlen(got) >= 40, "'%s', not '%s'",
                   got, w);
     json_decref(as_json);
@@ -217,12 +219,13 @@ static json_t *stream_of(const struct got *g)
 
 START_TEST(a_stream_is_the_whole_text_in_pieces)
 {
-    static const char no_nul[] = ", \"logit_bias\": {\"0\": -100}";     // it ends C strings
+    static const char no_nul[] = ", \"logit_bias\": {\"0\": -100}";  // it ends C strings
     static const char *const asks[] = {
         "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3%s}",
         "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3, \"logprobs\": 2%s}",
         "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3, \"echo\": true%s}",
-        "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3, \"stop\": [\"e\", \"zq\"]%s}",
+        "{\"prompt\": \"Hi\", \"max_tokens\": 60, \"seed\": 3, "
+        "\"stop\": [\"e\", \"zq\"]%s}",
         "{\"prompt\": \"Hi\", \"max_tokens\": 0, \"echo\": true%s}",
     };
     struct server *s = serve();
@@ -241,7 +244,8 @@ START_TEST(a_stream_is_the_whole_text_in_pieces)
         json_t    *all = stream_of(&g);
 
         ck_assert_str_eq(json_string_value(json_object_get(all, "text")), text_of(whole));
-        ck_assert(json_equal(json_object_get(all, "usage"), json_object_get(whole, "usage")));
+        ck_assert(
+            json_equal(json_object_get(all, "usage"), json_object_get(whole, "usage")));
         ck_assert(json_equal(json_object_get(all, "finish"),
                              json_object_get(first(whole), "finish_reason")));
         ck_assert(json_is_true(json_object_get(all, "done")));
@@ -299,8 +303,8 @@ static void *ask_on(void *user)
             return NULL;
         i = (i * 37 + 11) % ASKS;
         char      *body = request(i);
-        struct got g = client_ask(serve_port(c->s), "POST", "/v1/completions", as_json_type,
-                                  body);
+        struct got g = client_ask(serve_port(c->s), "POST", "/v1/completions",
+                                  as_json_type, body);
         json_t    *j = g.body ? json_loads(g.body, JSON_ALLOW_NUL, NULL) : NULL;
 
         c->choices[i] = json_incref(json_object_get(j, "choices"));
@@ -374,8 +378,9 @@ static double scored(const char *text)
 
     ck_assert_int_eq(checkpoint_load(run, &m, &t, NULL, 0, &why), 0);
     ck_assert_int_eq(pass_open(&p, &m, 4, m.cfg.context, PASS_SCORE, &why), 0);
-    ck_assert_int_eq(score_run(&m, &p, 4, tokenizer_eos(t), next_letters, &l, 0, NULL, NULL,
-                               &r, &why), 0);
+    ck_assert_int_eq(
+        score_run(&m, &p, 4, tokenizer_eos(t), next_letters, &l, 0, NULL, NULL, &r, &why),
+        0);
     pass_close(&p);
     tokenizer_free(t);
     model_close(&m);
@@ -394,8 +399,10 @@ static double sum_of(const json_t *logprobs, long from, long to)
 
 START_TEST(the_logprobs_of_a_prompt_are_the_nats_of_weft_score)
 {
-    static const char *const texts[] = {"It was a dark and stormy night.", "x",
-        "and beyond one context, where the windows of weft score begin anew, it agrees too"};
+    static const char *const texts[] = {
+        "It was a dark and stormy night.", "x",
+        "and beyond one context, where the windows of weft score begin anew, it agrees "
+        "too"};
     struct server *s = serve();
 
     for (int i = 0; i < 3; i++) {
@@ -448,7 +455,8 @@ START_TEST(the_requests_of_lm_eval_are_answered)
                 best = fmax(best, json_number_value(x));
             ck_assert(best >= json_number_value(value));
             if (k == n - 1)
-                ck_assert_msg(best == json_number_value(value), "the likeliest was taken");
+                ck_assert_msg(best == json_number_value(value),
+                              "the likeliest was taken");
         }
     }
     json_decref(j);
@@ -464,7 +472,8 @@ START_TEST(the_end_of_a_text_is_a_token_of_the_answer)
     const json_t *l = json_object_get(first(j), "logprobs");
 
     ck_assert_str_eq(text_of(j), "");
-    ck_assert_str_eq(json_string_value(json_object_get(first(j), "finish_reason")), "stop");
+    ck_assert_str_eq(json_string_value(json_object_get(first(j), "finish_reason")),
+                     "stop");
     ck_assert_int_eq(json_array_size(json_object_get(l, "token_logprobs")), 1);
     ck_assert_str_eq(json_string_value(json_array_get(json_object_get(l, "tokens"), 0)),
                      "</s>");
@@ -502,8 +511,8 @@ static const struct {
     {"{\"frequency_penalty\": -3}", "frequency_penalty"},
     {"{\"stop\": \"\"}", "stop"},
     {"{\"stop\": [1]}", "stop"},
-    {"{\"stop\": [\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
-     "\"a\",\"a\",\"a\",\"a\",\"a\"]}", "stop"},
+    {"{\"stop\": [\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
+     "\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\"]}", "stop"},
     {"{\"seed\": \"x\"}", "seed"},
     {"{\"n\": 0}", "n"},
     {"{\"n\": 9}", "n"},
@@ -570,8 +579,9 @@ START_TEST(strangers_and_strange_requests_are_refused)
 
     ck_assert_int_eq(status_of(port, "GET", "/nothing", "", ""), 404);
     ck_assert_int_eq(status_of(port, "GET", "/../../etc/passwd", "", ""), 404);
-    ck_assert_int_eq(status_of(port, "GET", "/tokenizer_info?model=..%2f..%2fetc", "", ""),
-                     200);           // one model: any name means it
+    // one model: any name means it
+    ck_assert_int_eq(
+        status_of(port, "GET", "/tokenizer_info?model=..%2f..%2fetc", "", ""), 200);
     ck_assert_int_eq(status_of(port, "GET", "/v1/completions", "", ""), 405);
     ck_assert_int_eq(status_of(port, "POST", "/health", as_json_type, "{}"), 405);
     ck_assert_int_eq(status_of(port, "POST", "/v1/completions", "", "{}"), 415);
@@ -582,7 +592,8 @@ START_TEST(strangers_and_strange_requests_are_refused)
     memset(deep, '[', 2000), deep[2000] = 0;
     ck_assert_int_eq(status_of(port, "POST", "/v1/completions", as_json_type, deep), 400);
     memset(large, ' ', (1 << 20) + 2), large[(1 << 20) + 2] = 0;
-    ck_assert_int_eq(status_of(port, "POST", "/v1/completions", as_json_type, large), 413);
+    ck_assert_int_eq(status_of(port, "POST", "/v1/completions", as_json_type, large),
+                     413);
     free(deep);
     free(large);
     serve_stop(s, 5);
@@ -628,7 +639,8 @@ static size_t mutate(char *to, size_t cap, int i)
     static const char good[] =
         "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         "Content-Type: application/json\r\nContent-Length: 75\r\n\r\n"
-        "{\"prompt\": \"Hi\", \"max_tokens\": 3, \"stop\": [\"a\"], \"logprobs\": 1, \"n\": 2    }";
+        "{\"prompt\": \"Hi\", \"max_tokens\": 3, \"stop\": [\"a\"], \"logprobs\": 1, "
+        "\"n\": 2    }";
     struct rng r = rng_open(17, RNG_TEST, (uint64_t)i);
     size_t     n = strlen(good);
 
@@ -660,7 +672,8 @@ START_TEST(mutated_requests_break_nothing)
         int status = raw_status(serve_port(s), bytes, mutate(bytes, sizeof bytes, i));
 
         answered += status > 0;
-        ck_assert_msg(status < 500 || status == 501 || status == 505, "%d: %d", i, status);
+        ck_assert_msg(status < 500 || status == 501 || status == 505, "%d: %d", i,
+                      status);
     }
     ck_assert_int_gt(answered, 100);
     json_decref(ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 3}"));
@@ -843,8 +856,8 @@ START_TEST(a_run_without_a_checkpoint_is_served_when_it_is_about_to_train)
 
     snprintf(run, sizeof run, "%s/new", rig_tmp());
     ck_assert_int_eq(dir_make(run, &why), 0);
-    ck_assert_int_eq(file_write(path_join(config, sizeof config, run, "config.cfg"), "", 0,
-                                &why), 0);
+    ck_assert_int_eq(
+        file_write(path_join(config, sizeof config, run, "config.cfg"), "", 0, &why), 0);
     ck_assert_int_eq(serve_start(&s, &o, &why), FAIL_INPUT);
     o.training = true;
     ck_assert_msg(!serve_start(&s, &o, &why), "%s", why.line);
@@ -873,8 +886,8 @@ START_TEST(a_comparison_has_a_model_for_each_architecture)
         ck_assert_int_eq(dir_make(run, &why), 0);
         write_step(5, archs[i]);
     }
-    ck_assert_int_eq(file_write(path_join(path, sizeof path, top, "compare.json"), "{}", 2,
-                                &why), 0);
+    ck_assert_int_eq(
+        file_write(path_join(path, sizeof path, top, "compare.json"), "{}", 2, &why), 0);
     o.path = top;
     s = start(&o);
     nap(0.3);
@@ -919,7 +932,8 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_text_is_the_one_that_weft_infer_writes);
     tcase_add_test(tc, a_stream_is_the_whole_text_in_pieces);
-    tcase_add_test(tc, sixty_four_requests_in_company_give_the_bytes_that_each_gives_alone);
+    tcase_add_test(tc,
+                   sixty_four_requests_in_company_give_the_bytes_that_each_gives_alone);
     tcase_add_test(tc, the_logprobs_of_a_prompt_are_the_nats_of_weft_score);
     tcase_add_test(tc, the_requests_of_lm_eval_are_answered);
     tcase_add_test(tc, the_end_of_a_text_is_a_token_of_the_answer);

@@ -93,8 +93,8 @@ struct got client_ask(int port, const char *method, const char *url, const char 
     int        fd = client_connect(port);
     char      *text;
     int        n = asprintf(&text,
-                            "%s %s HTTP/1.1\r\nHost: localhost:%d\r\nConnection: close\r\n"
-                            "Content-Length: %zu\r\n%s\r\n%s",
+                            "%s %s HTTP/1.1\r\nHost: localhost:%d\r\n"
+                            "Connection: close\r\nContent-Length: %zu\r\n%s\r\n%s",
                             method, url, port, strlen(body), headers, body);
     struct got g = {0};
 
@@ -114,8 +114,8 @@ json_t *client_post(int port, const char *url, int status, const char *body)
     json_error_t bad;
     json_t      *j = g.body ? json_loads(g.body, JSON_ALLOW_NUL, &bad) : NULL;
 
-    ck_assert_msg(g.status == status, "%s %.300s: %d, not %d: %.500s", url, body, g.status,
-                  status, g.body ? g.body : "");
+    ck_assert_msg(g.status == status, "%s %.300s: %d, not %d: %.500s", url, body,
+                  g.status, status, g.body ? g.body : "");
     ck_assert_msg(j != NULL, "%s %.300s: %.500s", url, body, g.body);
     got_free(&g);
     return j;

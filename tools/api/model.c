@@ -44,7 +44,8 @@ WEFT_EXPORT void weft_set_threads(int n)
 json_t *api_options(const char *options)
 {
     struct refusal why = {0};
-    json_t        *j = options ? asked_json(options, strlen(options), &why) : json_object();
+    json_t        *j =
+        options ? asked_json(options, strlen(options), &why) : json_object();
 
     if (!j)
         api_fail(FAIL_USAGE, "options: %s", options ? why.message : "not enough memory");
@@ -94,12 +95,12 @@ WEFT_EXPORT void weft_model_close(weft_model *m)
 WEFT_EXPORT long weft_model_info(const weft_model *m, char *json, size_t cap)
 {
     const struct config *c = &m->model.cfg;
-    json_t *j = json_pack("{s:o, s:s, s:i, s:i, s:I, s:i, s:i, s:i, s:s, s:I}", "checkpoint",
-                          json_from_bytes(m->dir, strlen(m->dir)), "mixers", c->mixers,
-                          "layers", c->layers, "width", c->width, "parameters",
-                          (json_int_t)model_count(&m->model), "vocab", c->vocab, "context",
-                          c->context, "eos", tokenizer_eos(m->tokenizer), "tokenizer",
-                          tokenizer_kind(m->tokenizer), "state_bytes",
+    json_t *j = json_pack("{s:o, s:s, s:i, s:i, s:I, s:i, s:i, s:i, s:s, s:I}",
+                          "checkpoint", json_from_bytes(m->dir, strlen(m->dir)), "mixers",
+                          c->mixers, "layers", c->layers, "width", c->width, "parameters",
+                          (json_int_t)model_count(&m->model), "vocab", c->vocab,
+                          "context", c->context, "eos", tokenizer_eos(m->tokenizer),
+                          "tokenizer", tokenizer_kind(m->tokenizer), "state_bytes",
                           (json_int_t)model_state_bytes(&m->model));
     char   *text = j ? json_dumps(j, 0) : NULL;
     long    len = text ? (long)strlen(text) : -1;

@@ -143,7 +143,8 @@ static int check_size(const weft_session *s, size_t size)
 {
     if (size == weft_state_size(s))
         return 0;
-    return api_fail(FAIL_USAGE, "a state has %zu bytes, not %zu", weft_state_size(s), size);
+    return api_fail(FAIL_USAGE, "a state has %zu bytes, not %zu", weft_state_size(s),
+                    size);
 }
 
 WEFT_EXPORT int weft_state_get(const weft_session *s, int slot, void *state, size_t size)

@@ -11,7 +11,8 @@
 static int32_t *ids_of(const weft_model *m, const char *text, size_t len, long *n)
 {
     uint32_t *ids = malloc((len + 2) * sizeof *ids);
-    long      more = ids ? tokenizer_encode(m->tokenizer, text, len, ids + 1, len + 1) : -1;
+    long      more =
+        ids ? tokenizer_encode(m->tokenizer, text, len, ids + 1, len + 1) : -1;
 
     if (more < 0) {
         api_fail(FAIL_MEMORY, "no memory for a text of %zu bytes", len);
@@ -160,8 +161,8 @@ static void take_nats(void *user, const uint32_t *ids, const real *nats, long n)
             s->nats[s->told] = (float)nats[i];
 }
 
-WEFT_EXPORT long weft_score(const weft_model *m, const char *text, size_t len, float *nats,
-                            size_t cap)
+WEFT_EXPORT long weft_score(const weft_model *m, const char *text, size_t len,
+                            float *nats, size_t cap)
 {
     long           n;
     int32_t       *ids = ids_of(m, text, len, &n);

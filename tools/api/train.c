@@ -127,7 +127,9 @@ static enum fail settle(struct run *r, const struct wish *w, struct why *why)
         err = config_resolve(&r->cfg, why);
     if (err)
         return err;
-    r->budget = w->tokens > 0 ? BUDGET_TOKENS : w->seconds > 0 ? BUDGET_FOR : BUDGET_STEPS;
+    r->budget = w->tokens > 0    ? BUDGET_TOKENS
+                : w->seconds > 0 ? BUDGET_FOR
+                                 : BUDGET_STEPS;
     r->amount = w->tokens > 0 ? w->tokens : w->seconds;
     if (!w->steps)
         r->cfg.steps = 0;

@@ -114,8 +114,8 @@ static double time_adam(struct rig *r, struct adamw o)
     for (int i = 0; i < TRIES; i++) {
         double start = begin();
 
-        adamw_step(&o, &r->model, r->pass.dw, r->m, r->v, adamw_norm(&r->model, r->pass.dw),
-                   1e-4, ++r->step);
+        adamw_step(&o, &r->model, r->pass.dw, r->m, r->v,
+                   adamw_norm(&r->model, r->pass.dw), 1e-4, ++r->step);
         best = fmin(best, slowest(start));
     }
     return best;
@@ -157,7 +157,8 @@ static void fit_model(struct fit *f, real *x, size_t n)
 }
 
 /* Seconds of a step of LEAVES micro-batches on n ranks, whose network has rate b. */
-static double predict(const struct fit *f, double params, double n, double leaves, double b)
+static double predict(const struct fit *f, double params, double n, double leaves,
+                      double b)
 {
     double share = (n - 1) / n * 4 * params;
 
@@ -182,8 +183,8 @@ static void print_fit(const struct fit *f, double params)
     printf("  exchange  %.1f ms: sum of gradients %.1f, weights back %.1f\n",
            1e3 * (f->sum + f->spread), 1e3 * f->sum, 1e3 * f->spread);
     printf("  sent      %s a rank and step; 2 (n-1)/n 4N is %s\n", sent, rule);
-    printf("  step      %.1f ms measured, %.1f ms by the model: %+.1f %%\n", 1e3 * f->step,
-           1e3 * predict(f, params, ranks_n(), ranks_n(), f->b),
+    printf("  step      %.1f ms measured, %.1f ms by the model: %+.1f %%\n",
+           1e3 * f->step, 1e3 * predict(f, params, ranks_n(), ranks_n(), f->b),
            100 * (predict(f, params, ranks_n(), ranks_n(), f->b) / f->step - 1));
 }
 
@@ -207,9 +208,9 @@ static void print_projection(const struct fit *f, const struct shape *s, double 
         printf("   %s\n", steps);
     }
     format_count(tokens, sizeof tokens, 20 * params / 1000);
-    printf("\nThe batch is a limit of its own: beyond %s tokens a step a run of 20 tokens a\n"
-           "parameter has fewer than a thousand steps. Both figures are rules of thumb.\n",
-           tokens);
+    printf("\nThe batch is a limit of its own: beyond %s tokens a step a run of 20 "
+           "tokens a\nparameter has fewer than a thousand steps. Both figures are rules "
+           "of thumb.\n", tokens);
 }
 
 enum fail bench_ranks(const struct shape *s, struct why *why)
@@ -223,8 +224,8 @@ enum fail bench_ranks(const struct shape *s, struct why *why)
     enum fail          err;
 
     if (ranks_n() < 2 || ranks_n() > LEAVES)
-        return fail(why, FAIL_USAGE,
-                    "--ranks wants mpirun -np 2 or more, and weft built with: make MPI=1");
+        return fail(why, FAIL_USAGE, "--ranks wants mpirun -np 2 or more, and weft "
+                    "built with: make MPI=1");
     err = ranks_check(LEAVES, why);
     if (err)
         return err;
