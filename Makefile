@@ -35,7 +35,8 @@
 #   SERVE=0           without weft serve and its libmicrohttpd
 #   V=1               show the commands
 #
-# Another MODE has its own directory; another MARCH, compiler or flag compiles everything again.
+# Another MODE has its own directory; another MARCH, compiler or flag compiles everything
+# again.
 
 VERSION := 0.2.0
 
@@ -51,7 +52,8 @@ LEVELS := v2 v3 v4 v4-bf16
 LEVEL  ?=
 O      := build/$(MODE)$(if $(MPI),-mpi)$(LEVEL:%=/%)
 
-# As many jobs as there are cores, unless -j says otherwise; a make below this one shares them.
+# As many jobs as there are cores, unless -j says otherwise; a make below this one shares
+# them.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -62,8 +64,9 @@ Q      := $(if $(V),,@)
 # change neither; they let the compiler vectorise and fuse multiply with add.
 MATH := -fno-math-errno -fno-trapping-math -ffp-contract=fast
 
-# For some processors gcc leaves a chain of multiply-adds unfused where it is alone in its loop, so
-# that a row summed alone would differ in its last bit from the same row in a tile.
+# For some processors gcc leaves a chain of multiply-adds unfused where it is alone in its
+# loop, so that a row summed alone would differ in its last bit from the same row in a
+# tile.
 MATH += $(shell $(CC) -Werror --param=avoid-fma-max-bits=0 -x c -fsyntax-only /dev/null 2>/dev/null && \
           echo --param=avoid-fma-max-bits=0)
 
@@ -81,8 +84,8 @@ $(if $(OPT),,$(error MODE=$(MODE) is none of release, portable, debug, asan, dou
 OPENBLAS ?= $(firstword $(wildcard $(addsuffix /libopenblas.so.0,/usr/lib/*/openblas-openmp \
               /usr/lib/openblas-openmp)))
 
-# A position of its own, nothing writable that need not be, and a canary on every stack frame with
-# an array; libc's checks where there is an optimiser to place them.
+# A position of its own, nothing writable that need not be, and a canary on every stack
+# frame with an array; libc's checks where there is an optimiser to place them.
 HARD      := -fstack-protector-strong
 HARDLINK  := -pie -Wl,-z,relro,-z,now
 FORTIFY   := $(if $(filter release portable,$(MODE)),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
@@ -92,8 +95,8 @@ CWARN    := $(WARN) -Wstrict-prototypes -Wmissing-prototypes
 CPPFLAGS := -I. -I$O -MMD -MP -D_GNU_SOURCE $(FORTIFY)
 SHARED   := -fPIC -fvisibility=hidden
 CFLAGS   := -std=c11 -g $(OPT) $(HARD) $(MATH) -fopenmp $(SHARED)
-# The constructors of a level run on every CPU, and no level may share what is unique; nor may the
-# library be seen to have it.
+# The constructors of a level run on every CPU, and no level may share what is unique; nor
+# may the library be seen to have it.
 UNIQUE   := $(shell $(CXX) -fno-gnu-unique -x c++ -fsyntax-only /dev/null 2>/dev/null \
               && echo -fno-gnu-unique)
 CXXFLAGS := -std=c++17 -g $(if $(LEVEL),-O3,$(OPT)) $(UNIQUE) $(HARD) -fopenmp $(SHARED)
@@ -152,8 +155,8 @@ $O/tests/%: $O/tests/%.c.o $(RIGO) $O/weft.a $O/how
 	@echo "  link $@"
 	$Q$(LINK) -o $@ $(filter-out %/how,$^) $(LDLIBS) $(shell pkg-config --libs check)
 
-# All of a level in one object, with a single name for the others to see. Groups of sections are
-# resolved here: the linker would take the first level's for all.
+# All of a level in one object, with a single name for the others to see. Groups of
+# sections are resolved here: the linker would take the first level's for all.
 $(filter %/weft.o,$(PROGRAM)): $O/%/weft.o: FORCE
 	@$(MAKE) --no-print-directory MODE=$(MODE) LEVEL=$* $@
 $(if $(LEVEL),$O/weft.o): $(MAINO) $O/weft.a
@@ -167,15 +170,15 @@ $(if $(LEVEL),$O/weft.o): $(MAINO) $O/weft.a
 $(STARTO): CFLAGS := -std=c11 -g -O2
 $(STARTO): CPPFLAGS += -D'LEVELS(X)=$(CHOICE)'
 
-# All but main(), under the program and under every test; made anew so that no object of a file
-# that is gone stays in it.
+# All but main(), under the program and under every test; made anew so that no object of a
+# file that is gone stays in it.
 $O/weft.a: $(LIBO)
 	@echo "  ar $@"
 	@rm -f $@
 	$Qar rcs $@ $^
 
-# The library: one object in which only weft_* can be seen from outside, shared and static. Verbs
-# and the server stay out.
+# The library: one object in which only weft_* can be seen from outside, shared and
+# static. Verbs and the server stay out.
 API  := $(wildcard tools/api/*.c)
 APIO := $(filter-out %_verb.c.o $O/infer/serve/% $O/data/base/cli.c.o \
           $O/train/report.c.o $O/train/progress.c.o,$(LIB:%=$O/%.o)) $(API:%=$O/%.o)
@@ -215,16 +218,16 @@ $O/%.cc.o: %.cc $O/how
 
 $O/model/kernels/gemm_openblas.c.o: CPPFLAGS += $(if $(OPENBLAS),-DOPENBLAS='"$(OPENBLAS)"')
 
-# Write the lines $1 to $@ where they differ from what it holds: what depends on it is then made
-# again only when they change.
+# Write the lines $1 to $@ where they differ from what it holds: what depends on it is
+# then made again only when they change.
 write_new = mkdir -p $(@D); printf '%s\n' $1 | cmp -s - $@ || printf '%s\n' $1 > $@
 
 # How everything is compiled and linked, and by which compiler.
 $O/how: FORCE
 	@$(call write_new,'$(HOW)' '$(CPLUS)' '$(LINK) $(LDLIBS)' "$$($(CC) --version)")
 
-# The version, the commit where this is a checkout, and the flags, for all that is written: only
-# this object is compiled again when they change.
+# The version, the commit where this is a checkout, and the flags, for all that is
+# written: only this object is compiled again when they change.
 COMMIT := $(if $(wildcard .git),$(shell git describe --always --dirty --exclude '*' 2>/dev/null))
 bare    = $(subst \,,$(subst ",,$(strip $1)))
 $O/data/base/version.c.o: $O/data/base/version.inc
@@ -255,11 +258,11 @@ $O/tools/notes.inc: $(wildcard model/mixers/*.c)
 	  sed -n '/\*\//q; s/^\/\* //; s/^ \* \{0,1\}//; s/ᵀ/'"'"'/g; s/²/^2/g; s/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/p' $$f; \
 	  echo '},'; done > $@
 
-# ---- tests -------------------------------------------------------------------------------------
+# ---- tests -----------------------------------------------------------------------------
 
-# Every program and script, and the numerical ones again in double precision; in MODE=tiny, those
-# that cross seams of chunks and tiles. They run beside each other, long ones first, on one thread
-# where a test does not set more.
+# Every program and script, and the numerical ones again in double precision; in
+# MODE=tiny, those that cross seams of chunks and tiles. They run beside each other, long
+# ones first, on one thread where a test does not set more.
 ONE    := test_mixers test_gradients test_golden test_sizes test_init test_flops
 EXTRA  := $(patsubst %,template-%,$(filter-out test_golden,$(ONE)))
 LONG   := test_lab test_compare resume.sh wrong.sh
@@ -338,8 +341,8 @@ endef
 $(foreach t,$(TESTS),$(eval $(call run_program,$t)))
 $(foreach t,$(wildcard tests/*/*.sh),$(eval $(call run_script,$t)))
 
-# The template of docs/ as one mixer more, at the head of MIXERS: what expands that list is compiled
-# again beside it, and the harness runs for it.
+# The template of docs/ as one mixer more, at the head of MIXERS: what expands that list
+# is compiled again beside it, and the harness runs for it.
 E      := $O/template
 EXTRAO := $E/docs/template-mixer.c.o $E/model/mixer.c.o $E/train/presets.c.o
 
@@ -359,8 +362,9 @@ $(EXTRA:%=run-%): run-template-%: $E/%
 run-layers:
 	@tests/run.sh $O/results/layers $@ tools/layers.sh
 
-# data/base < tokenizer < data < model < infer < infer/serve < train < tools, and inside model/: kernels
-# < layers < cores < mixer.h < mixers, positions < block < model < files. Includes go left only.
+# data/base < tokenizer < data < model < infer < infer/serve < train < tools, and inside
+# model/: kernels < layers < cores < mixer.h < mixers, positions < block < model < files.
+# Includes go left only.
 layers:
 	@tools/layers.sh
 
@@ -372,7 +376,7 @@ format format-check:
 	else tools/format.py $(if $(filter %-check,$@),--check) \
 	  $(wildcard $(addsuffix *.[ch],$(ROOMS)) $(addsuffix *.cc,$(ROOMS))); fi
 
-# ---- the first minutes ----------------------------------------------------------------------------
+# ---- the first minutes -----------------------------------------------------------------
 
 # What needs the libraries is parsed after they are there.
 demo: deps
@@ -392,12 +396,13 @@ recording: $O/bin/weft
 	@mkdir -p docs
 	WEFT=$O/bin/weft tools/recording.sh docs/recording.svg
 
-# ---- setting up ---------------------------------------------------------------------------------
+# ---- setting up ------------------------------------------------------------------------
 
 DEBIAN := gcc g++ make pkg-config libopenblas0-openmp libsentencepiece-dev libzstd-dev \
           libjansson-dev libxxhash-dev $(if $(filter 0,$(SERVE)),,libmicrohttpd-dev) check
 
-# Silent when everything is there. Only Debian and Ubuntu are installed on; others are told how.
+# Silent when everything is there. Only Debian and Ubuntu are installed on; others are
+# told how.
 deps:
 	@tools/deps.sh $(DEBIAN)
 

@@ -75,9 +75,9 @@ struct dataset_options {
 enum fail dataset_build(const char *dir, const struct dataset_options *o,
                         struct why *why);
 
-/* So much of the validation text stands in the training text too that it must be said: any
- * line of a text of its own, a twentieth of those at the end of a text, which may
- * have refrains. */
+/* So much of the validation text stands in the training text too that it must be
+ * said: any line of a text of its own, a twentieth of those at the end of a text, which
+ * may have refrains. */
 bool dataset_overlaps(const struct dataset *d);
 
 /* Open and check: dataset.json, the tokenizer's fingerprint, the seek tables. Reading

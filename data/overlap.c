@@ -39,7 +39,7 @@ static void put(struct overlap *o, uint64_t hash)
     *slot = hash;
 }
 
-/* Half of the set, under one more bit; in place, each run of full slots from its start. */
+/* Half of the set, under one more bit; in place, each run of slots from its start. */
 static void halve(struct overlap *o)
 {
     size_t first = 0;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# make test-cpus: the program of MODE=portable, and numerical tests of its levels, on emulated CPUs.
-# Without qemu-x86_64 (Debian: qemu-user) it says so and passes.
+# make test-cpus: the program of MODE=portable, and numerical tests of its levels, on
+# emulated CPUs. Without qemu-x86_64 (Debian: qemu-user) it says so and passes.
 set -eu
 weft=$(realpath build/portable/bin/weft)
 command -v qemu-x86_64 > /dev/null || {
@@ -35,8 +35,10 @@ refuses() {
 }
 
 train() {
-    "$@" train "$tmp/text.txt" --out "$tmp/run" layers=2 width=32 heads=2 context=32 batch=2 \
-        tokenizer=bytes steps=2 seed=7 > "$tmp/out" 2>&1 || complain "training: exit $?: $(tail -n 1 "$tmp/out")"
+    "$@" train "$tmp/text.txt" --out "$tmp/run" layers=2 width=32 heads=2 context=32 \
+        batch=2 \
+        tokenizer=bytes steps=2 seed=7 > "$tmp/out" 2>&1 ||
+            complain "training: exit $?: $(tail -n 1 "$tmp/out")"
     cksum < "$tmp/run/latest/model.safetensors"
     rm -rf "$tmp/run"
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
-# make test-mpi: training on 1, 2, 4 and 8 ranks has the same weights, moments and log to the last
-# bit; also after kill -9 of a rank and going on with another number; and what goes wrong ends all
-# ranks with one line.
+# make test-mpi: training on 1, 2, 4 and 8 ranks has the same weights, moments and log to
+# the last bit; also after kill -9 of a rank and going on with another number; and what
+# goes wrong ends all ranks with one line.
 set -eu
 weft=$(realpath "${WEFT:-build/release-mpi/bin/weft}")
 tmp=$(mktemp -d)
@@ -54,8 +54,10 @@ fails() {
 "$weft" data build "$tmp/text.txt" --tokenizer bytes --out "$tmp/data" > "$tmp/null" 2>&1
 
 # The same bits: a run of one process, and 1, 2, 4 and 8 ranks.
-for what in --arch=softmax --arch=gla --arch=swax optimiser=muon accumulate=24 clip=0.1; do
-    "$weft" train "$tmp/data" --out "$tmp/one" $settings "$what" > "$tmp/out" 2>&1 || die "$what"
+for what in --arch=softmax --arch=gla --arch=swax optimiser=muon accumulate=24 \
+    clip=0.1; do
+    "$weft" train "$tmp/data" --out "$tmp/one" $settings "$what" > "$tmp/out" 2>&1 ||
+        die "$what"
     for n in 1 2 4 8; do
         run $n "$tmp/data" --out "$tmp/many" $settings "$what"
         [ $status -eq 0 ] || die "$what on $n ranks: exit $status"
@@ -86,7 +88,8 @@ stop() {
     shift 4
     mpirun --oversubscribe -np "$n" "$weft" train "$@" > "$tmp/out" 2>&1 &
     launcher=$!
-    while [ "$(lines "$tmp/killed")" -lt "$until" ] && kill -0 $launcher 2> "$tmp/null"; do
+    while [ "$(lines "$tmp/killed")" -lt "$until" ] &&
+        kill -0 $launcher 2> "$tmp/null"; do
         sleep 0.05
     done
     kill -"$signal" "$(rank "$which")" 2> "$tmp/null" || true
@@ -97,7 +100,7 @@ stop() {
 stop KILL 1 8 4 "$tmp/data" --out "$tmp/killed" $settings clip=0.1
 [ $status -ne 0 ] || die "a rank was killed, and all went well"
 stop KILL 0 16 2 --resume "$tmp/killed"
-export OMPI_MCA_odls_base_sigkill_timeout=10         # mpirun gives the others time to save
+export OMPI_MCA_odls_base_sigkill_timeout=10     # mpirun gives the others time to save
 stop TERM 5 20 8 --resume "$tmp/killed"
 unset OMPI_MCA_odls_base_sigkill_timeout
 [ $status -eq 130 ] || [ $status -eq 0 ] || die "SIGTERM: exit $status"
@@ -110,19 +113,23 @@ same "$tmp/one" "$tmp/killed" "killed on 4, 2 and 8 ranks"
 echo "ranks.sh: killed and resumed on 4, 2, 8 and 1 ranks: the same"
 
 # The clock of rank 0 decides for all; one process repeats what four did.
-run 4 "$tmp/data" --out "$tmp/timed" $(echo "$settings" | sed 's/steps=24//; s/[a-z]*_every=[0-9]*//g') \
+run 4 "$tmp/data" --out "$tmp/timed" $(echo "$settings" |
+    sed 's/steps=24//; s/[a-z]*_every=[0-9]*//g') \
     --for 4s
 [ $status -eq 0 ] || die "--for: exit $status"
 run 1 --replay "$tmp/timed" --out "$tmp/again"
 [ $status -eq 0 ] || die "--replay: exit $status"
 grep -q 'bit for bit' "$tmp/out" || die "--replay does not say so"
 
-# A rank sends as many bytes as the formula says, and one process alone is told what is missing.
-mpirun --oversubscribe -np 4 "$weft" bench tiny --ranks --layers 1 --width 64 --context 32 --threads 1 \
+# A rank sends as many bytes as the formula says, and one process alone is told what is
+# missing.
+mpirun --oversubscribe -np 4 "$weft" bench tiny --ranks --layers 1 --width 64 \
+    --context 32 --threads 1 \
     > "$tmp/out" 2>&1 || die "bench --ranks: exit $?"
 awk '$1 == "sent" { ok = $2 " " $3 == $(NF - 1) " " $NF } END { exit !ok }' "$tmp/out" ||
     die "bench --ranks: not the bytes of the formula"
-[ "$(grep -c '^  1024 ' "$tmp/out")" -eq 1 ] || die "bench --ranks: no projection, or several"
+[ "$(grep -c '^  1024 ' "$tmp/out")" -eq 1 ] ||
+    die "bench --ranks: no projection, or several"
 status=0
 "$weft" bench tiny --ranks > "$tmp/out" 2>&1 || status=$?
 [ $status -eq 2 ] || die "bench --ranks of one process: exit $status"
@@ -142,18 +149,23 @@ sed 's/-O3 -march/-O2 -march/g' "$weft" > "$tmp/other"
 chmod +x "$tmp/other"
 status=0
 mpirun --oversubscribe -np 1 "$weft" train "$tmp/data" --out "$tmp/wrong" $settings : \
-    -np 1 "$tmp/other" train "$tmp/data" --out "$tmp/wrong" $settings > "$tmp/out" 2>&1 || status=$?
+    -np 1 "$tmp/other" train "$tmp/data" --out "$tmp/wrong" $settings > "$tmp/out" 2>&1 ||
+        status=$?
 fails 3 'rank 1: another build' "another build"
 
-# A rank whose machine has other data, or none: the same path with something else under it.
+# A rank whose machine has other data, or none: the same path with something else under
+# it.
 if unshare -m true 2> "$tmp/null"; then
     "$weft" data stories --bytes 50k --seed 7 > "$tmp/other.txt" 2> "$tmp/null"
-    "$weft" data build "$tmp/other.txt" --tokenizer bytes --out "$tmp/data2" > "$tmp/null" 2>&1
+    "$weft" data build "$tmp/other.txt" --tokenizer bytes --out "$tmp/data2" \
+        > "$tmp/null" 2>&1
     mkdir "$tmp/empty"
     for other in data2 empty; do
         status=0
-        mpirun --oversubscribe -np 1 "$weft" train "$tmp/data" --out "$tmp/wrong" $settings : \
-            -np 1 unshare -m sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$tmp/$other" \
+        mpirun --oversubscribe -np 1 "$weft" train "$tmp/data" --out "$tmp/wrong" \
+            $settings : \
+            -np 1 unshare -m sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' \
+                "$tmp/$other" \
             "$tmp/data" "$weft" train "$tmp/data" --out "$tmp/wrong" $settings \
             > "$tmp/out" 2>&1 || status=$?
         fails 3 'rank 1: .*data' "a rank with $other"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # tests/run.sh RESULT SUITE COMMAND...: run a suite and tell in one piece what it said.
-# RESULT.log keeps its words, and RESULT.ran the line "SECONDS CHECKS FAILED" for tests/summary.sh.
-# Check's programs count their checks; a script is one.
+# RESULT.log keeps its words, and RESULT.ran the line "SECONDS CHECKS FAILED" for
+# tests/summary.sh. Check's programs count their checks; a script is one.
 result=$1 suite=$2
 shift 2
 mkdir -p "$(dirname "$result")"

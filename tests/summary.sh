@@ -1,11 +1,12 @@
 #!/bin/sh
-# tests/summary.sh BEGAN RESULTS...: what came of the suites since BEGAN (seconds since 1970), from
-# the directories that tests/run.sh wrote to. An empty RESULT.ran is of a suite that was not built.
-# Exits with 1 unless all passed.
+# tests/summary.sh BEGAN RESULTS...: what came of the suites since BEGAN (seconds since
+# 1970), from the directories that tests/run.sh wrote to. An empty RESULT.ran is of a
+# suite that was not built. Exits with 1 unless all passed.
 began=$1
 shift
 
-# Lines "SUITE SECONDS CHECKS FAILED LOG"; a suite of another mode than release is "SUITE (MODE)".
+# Lines "SUITE SECONDS CHECKS FAILED LOG"; a suite of another mode than release is "SUITE
+# (MODE)".
 results() {
     for dir; do
         mode=$(basename "$(dirname "$dir")")
@@ -33,7 +34,8 @@ results "$@" | sort -k2,2nr -k1,1 | awk -v seconds=$(($(date +%s) - began)) '
     NR <= 5 { slowest = slowest (NR > 1 ? ", " : "") $1 " " $2 " s" }
     { suites++; checks += $3 }
     $4 == "not-built" { bad[++n] = $1; missing++; next }
-    $4 > 0 { bad[++n] = $1; failed += $4; log_of[$1] = $5; failures[$1] = $4; of[$1] = $3 }
+    $4 > 0 { bad[++n] = $1; failed += $4
+             log_of[$1] = $5; failures[$1] = $4; of[$1] = $3 }
     END {
         printf "\n%d suites in %d s; the slowest: %s\n", suites, seconds, slowest
         for (i = 1; i <= n; i++) {
@@ -41,7 +43,8 @@ results "$@" | sort -k2,2nr -k1,1 | awk -v seconds=$(($(date +%s) - began)) '
             if (!(name in log_of))
                 print "not built: " name
             else {
-                print "failed: " name ", " failures[name] " of " of[name] ": " log_of[name]
+                print "failed: " name ", " failures[name] " of " of[name] ": " \
+                    log_of[name]
                 tell(log_of[name])
             }
         }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# tools/deb.sh WEFT OUT: a Debian package of the program WEFT, in the directory OUT; with dpkg-dev.
-# Depends are those of the libraries that it was linked with, as dpkg-shlibdeps finds them.
+# tools/deb.sh WEFT OUT: a Debian package of the program WEFT, in the directory OUT; with
+# dpkg-dev. Depends are those of the libraries that it was linked with, as dpkg-shlibdeps
+# finds them.
 set -eu
 weft=$(realpath "$1") out=$2
 mkdir -p "$out"
@@ -19,12 +20,15 @@ commit_date=$(git log -1 --format=%cD 2> /dev/null || date -R -r CHANGELOG.md)
 root=$out/root
 by="${DEBFULLNAME:-The weft authors} <${DEBEMAIL:-weft@weft.invalid}>"
 rm -rf "$root"
-mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/man/man1" "$root/usr/share/doc/weft" \
-    "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" \
+mkdir -p "$root/DEBIAN" "$root/usr/bin" "$root/usr/share/man/man1" \
+    "$root/usr/share/doc/weft" \
+    "$root/usr/share/bash-completion/completions" \
+        "$root/usr/share/zsh/vendor-completions" \
     "$root/usr/share/fish/vendor_completions.d"
 
 install -m 755 "$weft" "$root/usr/bin/weft"
-strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/bin/weft"
+strip --strip-unneeded --remove-section=.comment --remove-section=.note \
+    "$root/usr/bin/weft"
 for name in weft-train weft-infer; do ln -s weft "$root/usr/bin/$name"; done
 
 tools/manpages.sh "$weft" "$root/usr/share/man/man1"
@@ -76,7 +80,8 @@ Description: train small language models from plain text and stream text from th
  mixes time is a choice among attention, linear attention and recurrences, which
  can be compared at equal compute. One program in C, without Python.
 EOF
-(cd "$root" && find usr -type f -printf '%p\n' | LC_ALL=C sort | xargs md5sum) > "$root/DEBIAN/md5sums"
+(cd "$root" && find usr -type f -printf '%p\n' | LC_ALL=C sort |
+    xargs md5sum) > "$root/DEBIAN/md5sums"
 chmod 644 "$root/DEBIAN/control" "$root/DEBIAN/md5sums"
 
 deb=$out/weft_${version}_$arch.deb

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The first minutes with weft: write the built-in stories, train a model on them for a minute,
-# and let it tell one. WEFT is the program; everything it makes is in runs/.
+# The first minutes with weft: write the built-in stories, train a model on them for a
+# minute, and let it tell one. WEFT is the program; everything it makes is in runs/.
 set -eu
 
 weft=${WEFT:-build/release/bin/weft}
@@ -27,7 +27,8 @@ say "a story from $run"
 
 say "32 more, checked: do they keep to the form, and to what they said themselves?"
 "$weft" infer $run -p "" --samples 32 -n 600 --temp 0.6 --seed 4 2> /dev/null |
-    sed 's/^--- sample .* ---$/<|endoftext|>/' | "$weft" data stories --check - | tail -n 1
+    sed 's/^--- sample .* ---$/<|endoftext|>/' | "$weft" data stories --check - |
+        tail -n 1
 
 cat <<TEXT
 

@@ -4,14 +4,18 @@
 set -eu
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
-    if pkg-config --exists sentencepiece libzstd jansson libxxhash libmicrohttpd check 2>/dev/null; then
+    if pkg-config --exists sentencepiece libzstd jansson libxxhash libmicrohttpd check \
+        2>/dev/null; then
         exit 0
     fi
     cat >&2 <<'TEXT'
 weft: some of its libraries are missing. Install them with one of
-  dnf install gcc gcc-c++ make pkgconf openblas-openmp sentencepiece-devel libzstd-devel jansson-devel xxhash-devel libmicrohttpd-devel check-devel
-  pacman -S gcc make pkgconf openblas sentencepiece zstd jansson xxhash libmicrohttpd check
-  brew install gcc make pkg-config openblas sentencepiece zstd jansson xxhash libmicrohttpd check
+  dnf install gcc gcc-c++ make pkgconf openblas-openmp sentencepiece-devel \
+    libzstd-devel jansson-devel xxhash-devel libmicrohttpd-devel check-devel
+  pacman -S gcc make pkgconf openblas sentencepiece zstd jansson xxhash \
+    libmicrohttpd check
+  brew install gcc make pkg-config openblas sentencepiece zstd jansson xxhash \
+    libmicrohttpd check
 libmicrohttpd is needed for weft serve only: make SERVE=0 does without.
 OpenBLAS is needed for products=openblas only: make OPENBLAS=/where/it/is/libopenblas.so.0
 TEXT
@@ -36,4 +40,5 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "installing$missing"
 $as_root apt-get update -qq
-$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install \
+    -y -qq --no-install-recommends $missing

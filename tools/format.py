@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """tools/format.py [--check] FILE...: indentation and blanks by .clang-format.
 
-clang-format decides how deep a statement stands and where a blank must or may not be. Where lines
-end, and what lines up tables, declarations, arguments and comments, is the author's: it would tear
-them apart. Of its replacements those are made that keep every line: the indentation of a line that
-begins a statement, and a blank that is missing or too many. A #pragma stands as deep as the loop
-below it.
+clang-format decides how deep a statement stands and where a blank must or may not be.
+Where lines end, and what lines up tables, declarations, arguments and comments, is the
+author's: it would tear them apart. Of its replacements those are made that keep every
+line: the indentation of a line that begins a statement, and a blank that is missing or
+too many. A #pragma stands as deep as the loop below it.
 
 --check changes nothing, names the lines and exits with 1 when there are any."""
 import re
@@ -13,9 +13,9 @@ import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
-# the end of a statement, of a label, or the opening of a block: what follows begins a statement
-ENDS = re.compile(rb"(;|\*/|//[^\n]*|\belse|^ *#[^\n]*|^\}|[;})] *\}|(\)|\belse|\bdo|^struct \w+) *\{|^ *\{|^ *\})$",
-                  re.M)
+# the end of a statement or label, or the opening of a block: a statement follows
+ENDS = re.compile(rb"(;|\*/|//[^\n]*|\belse|^ *#[^\n]*|^\}|[;})] *\}|"
+                  rb"(\)|\belse|\bdo|^struct \w+) *\{|^ *\{|^ *\})$", re.M)
 
 
 def wanted(text, start, end, new):
@@ -23,16 +23,19 @@ def wanted(text, start, end, new):
     old = text[start:end].decode()
     if old.count("\n") != new.count("\n") or "\\" in old + new:
         return False
-    if "\n" not in new:     # one of * & - + may be another operator than clang-format takes it for
-        return (not old or not new) and not set(text[start - 1:start] + text[end:end + 1]) & set(b"*&-+")
+    if "\n" not in new:
+        # one of * & - + may be another operator than clang-format takes it for
+        beside = set(text[start - 1:start] + text[end:end + 1])
+        return (not old or not new) and not beside & set(b"*&-+")
     before = text[text.rfind(b"\n", 0, start) + 1:start]
     return text[end:end + 1] not in b"/.{" and bool(ENDS.search(before))
 
 
 def laid_out(path, text):
-    # shown a comment of the same length in the place of a #pragma, clang-format leaves it inside
+    # shown a comment as long as the #pragma in its place, clang-format leaves it inside
     shown = re.sub(rb"(?m)^( *)#pragma", rb"\1//ragma", text)
-    out = subprocess.run(["clang-format", "--output-replacements-xml", "--assume-filename=" + path],
+    out = subprocess.run(["clang-format", "--output-replacements-xml",
+                          "--assume-filename=" + path],
                          input=shown, capture_output=True, check=True).stdout
     result, at = [], 0
     for r in xml.fromstring(out):

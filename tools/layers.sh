@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fail when an include goes the wrong way, or a library prints. Each row: a room, and the rooms it
-# may include.
+# Fail when an include goes the wrong way, a library prints, or a line is wider than
+# 90 columns. Each row: a room, and the rooms it may include.
 set -eu
 bad=0
 
@@ -8,7 +8,8 @@ bad=0
 allow() {
     room=$1 pattern=$2
     shift 2
-    wrong=$(grep -nE '#include "' "$@" /dev/null | grep -vE "#include \"($pattern)" || true)
+    wrong=$(grep -nE '#include "' "$@" /dev/null | grep -vE "#include \"($pattern)" ||
+        true)
     [ -z "$wrong" ] || { echo "$room may not include:"; echo "$wrong"; bad=1; }
 }
 
@@ -40,19 +41,29 @@ allow infer/serve "$serve" infer/serve/*.[ch]
 allow train "$train" train/*.[ch]
 allow tools "$train|tools/" $(find tools -name '*.[ch]')
 
-wrong=$(grep -rl cblas tokenizer data infer train tools model | grep -v -e model/kernels/gemm_openblas.c \
-  -e tools/layers.sh || true)
-[ -z "$wrong" ] || { echo "only model/kernels/gemm_openblas.c may call cblas:"; echo "$wrong"; bad=1; }
+# complain WHAT LINES: fail, unless there are no lines
+complain() {
+    [ -z "$2" ] || { printf '%s\n' "$1:" "$2"; bad=1; }
+}
 
-wrong=$(grep -rl -e 'mpi\.h' -e 'MPI_[A-Z][a-z]' tokenizer data infer train tools model | grep -v -e train/ranks.c \
-  -e tools/layers.sh || true)
-[ -z "$wrong" ] || { echo "only train/ranks.c may call MPI:"; echo "$wrong"; bad=1; }
+rooms='tokenizer data infer train tools model'
+complain "only model/kernels/gemm_openblas.c may call cblas" "$(grep -rl cblas $rooms |
+    grep -v -e model/kernels/gemm_openblas.c -e tools/layers.sh || true)"
+complain "only train/ranks.c may call MPI" "$(
+    grep -rl -e 'mpi\.h' -e 'MPI_[A-Z][a-z]' $rooms |
+    grep -v -e train/ranks.c -e tools/layers.sh || true)"
 
-# Libraries print nothing: verbs do, with their own files. What the tokenizer's child says is read
-# by its parent, and an arena's last word is that of a programming error.
-voices='data/base/(cli|live)\.c|[a-z]+/[a-z]+_verb\.c|infer/serve/serve_verb\.c|train/(report|progress)\.c'
+# Libraries print nothing: verbs do, with their own files. What the tokenizer's child says
+# is read by its parent, and an arena's last word is that of a programming error.
+voices='data/base/(cli|live)\.c|[a-z]+/[a-z]+_verb\.c|infer/serve/serve_verb\.c'
+voices="$voices|train/(report|progress)\.c|tools/exchange/[a-z]+_verb\.c"
 voices="$voices|tokenizer/(child\.c|sentencepiece\.cc)|model/kernels/arena\.c"
-wrong=$(grep -nE '\b(stdout|stderr|v?printf\(|puts\(|putchar\()' $(find data tokenizer model infer \
-  train -name '*.c' -o -name '*.cc') | grep -vE "^($voices):" || true)
-[ -z "$wrong" ] || { echo "a library prints:"; echo "$wrong"; bad=1; }
+quiet='data tokenizer model infer train tools/api tools/exchange'
+complain "a library prints" "$(
+    grep -nE '\b(stdout|stderr|v?printf\(|puts\(|putchar\()' \
+        $(find $quiet -name '*.c' -o -name '*.cc') | grep -vE "^($voices):" || true)"
+
+complain "wider than 90 columns" "$(LC_ALL=C.UTF-8 grep -n '^.\{91\}' $(
+    find $rooms tests docs -name '*.[ch]' -o -name '*.cc' -o -name '*.sh' \
+        -o -name '*.py') | cut -c 1-100 || true)"
 exit $bad

@@ -1,9 +1,9 @@
 #!/bin/sh
 # tools/manpages.sh WEFT DIR: man pages in DIR, weft.1 and weft-VERB.1 for each verb.
 #
-# A verb's page is what `weft VERB --help` prints, so the two cannot disagree: the lines up to the
-# first blank one are its synopsis, the list under "Flags:" its options, the rest its description.
-# Of weft.1 the version comes from weft itself.
+# A verb's page is what `weft VERB --help` prints, so the two cannot disagree: the lines
+# up to the first blank one are its synopsis, the list under "Flags:" its options, the
+# rest its description. Of weft.1 the version comes from weft itself.
 set -eu
 weft=$1 dir=$2 here=$(dirname "$0")
 version=$("$weft" --version | sed -n '1s/^weft \([^ ]*\).*/\1/p')
@@ -17,22 +17,28 @@ page() {
     shift 2
     { echo "NAME $name"; echo "ABOUT $about"; "$weft" "$@" --help; } |
     awk -v version="$version" '
-        function roff(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s); sub(/^[.\047]/, "\\\\\\&&", s)
+        function roff(s) { gsub(/\\/, "\\e", s); gsub(/-/, "\\-", s)
+                           sub(/^[.\047]/, "\\\\\\&&", s)
                            return s }
         function keep(nf) { if (nf != as_is) print nf ? ".nf" : ".fi"; as_is = nf }
         function text(s) { keep(s ~ /^ /); print s == "" ? ".PP" : roff(s) }
         /^NAME / && NR == 1 { name = $2; next }
         NR == 2 { sub(/^ABOUT /, "")
-                  printf ".TH %s 1 \"\" \"weft %s\" \"User Commands\"\n", toupper(name), version
-                  printf ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", roff(name), roff($0); keep(1)
-                  part = "synopsis"; next }
-        part == "synopsis" && /^$/ { keep(0); print ".SH DESCRIPTION"; part = "about"; next }
+                  printf ".TH %s 1 \"\" \"weft %s\" \"User Commands\"\n",
+                         toupper(name), version
+                  printf ".SH NAME\n%s \\- %s\n.SH SYNOPSIS\n", roff(name), roff($0)
+                  keep(1); part = "synopsis"; next }
+        part == "synopsis" && /^$/ {
+                  keep(0); print ".SH DESCRIPTION"; part = "about"; next }
         part == "synopsis" { print roff($0); next }
         /^Flags:/ { keep(0); print ".SH OPTIONS"; part = "flags"; next }
-        part == "flags" && /^ +-/ { line = $0; sub(/^ +/, "", line); at = match(line, /   */)
+        part == "flags" && /^ +-/ {
+                  line = $0; sub(/^ +/, "", line); at = match(line, /   */)
                   form = at ? substr(line, 1, at - 1) : line
-                  sub(/^ +/, "", line); says = at ? substr(line, at) : ""; sub(/^ +/, "", says)
-                  printf ".TP\n.B %s\n%s\n", roff(form), says == "" ? "\\&" : roff(says); next }
+                  sub(/^ +/, "", line); says = at ? substr(line, at) : ""
+                  sub(/^ +/, "", says)
+                  printf ".TP\n.B %s\n%s\n", roff(form), says == "" ? "\\&" : roff(says)
+                  next }
         part == "flags" && /^$/ { print ".SH NOTES"; part = "notes"; next }
         part == "flags" { sub(/^ +/, ""); print roff($0); next }
         { text($0) }

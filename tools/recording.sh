@@ -1,7 +1,8 @@
 #!/bin/sh
-# recording.sh OUT.svg: a session with weft in a terminal of 80 columns, as a picture made of text.
-# What is in it was printed by the commands shown; of a line that was rewritten in place its last
-# state before other output is kept. WEFT is the program, TIME how long it trains (1m).
+# recording.sh OUT.svg: a session with weft in a terminal of 80 columns, as a picture made
+# of text. What is in it was printed by the commands shown; of a line that was rewritten
+# in place its last state before other output is kept. WEFT is the program, TIME how long
+# it trains (1m).
 set -eu
 
 weft=$(realpath "${WEFT:-build/release/bin/weft}")
@@ -26,13 +27,15 @@ while read -r line; do
 done < session
 TEXT
 
-PATH=$(dirname "$weft"):$PATH TERM=xterm script -q -e -c 'sh play' typescript > log < /dev/null
+PATH=$(dirname "$weft"):$PATH TERM=xterm script -q -e -c 'sh play' typescript > log \
+    < /dev/null
 
 # Lines as they stand when all is printed. \001 and \002 begin and end bold.
 awk '
 /^Script (started|done)/ { next }
 {
-    gsub(/\033\[1m/, "\001"); gsub(/\033\[0m/, "\002"); gsub(/\033\[[0-9;]*[A-JL-Za-z]/, "")
+    gsub(/\033\[1m/, "\001"); gsub(/\033\[0m/, "\002")
+    gsub(/\033\[[0-9;]*[A-JL-Za-z]/, "")
     n = split($0, part, "\r")
     shown = bar = ""
     for (i = 1; i <= n; i++) {
@@ -67,13 +70,16 @@ END {
     while (n && text[n - 1] == "")
         n--
     high = n * 18 + 28
-    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 704 %d\" width=\"704\" ", high
-    print "height=\"" high "\" font-family=\"ui-monospace, Menlo, Consolas, monospace\" font-size=\"14\">"
-    print "<style>text { fill: #d8dee9; white-space: pre } .b { fill: #fff; font-weight: bold }</style>"
+    printf "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 704 %d\" ", high
+    print "width=\"704\" height=\"" high "\" font-size=\"14\" " \
+        "font-family=\"ui-monospace, Menlo, Consolas, monospace\">"
+    print "<style>text { fill: #d8dee9; white-space: pre } " \
+        ".b { fill: #fff; font-weight: bold }</style>"
     print "<rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#22272e\"/>"
     for (i = 0; i < n; i++)
         if (text[i] != "")
-            printf "<text xml:space=\"preserve\" x=\"16\" y=\"%d\">%s</text>\n", i * 18 + 28, text[i]
+            printf "<text xml:space=\"preserve\" x=\"16\" y=\"%d\">%s</text>\n",
+                i * 18 + 28, text[i]
     print "</svg>"
 }' lines > picture
 

@@ -1,11 +1,13 @@
-# bash completion for weft. Everything comes from weft's own help, so it knows what weft knows.
+# bash completion for weft. Everything comes from weft's own help, so it knows what weft
+# knows.
 
 _weft_words() {
     local weft=$1 verb=$2
     case $verb in
     '') "$weft" | sed -n '/^Verbs:/,/^$/s/^  \([a-z]*\) .*/\1/p'; echo help ;;
     data) "$weft" data --help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p' ;;
-    *)  "$weft" $verb --help | sed -n '/^Flags/,/^$/s/^[^-]*\(-., \)*\(--[a-z-]*\).*/\2/p'; echo --help ;;
+    *)  "$weft" $verb --help | sed \
+        -n '/^Flags/,/^$/s/^[^-]*\(-., \)*\(--[a-z-]*\).*/\2/p'; echo --help ;;
     esac
 }
 

@@ -73,8 +73,8 @@ static void tell_mix(struct live *l, const struct dataset *d)
 void tell_overlap(struct live *l, const struct dataset *d)
 {
     if (dataset_overlaps(d))
-        live_say(l, "validation: %" PRIu64 " of %" PRIu64 " lines stand in training too, so "
-                 "its loss flatters", d->val_seen, d->val_lines);
+        live_say(l, "validation: %" PRIu64 " of %" PRIu64 " lines stand in training too, "
+                 "so its loss flatters", d->val_seen, d->val_lines);
 }
 
 void tell_data(struct live *l, const struct setup *s)

@@ -8,8 +8,8 @@ double choose_text(const char *const *inputs, int n);
 /* The largest size that so much text feeds and so much time trains. */
 const char *choose_size(double bytes, double seconds);
 
-/* So many as OpenMP has where `asked` is 0, or more than the cores of this machine: a file
- * of settings may come from a larger one. */
+/* So many as OpenMP has where `asked` is 0, or more than the cores of this machine: a
+ * file of settings may come from a larger one. */
 int choose_threads(int asked);
 
 #endif

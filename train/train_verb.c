@@ -119,8 +119,8 @@ static void take_threads(const struct cli *c, struct config *cfg)
 
     cfg->threads = choose_threads(asked);
     if (asked > cfg->threads && ranks_me() == 0)
-        say(stderr, "threads = %d is more than this machine's cores: %d now, which changes "
-            "%s\n", asked, cfg->threads,
+        say(stderr, "threads = %d is more than this machine's cores: %d now, which "
+            "changes %s\n", asked, cfg->threads,
             strcmp(cfg->products, "own") ? "the last bits" : "no bit");
     omp_set_num_threads(cfg->threads);
 }

@@ -1,6 +1,7 @@
 #!/bin/sh
-# The library as it is installed: the examples of docs/ are compiled against it and run, shared and
-# static; only weft_* can be seen; what goes wrong is told, and nobody exits or prints.
+# The library as it is installed: the examples of docs/ are compiled against it and run,
+# shared and static; only weft_* can be seen; what goes wrong is told, and nobody exits or
+# prints.
 set -eu
 weft=${WEFT:-build/release/bin/weft}
 weft=$(cd "$(dirname "$weft")" && pwd)/weft
@@ -12,20 +13,26 @@ case $mode in
 asan) echo "installed.sh: skipped: a sanitizer must come first in the program"; exit 0 ;;
 esac
 
-env -u MAKEFLAGS make -s --no-print-directory MODE="$mode" PREFIX="$tmp/usr" install > "$tmp/install.log" 2>&1 ||
+env -u MAKEFLAGS make -s --no-print-directory MODE="$mode" PREFIX="$tmp/usr" install \
+    > "$tmp/install.log" 2>&1 ||
     { cat "$tmp/install.log"; die "make install failed"; }
-export PKG_CONFIG_PATH="$tmp/usr/lib/pkgconfig" LD_LIBRARY_PATH="$tmp/usr/lib" OMP_NUM_THREADS=1
+export PKG_CONFIG_PATH="$tmp/usr/lib/pkgconfig" LD_LIBRARY_PATH="$tmp/usr/lib" \
+    OMP_NUM_THREADS=1
 cd "$tmp"
 
-stray=$(nm -D --defined-only usr/lib/libweft.so.0 | awk '{ print $3 }' | grep -v '^weft_' || true)
+stray=$(nm -D --defined-only usr/lib/libweft.so.0 | awk '{ print $3 }' |
+    grep -v '^weft_' || true)
 [ -z "$stray" ] || die "libweft.so.0 also exports: $stray"
-stray=$(nm -g --defined-only usr/lib/libweft.a | awk 'NF == 3 { print $3 }' | grep -v '^weft_' || true)
+stray=$(nm -g --defined-only usr/lib/libweft.a | awk 'NF == 3 { print $3 }' |
+    grep -v '^weft_' || true)
 [ -z "$stray" ] || die "libweft.a also exports: $stray"
 for name in $(grep -oE '\bweft_[a-z_]+\(' usr/include/weft.h | tr -d '(' | sort -u); do
-    nm -D --defined-only usr/lib/libweft.so.0 | grep -q " $name\$" || die "$name is not exported"
+    nm -D --defined-only usr/lib/libweft.so.0 | grep -q " $name\$" ||
+        die "$name is not exported"
 done
 
-# A run of its own, made by the library: text may be tokenized before anything is computed.
+# A run of its own, made by the library: text may be tokenized before anything is
+# computed.
 cat > train.c <<'TEXT'
 #include <stdio.h>
 #include <weft.h>
@@ -39,42 +46,51 @@ int main(int argc, char **argv)
 {
     char options[1000];
     for (int i = 0; i < 2; i++) {           // the second is ended after three steps
-        snprintf(options, sizeof options, "{\"input\": \"%s\", \"out\": \"%s-%d\", \"layers\": 2, "
-                 "\"width\": 32, \"heads\": 2, \"context\": 32, \"batch\": 4, \"vocab\": 300, "
-                 "\"steps\": 6, \"threads\": 1}", i ? argv[3] : argv[1], argv[2], i);
+        snprintf(options, sizeof options, "{\"input\": \"%s\", \"out\": \"%s-%d\", "
+                 "\"layers\": 2, \"width\": 32, \"heads\": 2, \"context\": 32, "
+                 "\"batch\": 4, \"vocab\": 300, \"steps\": 6, \"threads\": 1}",
+                 i ? argv[3] : argv[1], argv[2], i);
         int err = weft_train(options, on_step, i ? options : NULL);
         printf("%d %d %s\n", err, steps, err ? weft_error() : "");
     }
-    snprintf(options, sizeof options, "{\"input\": \"%s\", \"out\": \"x\", \"steps\": 1}", argv[1]);
+    snprintf(options, sizeof options,
+             "{\"input\": \"%s\", \"out\": \"x\", \"steps\": 1}", argv[1]);
     printf("%d %s\n", weft_train(options, NULL, NULL), weft_error());
-    printf("%d %s\n", weft_train("{\"out\": \"y\", \"steps\": 1, \"lauers\": 2}", NULL, NULL), weft_error());
+    printf("%d %s\n", weft_train("{\"out\": \"y\", \"steps\": 1, \"lauers\": 2}", NULL,
+                                NULL), weft_error());
     printf("%d %s\n", weft_train("{", NULL, NULL), weft_error());
     return 0;
 }
 TEXT
 "$weft" data stories --bytes 60k --out stories.txt 2> /dev/null
 cc -std=c99 -Wall -Werror train.c $(pkg-config --cflags --libs weft) -o train
-./train stories.txt run run-0/data > trained 2> said || die "weft_train: $(cat trained said)"
+./train stories.txt run run-0/data > trained 2> said ||
+    die "weft_train: $(cat trained said)"
 [ ! -s said ] || die "the library printed: $(cat said)"
 grep -qx '0 6 ' trained || die "weft_train: $(cat trained)"
 grep -qx '130 9 stopped' trained || die "weft_train that is stopped: $(cat trained)"
-grep -q '^2 .*train first, or give a dataset' trained || die "text after computing: $(cat trained)"
+grep -q '^2 .*train first, or give a dataset' trained ||
+    die "text after computing: $(cat trained)"
 grep -q "^2 .*lauers" trained || die "an unknown setting: $(cat trained)"
 grep -q "^2 options: not JSON" trained || die "no JSON: $(cat trained)"
-"$weft" info run-1 | grep -q 'step *3\|ckpt-00000003' || "$weft" verify run-1 > /dev/null || die "run-1 is not whole"
+"$weft" info run-1 | grep -q 'step *3\|ckpt-00000003' ||
+    "$weft" verify run-1 > /dev/null || die "run-1 is not whole"
 
 # The example in C: shared, static, and as C++. It writes what weft infer writes.
 cc -Wall -Werror "$root/docs/example.c" $(pkg-config --cflags --libs weft) -o shared
 cc -Wall -Werror -c -I usr/include "$root/docs/example.c" -o example.o
-c++ example.o usr/lib/libweft.a $(pkg-config --static --libs weft | sed 's/-lweft//') -o static
+c++ example.o usr/lib/libweft.a $(pkg-config --static --libs weft |
+    sed 's/-lweft//') -o static
 echo '#include <weft.h>' | c++ -x c++ -Wall -Werror -fsyntax-only -I usr/include -
 ./shared run-0 "Once upon" > first
 ./static run-0 "Once upon" > second
 cmp first second || die "shared and static differ"
 "$weft" infer run-0 -p "Once upon" --no-echo -n 40 -s 5 2> /dev/null > infer
-head -c "$(wc -c < infer)" first | cmp -s - infer || die "$(cat first) is not $(cat infer)"
+head -c "$(wc -c < infer)" first | cmp -s - infer ||
+    die "$(cat first) is not $(cat infer)"
 printf 'Once upon' > prompt.txt
-nats=$("$weft" score run-0 prompt.txt --per-token 2> /dev/null | grep -o '"nats":[0-9.e-]*' | cut -d: -f2 |
+nats=$("$weft" score run-0 prompt.txt --per-token 2> /dev/null |
+    grep -o '"nats":[0-9.e-]*' | cut -d: -f2 |
     sed '$d' | awk '{ s += $1 } END { printf "%.3f", s }')
 grep -q ": $nats nats" first || die "$(tail -1 first), but weft score says $nats"
 ./shared nowhere x 2> said && die "a missing run is no error"
@@ -85,7 +101,8 @@ if command -v python3 > /dev/null && python3 -c 'import ctypes' 2> /dev/null; th
     export PYTHONPATH="$tmp/usr/share/weft" PYTHONDONTWRITEBYTECODE=1
     python3 "$root/docs/example.py" run-0 "Once upon" > python || die "example.py failed"
     [ "$(grep -c '^Once upon' python)" = 2 ] || die "example.py: $(cat python)"
-    grep -q "^$nats nats" python || die "example.py: $(tail -1 python), but weft score says $nats"
+    grep -q "^$nats nats" python || die \
+        "example.py: $(tail -1 python), but weft score says $nats"
     python3 - <<'TEXT' || die "weft.py is wrong"
 import weft
 with weft.Model("run-0") as m:
@@ -98,8 +115,9 @@ with weft.Model("run-0") as m:
     b = s.step([0], [7])[0]
     s.set_state(state, 1)
     assert s.position(1) == 3 and list(s.step([1], [7])[0]) == list(b) != list(a)
-    for wrong in (lambda: s.feed([m.vocab]), lambda: s.feed([1], slot=2), lambda: s.step([0, 0], [1, 1]),
-                  lambda: s.set_state(state[1:]), lambda: m.sampler(top_p=3), lambda: weft.Model("no"),
+    for wrong in (lambda: s.feed([m.vocab]), lambda: s.feed([1], slot=2),
+                  lambda: s.step([0, 0], [1, 1]), lambda: s.set_state(state[1:]),
+                  lambda: m.sampler(top_p=3), lambda: weft.Model("no"),
                   lambda: list(m.generate("x", max_tokens=-1))):
         try:
             wrong()
@@ -113,5 +131,7 @@ else
     echo "installed.sh: skipped Python: there is none"
 fi
 
-env -u MAKEFLAGS make -s --no-print-directory -C "$root" MODE="$mode" PREFIX="$tmp/usr" uninstall
-[ -z "$(find usr -type f -o -type l)" ] || die "make uninstall leaves $(find usr -type f -o -type l)"
+env -u MAKEFLAGS make -s --no-print-directory -C "$root" MODE="$mode" PREFIX="$tmp/usr" \
+    uninstall
+[ -z "$(find usr -type f -o -type l)" ] ||
+    die "make uninstall leaves $(find usr -type f -o -type l)"

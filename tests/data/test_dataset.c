@@ -409,8 +409,8 @@ START_TEST(validation_text_of_its_own_leaves_the_inputs_to_training)
 }
 END_TEST
 
-/* Build from a text and a validation text ("": none, and the text twice); what dataset.json
- * then says, of which only the numbers are good. */
+/* Build from a text and a validation text ("": none, and the text twice); what
+ * dataset.json then says, of which only the numbers are good. */
 static struct dataset overlapping(const char *text, const char *held)
 {
     const char    *tmp = rig_tmp();

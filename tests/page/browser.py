@@ -10,16 +10,18 @@ import time
 import urllib.error
 import urllib.request
 
-FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-         "--disable-background-networking", "--disable-component-update", "--disable-sync",
-         "--disable-dev-shm-usage", "--hide-scrollbars"]
+FLAGS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic",
+         "--no-first-run", "--disable-background-networking", "--disable-sync",
+         "--disable-component-update", "--disable-dev-shm-usage", "--hide-scrollbars"]
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
-KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Right": "\ue014", "Down": "\ue015", "Control": "\ue009"}
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "Right": "\ue014", "Down": "\ue015",
+        "Control": "\ue009"}
 
 
 def missing():
     """What of chromium and chromedriver is not there."""
-    names = {"chromium": ("chromium", "chromium-browser", "google-chrome"), "chromedriver": ("chromedriver",)}
+    names = {"chromium": BROWSERS, "chromedriver": ("chromedriver",)}
     return [name for name, of in names.items() if not any(map(shutil.which, of))]
 
 
@@ -33,22 +35,24 @@ class Browser:
     def __init__(self, width=1100, height=900):
         self.home = tempfile.mkdtemp(prefix="weft-page-")
         port = free_port()
-        self.driver = subprocess.Popen(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL,
-                                       stderr=subprocess.DEVNULL,
+        null = subprocess.DEVNULL
+        self.driver = subprocess.Popen(["chromedriver", f"--port={port}"],
+                                       stdout=null, stderr=null,
                                        env={**os.environ, "HOME": self.home})
         self.url = f"http://127.0.0.1:{port}"
         self.session = ""
         self.wait(lambda: self.call("GET", "/status")["ready"], "chromedriver")
-        options = {"args": FLAGS + [f"--user-data-dir={self.home}/data", f"--window-size={width},{height}"]}
-        found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        options["binary"] = found
+        options = {"args": FLAGS + [f"--user-data-dir={self.home}/data",
+                                    f"--window-size={width},{height}"]}
+        options["binary"] = next(filter(None, map(shutil.which, BROWSERS)))
         made = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
             "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})
         self.session = "/session/" + made["sessionId"]
 
     def call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + self.session + path, data, method=method,
+        request = urllib.request.Request(self.url + self.session + path, data,
+                                         method=method,
                                          headers={"Content-Type": "application/json"})
         try:
             with urllib.request.urlopen(request, timeout=120) as answer:
@@ -79,7 +83,8 @@ class Browser:
         return self.wait(lambda: self.run("return " + script), name, seconds)
 
     def find(self, css):
-        return self.call("POST", "/element", {"using": "css selector", "value": css})[ELEMENT]
+        return self.call("POST", "/element", {"using": "css selector",
+                                              "value": css})[ELEMENT]
 
     def click(self, css):
         self.call("POST", f"/element/{self.find(css)}/click", {})
@@ -90,25 +95,30 @@ class Browser:
 
     def press(self, *keys):
         """Keys, wherever the focus is."""
-        actions = [{"type": t, "value": KEYS.get(k, k)} for k in keys for t in ("keyDown", "keyUp")]
-        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+        actions = [{"type": t, "value": KEYS.get(k, k)}
+                   for k in keys for t in ("keyDown", "keyUp")]
+        self.call("POST", "/actions", {"actions": [{"type": "key", "id": "keys",
+                                                    "actions": actions}]})
 
     def devtools(self, command, **params):
         return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": params})
 
     def look(self, width, height, scheme="light"):
         """A window of this size, and the system's choice of light or dark."""
-        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
-                      mobile=width < 600)
-        self.devtools("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                      deviceScaleFactor=1, mobile=width < 600)
+        self.devtools("Emulation.setEmulatedMedia",
+                      features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def shoot(self, path, whole=True):
-        shot = self.devtools("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        shot = self.devtools("Page.captureScreenshot", format="png",
+                             captureBeyondViewport=whole)
         with open(path, "wb") as f:
             f.write(base64.b64decode(shot["data"]))
 
     def console(self):
-        return [line["message"] for line in self.call("POST", "/se/log", {"type": "browser"})
+        log = self.call("POST", "/se/log", {"type": "browser"})
+        return [line["message"] for line in log
                 if line["level"] in ("SEVERE", "WARNING")]
 
     def close(self):

@@ -1,5 +1,6 @@
-"""The page of weft serve and of weft train --page, in a browser without a window: it loads, follows a
-run, streams, goes on from an alternative by mouse and by keys, and says nothing on the console.
+"""The page of weft serve and of weft train --page, in a browser without a window: it
+loads, follows a run, streams, goes on from an alternative by mouse and by keys, and says
+nothing on the console.
 
     make test-page          SHOTS=DIR also leaves pictures there
 """
@@ -18,7 +19,8 @@ from browser import Browser, missing
 
 WEFT = os.path.abspath(os.environ.get("WEFT", "build/release/bin/weft"))
 SHOTS = os.environ.get("SHOTS")
-TINY = ["layers=1", "width=32", "heads=2", "context=64", "batch=4", "vocab=300", "--threads", "1"]
+TINY = ["layers=1", "width=32", "heads=2", "context=64", "batch=4", "vocab=300",
+        "--threads", "1"]
 TOKENS = "document.querySelectorAll('.t').length"
 DONE = f"{TOKENS} > 0 && !document.querySelector('.writing')"
 
@@ -69,11 +71,13 @@ def fits(b, width, scheme, name):
 
 
 def text(b, column):
-    return b.run("return document.querySelectorAll('.tokens')[arguments[0]].textContent", column)
+    return b.run("return document.querySelectorAll('.tokens')[arguments[0]].textContent",
+                 column)
 
 
 def a_finished_run(b, tmp):
-    s = Serving("serve", f"{tmp}/run", "--port", "0", "--threads", "1", log=f"{tmp}/serve.log")
+    s = Serving("serve", f"{tmp}/run", "--port", "0", "--threads", "1",
+                log=f"{tmp}/serve.log")
     try:
         b.look(1100, 900)
         b.open(s.url)
@@ -90,9 +94,11 @@ def a_finished_run(b, tmp):
         b.keys("#prompt", "Control", "Enter")
         b.until(DONE, "three texts")
         texts = [text(b, i) for i in range(3)]
-        assert all(t.startswith("The cat") for t in texts) and len(max(texts, key=len)) > 40, texts
+        assert all(t.startswith("The cat") for t in texts), texts
+        assert len(max(texts, key=len)) > 40, texts
         assert len(set(texts)) == 3, "three samples are the same"
-        assert b.run("return document.querySelectorAll('.n3, .n4, .n5, .n6').length") > 0, "no colours"
+        coloured = b.run("return document.querySelectorAll('.n3, .n4, .n5, .n6').length")
+        assert coloured > 0, "no colours"
 
         # the same seed again: the same texts
         b.run("document.querySelector('#texts').replaceChildren()")
@@ -105,7 +111,8 @@ def a_finished_run(b, tmp):
         b.click(f".text:nth-child({at + 1}) .t:nth-child(6)")
         assert b.run("return document.querySelectorAll('#others button').length") >= 10
         word = b.run("""const b = [...document.querySelectorAll('#others button')]
-            .find(x => x.getAttribute('aria-current') !== 'true' && !x.textContent.includes('[end]'));
+            .find(x => x.getAttribute('aria-current') !== 'true' &&
+                       !x.textContent.includes('[end]'));
             b.id = 'wanted'; return b.querySelector('.w').textContent""")
         if SHOTS:
             b.shoot(f"{SHOTS}/alternatives.png")
@@ -114,16 +121,19 @@ def a_finished_run(b, tmp):
         b.click("#wanted")
         b.until(f"{DONE} && {of}.length > 6", "it goes on")
         chosen = b.run(f"return {of}[5].textContent")
-        assert chosen.replace(" ", "·").replace("\n", "↵") == word, f"'{chosen}' for '{word}'"
+        shown = chosen.replace(" ", "·").replace("\n", "↵")
+        assert shown == word, f"'{chosen}' for '{word}'"
         assert text(b, at).startswith(before + chosen), text(b, at)
-        assert all(text(b, i) == texts[i] for i in range(3) if i != at), "another column changed"
+        assert all(text(b, i) == texts[i] for i in range(3)
+                   if i != at), "another column changed"
 
         # by keys: along the tokens, the alternatives, and back
         b.run("document.querySelectorAll('.tokens')[0].children[0].focus()")
         b.press("Right", "Right", "Right", "Enter")
         b.until("document.activeElement.closest('#others')", "alternatives by keys")
         b.press("Escape")
-        assert b.run("return document.activeElement.dataset.i") == "3", "the focus went elsewhere"
+        focus = b.run("return document.activeElement.dataset.i")
+        assert focus == "3", "the focus went elsewhere"
         assert b.run("return document.querySelector('#others').hidden")
 
         # Esc stops what is being written; a value out of range is said
@@ -131,17 +141,22 @@ def a_finished_run(b, tmp):
         b.click("#write")
         b.until(f"{TOKENS} > 10", "a long text")
         b.press("Escape")
-        b.until("!document.querySelector('.writing') && document.querySelector('#stop').hidden", "it stopped")
+        b.until("!document.querySelector('.writing') && "
+                "document.querySelector('#stop').hidden", "it stopped")
         b.run("document.querySelector('#ask').noValidate = true;"
-              "document.querySelector('#temperature').value = -1; document.querySelector('#write').click()")
-        b.until("document.querySelector('#status.bad').textContent.includes('temperature')", "the error")
+              "document.querySelector('#temperature').value = -1;"
+              "document.querySelector('#write').click()")
+        b.until("document.querySelector('#status.bad').textContent"
+                ".includes('temperature')", "the error")
         refused = [m for m in b.console() if "400" not in m]
         assert not refused, refused
-        for width, scheme, name in ((1100, "light", "light"), (1100, "dark", "dark"), (400, "light", "phone")):
+        for width, scheme, name in ((1100, "light", "light"), (1100, "dark", "dark"),
+                                    (400, "light", "phone")):
             fits(b, width, scheme, name)
         dark = b.run("return document.documentElement.dataset.theme")
         b.click("#theme")
-        assert b.run("return document.documentElement.dataset.theme") != dark, "the theme stays"
+        theme = b.run("return document.documentElement.dataset.theme")
+        assert theme != dark, "the theme stays"
         b.run("localStorage.clear()")
         silent(b, "a finished run")
     finally:
@@ -149,30 +164,36 @@ def a_finished_run(b, tmp):
 
 
 def a_comparison(b, tmp):
-    s = Serving("serve", f"{tmp}/compare", "--port", "0", "--threads", "1", log=f"{tmp}/compare.log")
+    s = Serving("serve", f"{tmp}/compare", "--port", "0", "--threads", "1",
+                log=f"{tmp}/compare.log")
     try:
         b.look(1100, 900)
         b.open(s.url)
-        b.until("document.querySelectorAll('#chart text.name').length == 2", "two curves with names")
+        b.until("document.querySelectorAll('#chart text.name').length == 2",
+                "two curves with names")
         b.keys("#prompt", "The cat", "Control", "Enter")
-        b.until(f"{DONE} && document.querySelectorAll('.tokens').length == 2", "a text of each")
-        titles = b.run("return [...document.querySelectorAll('.text h3 span:first-child')].map(e => e.textContent)")
+        b.until(f"{DONE} && document.querySelectorAll('.tokens').length == 2",
+                "a text of each")
+        titles = b.run("return [...document.querySelectorAll("
+                       "'.text h3 span:first-child')].map(e => e.textContent)")
         assert sorted(titles) == ["gla", "softmax"], titles
-        b.until("[...document.querySelectorAll('.tokens')].every(t => t.textContent.startsWith('The cat'))",
-                "the prompt in both")
+        b.until("[...document.querySelectorAll('.tokens')]"
+                ".every(t => t.textContent.startsWith('The cat'))", "the prompt in both")
         fits(b, 1100, "light", "compare")
         fits(b, 400, "dark", "compare-phone")
         silent(b, "a comparison")
     finally:
         assert s.stop() in (0, 130)
-    b.until("document.querySelector('#state').textContent.includes('does not answer')", "that the server is gone")
+    b.until("document.querySelector('#state').textContent.includes('does not answer')",
+            "that the server is gone")
     b.open("about:blank")
     said = [m for m in b.console() if "ERR_CONNECTION_REFUSED" not in m]
     assert not said, said
 
 
 def a_run_that_trains(b, tmp):
-    s = Serving("train", f"{tmp}/text.txt", "--out", f"{tmp}/live", "--steps", "100000", "--page", "sample_every=40",
+    s = Serving("train", f"{tmp}/text.txt", "--out", f"{tmp}/live", "--steps", "100000",
+                "--page", "sample_every=40",
                 "eval_every=40", "checkpoint_every=40", *TINY, log=f"{tmp}/train.log")
     try:
         b.look(1100, 900)
@@ -181,7 +202,8 @@ def a_run_that_trains(b, tmp):
         b.until("document.querySelector('.sample')", "a sample")
         b.until("!document.querySelector('#write').disabled", "a checkpoint")
         first = b.run("return Number(document.querySelector('#facts dd').textContent)")
-        b.until(f"Number(document.querySelector('#facts dd').textContent) > {first}", "a later step")
+        b.until(f"Number(document.querySelector('#facts dd').textContent) > {first}",
+                "a later step")
         b.keys("#prompt", "The cat", "Control", "Enter")
         b.until(DONE, "texts while it trains")
         assert "live@" in b.run("return document.querySelector('#status').textContent")
@@ -190,7 +212,8 @@ def a_run_that_trains(b, tmp):
         silent(b, "a run that trains")
     finally:
         code = s.stop()
-    b.until("document.querySelector('#state').textContent.includes('does not answer')", "that the server is gone")
+    b.until("document.querySelector('#state').textContent.includes('does not answer')",
+            "that the server is gone")
     assert code == 130, f"training ended with {code}"
     with open(f"{tmp}/train.log") as f:
         assert "page: http://127.0.0.1:" in f.read()
@@ -199,20 +222,23 @@ def a_run_that_trains(b, tmp):
 def main():
     lacking = missing()
     if lacking:
-        print(f"test-page: skipped, there is no {' and no '.join(lacking)}; on Debian: apt install chromium "
-              "chromium-driver")
+        print(f"test-page: skipped, there is no {' and no '.join(lacking)}; on Debian: "
+              "apt install chromium chromium-driver")
         return
     tmp, b = tempfile.mkdtemp(prefix="weft-page-"), None
     try:
         weft("data", "stories", "--bytes", "200k", "--out", f"{tmp}/text.txt")
-        weft("train", f"{tmp}/text.txt", "--out", f"{tmp}/run", "--steps", "60", "eval_every=20", *TINY)
-        weft("compare", f"{tmp}/text.txt", "--arch", "softmax,gla", "--tokens", "10k", "--out", f"{tmp}/compare",
+        weft("train", f"{tmp}/text.txt", "--out", f"{tmp}/run", "--steps", "60",
+             "eval_every=20", *TINY)
+        weft("compare", f"{tmp}/text.txt", "--arch", "softmax,gla", "--tokens", "10k",
+             "--out", f"{tmp}/compare",
              *[a for a in TINY if not a.startswith("--") and a != "1"], "threads=1")
         b = Browser()
         for test in (a_finished_run, a_comparison, a_run_that_trains):
             start = time.monotonic()
             test(b, tmp)
-            print(f"ok  {test.__name__.replace('_', ' ')}  ({time.monotonic() - start:.0f}s)", flush=True)
+            took = time.monotonic() - start
+            print(f"ok  {test.__name__.replace('_', ' ')}  ({took:.0f}s)", flush=True)
     finally:
         if b:
             b.close()

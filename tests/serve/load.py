@@ -2,10 +2,11 @@
 
     load.py WEFT RUN [SECONDS] [MUTATED]
 
-Starts weft serve on a free port and, for SECONDS, keeps 64 clients at it: whole texts, streams,
-prompts scored, lists of prompts, clients that leave and clients that send a byte a second. Then
-MUTATED broken requests. It must answer all that is right, with the same text for the same seed,
-free every slot, and hold no more memory at the end than after a first part.
+Starts weft serve on a free port and, for SECONDS, keeps 64 clients at it: whole texts,
+streams, prompts scored, lists of prompts, clients that leave and clients that send a byte
+a second. Then MUTATED broken requests. It must answer all that is right, with the same
+text for the same seed, free every slot, and hold no more memory at the end than after a
+first part.
 """
 import http.client
 import json
@@ -20,8 +21,8 @@ import time
 weft, run = sys.argv[1:3]
 seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 600
 mutated = int(sys.argv[4]) if len(sys.argv) > 4 else 10000
-server = subprocess.Popen([weft, "serve", run, "--port", "0", "--cache", "16"], stdout=subprocess.PIPE,
-                          stderr=subprocess.DEVNULL, text=True)
+server = subprocess.Popen([weft, "serve", run, "--port", "0", "--cache", "16"],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 port = int(re.search(r":(\d+)/", server.stdout.readline()).group(1))
 counts, texts, lock, bad = {}, {}, threading.Lock(), []
 
@@ -82,7 +83,8 @@ def complete(r):
 def score(r):
     prompts = [[r.randrange(200) for _ in range(r.randrange(1, 60))] for _ in range(4)]
     status, answer, _ = post("/v1/completions", {
-        "prompt": prompts, "temperature": 0, "max_tokens": 1, "logprobs": 1, "echo": True})
+        "prompt": prompts, "temperature": 0, "max_tokens": 1, "logprobs": 1,
+        "echo": True})
     if status == 200:
         for p, c in zip(prompts, json.loads(answer)["choices"]):
             if len(c["logprobs"]["token_logprobs"]) != len(p) + 1:
@@ -92,9 +94,11 @@ def score(r):
 
 def leave(r):
     s = socket.create_connection(("127.0.0.1", port), 60)
-    body = json.dumps({"prompt": "Once", "max_tokens": 20000, "stream": r.random() < 0.5}).encode()
-    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json"
-              b"\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    body = json.dumps({"prompt": "Once", "max_tokens": 20000,
+                       "stream": r.random() < 0.5}).encode()
+    s.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+              b"Content-Type: application/json\r\n"
+              b"Content-Length: %d\r\n\r\n" % len(body) + body)
     s.settimeout(r.random())
     try:
         s.recv(100)
@@ -137,8 +141,8 @@ def crowd(length):
 
 good = (b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
         b"Content-Type: application/json\r\nContent-Length: 90\r\n\r\n"
-        b'{"prompt": ["Hi", [5, 6]], "max_tokens": 3, "stop": ["a"], "logprobs": 1, "n": 2} '
-        b"         ")
+        b'{"prompt": ["Hi", [5, 6]], "max_tokens": 3, "stop": ["a"], "logprobs": 1, '
+        b'"n": 2}          ')
 
 
 def mutant(r):

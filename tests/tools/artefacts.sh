@@ -1,6 +1,6 @@
 #!/bin/sh
-# Whatever weft writes names what wrote it: version, commit, compiler and flags, as weft --version
-# prints them.
+# Whatever weft writes names what wrote it: version, commit, compiler and flags, as weft
+# --version prints them.
 set -eu
 weft=${WEFT:-build/release/bin/weft}
 tmp=$(mktemp -d)
@@ -24,18 +24,22 @@ named() {
     grep -qF "$line" "$1" || die "${1##*/} does not name its build"
 }
 
-echo "$line" | grep -qE '^weft [0-9]+\.[0-9]+\.[0-9]+( \([0-9a-f]+(-dirty)?\))?, .*[0-9] .*-std=c11 ' ||
+echo "$line" | grep -qE \
+    '^weft [0-9]+\.[0-9]+\.[0-9]+( \([0-9a-f]+(-dirty)?\))?, .*[0-9] .*-std=c11 ' ||
     die "weft --version says '$line'"
 
-awk 'BEGIN { for (i = 0; i < 400; i++) print "the owl saw the " i % 7 " hens" }' > "$tmp/text.txt"
+awk 'BEGIN { for (i = 0; i < 400; i++) print "the owl saw the " i % 7 " hens" }' \
+    > "$tmp/text.txt"
 quiet out "$weft" data build "$tmp/text.txt" --tokenizer bytes --out "$tmp/data"
 named "$tmp/data/dataset.json"
 
-quiet out "$weft" train "$tmp/data" --out "$tmp/run" --steps 2 layers=1 width=8 heads=1 context=16 \
+quiet out "$weft" train "$tmp/data" --out "$tmp/run" --steps 2 layers=1 width=8 heads=1 \
+    context=16 \
     batch=2
 named "$tmp/run/config.cfg"
 for word in version commit compiler flags level; do
-    head -n 1 "$tmp/run/log.jsonl" | grep -qF "\"$word\": " || die "the log names no $word"
+    head -n 1 "$tmp/run/log.jsonl" | grep -qF "\"$word\": " ||
+        die "the log names no $word"
 done
 level=$(echo "$line" | sed 's/^[^,]*, \([^,]*\),.*/\1/')
 grep -qF "\"level\": \"$level\"" "$tmp/run/latest/trainer.json" ||
@@ -45,7 +49,8 @@ quiet out "$weft" train --resume "$tmp/run" --steps 3
 
 quiet score "$weft" score "$v1/checkpoint" "$v1/dataset" --json
 named "$tmp/score"
-quiet bench "$weft" bench --arch mingru --layers 1 --width 8 --heads 1 --context 16 --batch 1 \
+quiet bench "$weft" bench --arch mingru --layers 1 --width 8 --heads 1 --context 16 \
+    --batch 1 \
     --steps 1 --json
 named "$tmp/bench"
 
@@ -56,17 +61,20 @@ named "$tmp/compare/report.md"
 named "$tmp/compare/report.html"
 named "$tmp/table"
 
-# Lines of a record stand below the build that computed them; another one names itself anew.
+# Lines of a record stand below the build that computed them; another one names itself
+# anew.
 lab() {
     quiet lab.json "$weft" lab words --brief --json --out "$tmp/lab"
 }
 lab
 named "$tmp/lab.json"
 named "$tmp/lab/words.csv"
-[ "$(grep -c '^#' "$tmp/lab/words.csv")" = 1 ] || die "a record names its build more than once"
+[ "$(grep -c '^#' "$tmp/lab/words.csv")" = 1 ] ||
+    die "a record names its build more than once"
 sed 's/^# weft.*/# weft 0.0.0/; $d' "$tmp/lab/words.csv" > "$tmp/older"
 cp "$tmp/older" "$tmp/lab/words.csv"
 lab
 named "$tmp/lab/words.csv"
-[ "$(grep -c '^#' "$tmp/lab/words.csv")" = 2 ] || die "two builds computed a record of one"
+[ "$(grep -c '^#' "$tmp/lab/words.csv")" = 2 ] ||
+    die "two builds computed a record of one"
 echo "artefacts.sh: ok"

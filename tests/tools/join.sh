@@ -1,6 +1,6 @@
 #!/bin/sh
-# A comparison that three processes join, one of which is killed: every run once, the bits and the
-# table of one process alone. The same by --jobs.
+# A comparison that three processes join, one of which is killed: every run once, the bits
+# and the table of one process alone. The same by --jobs.
 set -eu
 weft=${WEFT:-build/release/bin/weft}
 tmp=$(mktemp -d)
@@ -55,7 +55,8 @@ cmp "$tmp/three.1" "$tmp/three.3" || die "two tables"
 mkdir "$tmp/held"
 cp "$tmp/three/compare.json" "$tmp/held/"
 status=0
-flock "$tmp/held/lock" "$weft" compare $what --join "$tmp/held" > "$tmp/out" 2>&1 || status=$?
+flock "$tmp/held/lock" "$weft" compare $what --join "$tmp/held" > "$tmp/out" 2>&1 ||
+    status=$?
 [ $status -eq 5 ] || die "joined a comparison that another makes alone: exit $status"
 
 "$weft" compare $what --jobs 2 --out "$tmp/jobs" > "$tmp/jobs.txt" 2> "$tmp/jobs.err" ||
@@ -75,7 +76,8 @@ for i in 1 2 3; do
     eval "pid$i=$!"
 done
 wait $pid1 && wait $pid2 && wait $pid3 || die "lab --join"
-"$weft" lab $lab --jobs 2 --out "$tmp/worked" > "$tmp/worked.txt" 2> "$tmp/null" || die "lab --jobs"
+"$weft" lab $lab --jobs 2 --out "$tmp/worked" > "$tmp/worked.txt" 2> "$tmp/null" ||
+    die "lab --jobs"
 cells "$tmp/lab" > "$tmp/a"
 for dir in shared worked; do
     cells "$tmp/$dir" > "$tmp/b"

@@ -18,30 +18,37 @@ wrong() {
     "$weft" plot "$@" > "$tmp/out" 2> "$tmp/err" && die "plot $*: exit 0"
     [ $? = "$code" ] || die "plot $*: another exit code than $code"
     grep -q "$words" "$tmp/err" || die "plot $*: $(cat "$tmp/err")"
-    [ "$(wc -l < "$tmp/err")" = 1 ] && [ ! -s "$tmp/out" ] || die "plot $*: more than a line"
+    [ "$(wc -l < "$tmp/err")" = 1 ] && [ ! -s "$tmp/out" ] ||
+        die "plot $*: more than a line"
 }
 
-awk 'BEGIN { for (i = 0; i < 400; i++) print "the owl saw the " i % 7 " hens" }' > "$tmp/text.txt"
+awk 'BEGIN { for (i = 0; i < 400; i++) print "the owl saw the " i % 7 " hens" }' \
+    > "$tmp/text.txt"
 "$weft" data build "$tmp/text.txt" --tokenizer bytes --out "$tmp/data" > "$tmp/out" 2>&1
 for run in a 'b<i>'; do
-    "$weft" train "$tmp/data" --out "$tmp/$run" --steps 20 layers=1 width=8 heads=1 context=16 batch=2 \
+    "$weft" train "$tmp/data" --out "$tmp/$run" --steps 20 layers=1 width=8 heads=1 \
+        context=16 batch=2 \
         eval_every=4 > "$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
 done
 cd "$tmp"
 case $weft in /*) ;; *) weft=$OLDPWD/$weft ;; esac
 
-# The terminal: ASCII in this locale, at most 80 columns, both runs and the yardstick named.
+# The terminal: ASCII in this locale, at most 80 columns, both runs and the yardstick
+# named.
 "$weft" plot a 'b<i>' > out
-[ "$(LC_ALL=C tr -d '\n -~' < out | wc -c)" = 0 ] || die "bytes beyond ASCII in the C locale"
+[ "$(LC_ALL=C tr -d '\n -~' < out | wc -c)" = 0 ] ||
+    die "bytes beyond ASCII in the C locale"
 awk 'length > 80 { exit 1 }' out || die "more than 80 columns"
 for word in 'a a ' 'b b<i> ' 'zstd -19' 'bits per byte' 'steps'; do
     grep -qF "$word" out || die "the terminal does not say '$word': $(cat out)"
 done
 LC_ALL=C.UTF-8 "$weft" plot a | grep -q '[⠀-⣿]' || die "no braille in a UTF-8 locale"
 last=$(sed -n 's/.*"val_bpb": \([0-9.]*\).*/\1/p' a/log.jsonl | tail -n 1)
-grep -qF "a a $(printf %.4g "$last")" out || die "the last validation is $last: $(cat out)"
+grep -qF "a a $(printf %.4g "$last")" out ||
+    die "the last validation is $last: $(cat out)"
 
-# Files: five quantities (the window never changes), names made harmless, no variables, no scripts.
+# Files: five quantities (the window never changes), names made harmless, no variables, no
+# scripts.
 "$weft" plot a 'b<i>' --x flops --out both > out 2>&1
 for f in both.svg both.html; do
     [ "$(grep -o '>training FLOPs<' $f | wc -l)" = 5 ] || die "$f: not five charts"
@@ -50,15 +57,19 @@ for f in both.svg both.html; do
 done
 ! grep -qF 'var(' both.svg || die "both.svg: librsvg and Inkscape know no variables"
 "$weft" plot a --out only.svg > out 2>&1
-[ -e only.svg ] && [ ! -e only.html ] && [ ! -e only.svg.html ] || die "--out only.svg writes more"
+[ -e only.svg ] && [ ! -e only.html ] && [ ! -e only.svg.html ] ||
+    die "--out only.svg writes more"
 
-# The table: a row for each step, the log's own numbers, empty where nothing was validated.
+# The table: a row for each step, the log's own numbers, empty where nothing was
+# validated.
 "$weft" plot a 'b<i>' --csv > table
 [ "$(wc -l < table)" = 41 ] || die "$(wc -l < table) lines for two runs of 20 steps"
 awk -F, 'NF != 16 { exit 1 }' table || die "rows of different lengths"
-sed -n 's/^{"step": \([0-9]*\),.*"loss": \([^,]*\), "val_loss": \([^,]*\),.*/\1 \2 \3/p' a/log.jsonl |
+sed -n 's/^{"step": \([0-9]*\),.*"loss": \([^,]*\), "val_loss": \([^,]*\),.*/\1 \2 \3/p' \
+    a/log.jsonl |
     sed 's/null//' > said
-awk -F, 'NR > 1 && NR < 22 { print $2, $5, $6 }' table | diff - said > out || die "$(head -n 3 out)"
+awk -F, 'NR > 1 && NR < 22 { print $2, $5, $6 }' table | diff - said > out ||
+    die "$(head -n 3 out)"
 
 # A run that is writing its next line, and others that are none.
 mkdir torn empty cmp

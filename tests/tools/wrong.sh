@@ -1,13 +1,15 @@
 #!/bin/sh
 # Every wrong turn of the first ten minutes, as a table. A row is
 #
-#     wrong CODE 'WORDS' COMMAND...     ends with that exit code; of what it prints on stderr one
-#                                       line begins "weft", it is the last, and WORDS are in it
+#     wrong CODE 'WORDS' COMMAND...     ends with that exit code; of what it prints on
+#                                       stderr one line begins "weft", it is the last, and
+#                                       WORDS are in it
 #     right 'WORDS' COMMAND...          odd input that works: exit 0, WORDS on stderr
 #     found 'WORDS' PATH                weft verify says so: exit 3, WORDS on stdout
 #     shown 'WORDS' COMMAND...          on a terminal: exit 0, WORDS appear
 #
-# and after each row everything under keep/ is what it was before: text, datasets and runs.
+# and after each row everything under keep/ is what it was before: text, datasets and
+# runs.
 
 set -eu
 export LC_ALL=C OMP_PROC_BIND=false OMP_WAIT_POLICY=passive
@@ -50,7 +52,8 @@ wrong() {
     tail -n 1 err | grep -qF -- "$words" || complain "the last line lacks '$words'" "$@"
     tail -n 1 err | grep -q '^weft' && [ "$(grep -c '^weft' err)" -eq 1 ] ||
         complain "not one line of weft's, at the end" "$@"
-    find new -mindepth 1 -name '*.tmp-*' | grep -q . && complain "a temporary file is left" "$@"
+    find new -mindepth 1 -name '*.tmp-*' | grep -q . &&
+        complain "a temporary file is left" "$@"
     rm -rf new
     mkdir new
 }
@@ -82,20 +85,23 @@ shown() {
     mkdir new
 }
 
-# ---- what exists ----------------------------------------------------------------------------
+# ---- what exists -----------------------------------------------------------------------
 
 tiny='layers=1 width=16 heads=2 context=32 batch=2 threads=1'
 
-awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w, " "); x = 7
+awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w, " ")
+    x = 7
     for (i = 0; i < 3000; i++) { x = (x * 1103 + 12345) % 65536
         printf "%s%s", w[x % 13 + 1], i % 9 == 8 ? ".\n" : " " } }' > keep/text.txt
 "$weft" data build keep/text.txt --out keep/data --vocab 300 --threads 1 > out 2> err
 "$weft" data build keep/text.txt --out keep/other --vocab 290 --threads 1 > out 2> err
-"$weft" train keep/data --out keep/run $tiny steps=4 checkpoint_every=2 eval_every=2 > out 2> err
+"$weft" train keep/data --out keep/run $tiny steps=4 checkpoint_every=2 eval_every=2 \
+    > out 2> err
 state > before
 new="--out new/run $tiny steps=2"
 
-# damage DIR FILE FILTER...: damaged/DIR is keep/DIR with that file passed through the filter.
+# damage DIR FILE FILTER...: damaged/DIR is keep/DIR with that file passed through the
+# filter.
 damage() {
     from=$1 file=$2
     shift 2
@@ -115,7 +121,7 @@ smudged() {
     tail -c +$(($1 + 5)) whole
 }
 
-# ---- input ----------------------------------------------------------------------------------
+# ---- input -----------------------------------------------------------------------------
 
 : > empty.txt
 printf x > one.txt
@@ -182,12 +188,14 @@ right 'learn it by heart: give more, or --size nano' train short.txt --out new/r
     --size small context=4 steps=1
 right 'learn it by heart: give more' train short.txt --out new/run $tiny context=4 steps=1
 ! grep -q 'or --size' err || complain 'a larger size is advised' train short.txt
-right 'learned by heart' train keep/text.txt --out new/run $tiny steps=3000 eval_every=3000
+right 'learned by heart' train keep/text.txt --out new/run $tiny steps=3000 \
+    eval_every=3000
 
 # Hostile input within 800 MB of addresses: 128 MiB in 4 KB, and 4 MB without a newline.
 # AddressSanitizer alone takes more.
 grep -q __asan_init "$weft" || bound='ulimit -v 800000'
-[ "$bound" = : ] || wrong 6 'not enough memory' bench --arch softmax --layers 64 --width 4096
+[ "$bound" = : ] || wrong 6 'not enough memory' bench --arch softmax --layers 64 \
+    --width 4096
 wrong 3 'a line of more than 64 MiB' train bomb.jsonl.zst $new
 right '2 steps' train line.txt $new tokenizer=bytes
 [ "$bound" = : ] || bound='ulimit -v 300000'
@@ -198,18 +206,21 @@ export WEFT_CPU=v9
 wrong 2 'WEFT_CPU=v9: this program has v' --version
 unset WEFT_CPU
 
-# ---- command lines --------------------------------------------------------------------------
+# ---- command lines ---------------------------------------------------------------------
 
 # Help is at most 32 lines of 80 columns and begins with an example.
-for verb in train infer score data info export import verify compare lab bench 'data build' 'data stories'; do
+for verb in train infer score data info export import verify compare lab bench \
+    'data build' 'data stories'; do
     rows=$((rows + 1))
     "$weft" $verb --help > out 2> err || complain "exit $?" $verb --help
     [ "$(wc -l < out)" -le 32 ] || complain "more than a screen" $verb --help
     ! grep -q '^.\{81\}' out || complain "wider than 80 columns" $verb --help
-    head -n 1 out | grep -q "^weft $verb .*[a-z]" || complain "no example first" $verb --help
+    head -n 1 out | grep -q "^weft $verb .*[a-z]" ||
+        complain "no example first" $verb --help
 done
 rows=$((rows + 1))
-"$weft" train --help settings > out 2> err && grep -q '^clip = 1 .*norm of the gradient' out ||
+"$weft" train --help settings > out 2> err &&
+    grep -q '^clip = 1 .*norm of the gradient' out ||
     complain "a setting is not explained" train --help settings
 ! grep -q '^.\{81\}' out || complain "wider than 80 columns" train --help settings
 
@@ -224,7 +235,8 @@ wrong 2 'softmax' train keep/text.txt --arch sofmax --out new/run
 wrong 2 'not an architecture: --size nano' train keep/text.txt --arch nano --out new/run
 wrong 2 'weft calls it lr' train keep/text.txt learning_rate=1 --out new/run
 wrong 2 'weft calls it steps' train keep/text.txt --max-steps 5 --out new/run
-wrong 2 'weft calls it --tokens N, --steps N or --for' train keep/text.txt epochs=3 --out new/run
+wrong 2 'weft calls it --tokens N, --steps N or --for' train keep/text.txt epochs=3 \
+    --out new/run
 wrong 2 'weft calls it softmax' train keep/text.txt --arch transformer --out new/run
 wrong 2 'core' train keep/text.txt threads=1000 --out new/run
 wrong 2 'core' infer keep/run -p x --threads 1000
@@ -234,26 +246,30 @@ grep -q '^threads = 1000' larger/config.cfg || complain 'no threads' config.cfg
 right 'threads = 1000 is more than' train --resume larger steps=5
 grep -q 'larger: 5 steps' err || complain 'it did not go on' train --resume larger
 echo 'threads = 1000' > larger.cfg
-right 'threads = 1000 is more than' train keep/data --config larger.cfg --out new/run layers=1 \
+right 'threads = 1000 is more than' train keep/data --config larger.cfg --out new/run \
+    layers=1 \
     width=16 heads=2 context=32 batch=2 steps=2
 run lab --threads 1
 [ $status -eq 0 ] || complain "exit $status instead of 0" lab --threads 1
 wrong 2 'no input' train --for 1m
 wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
 wrong 2 'within ten years' train keep/text.txt --for 1e9h --out new/run
-wrong 2 'schedule goes with --steps' train keep/text.txt --for 1m schedule=wsd --out new/run
+wrong 2 'schedule goes with --steps' train keep/text.txt --for 1m schedule=wsd \
+    --out new/run
 wrong 2 'one of --for' train keep/text.txt --for 1m --steps 5 --out new/run
 wrong 2 'not a whole number' train keep/text.txt layers=two --out new/run
 wrong 2 'out of range' train keep/text.txt --out new/run $tiny --steps 0
 wrong 2 'out of range' train keep/text.txt --out new/run $tiny --steps -1k
 wrong 2 'not a whole number' train keep/text.txt --out new/run $tiny --steps 1.5
-right '1000 steps' train keep/data --out new/run $tiny layers=1 width=8 context=8 --steps 1k
+right '1000 steps' train keep/data --out new/run $tiny layers=1 width=8 context=8 \
+    --steps 1k
 wrong 2 'out of range' train keep/text.txt layers=0 --out new/run
 wrong 2 'out of range' train keep/text.txt lr=-1 --out new/run
 wrong 2 'out of range' train keep/text.txt $new vocab=5
 wrong 2 'too large for this text' train keep/text.txt $new vocab=4096
 wrong 2 'do not divide width' train keep/text.txt $new heads=3
-wrong 2 'parameters; make some of them smaller' train keep/text.txt $new width=65536 layers=1024
+wrong 2 'parameters; make some of them smaller' train keep/text.txt $new width=65536 \
+    layers=1024
 wrong 6 'memory' train keep/text.txt $new width=16384 heads=16 layers=64
 wrong 6 'this machine has' train keep/text.txt $new context=1048576 batch=128
 wrong 2 'leave vocab out' train keep/data $new vocab=999
@@ -274,41 +290,55 @@ wrong 2 'takes everything from the run' train --replay keep/run --for 1m
 wrong 2 'lr cannot change' train --replay keep/run lr=1
 cp keep/text.txt keep/part.txt:2
 state > before
-right 'mix, times in an epoch: field.jsonl 1, text.txt 4' train field.jsonl:0.5 keep/text.txt:2 \
+right 'mix, times in an epoch: field.jsonl 1, text.txt 4' train field.jsonl:0.5 \
+    keep/text.txt:2 \
     --field body --out new/run $tiny steps=2
-right 'validation: part.txt:2' train keep/text.txt --val keep/part.txt:2 --out new/run $tiny steps=2
-right "$(grep -c '.\{32\}' keep/part.txt:2) of $(grep -c '.\{32\}' keep/part.txt:2) lines stand in training too" \
+right 'validation: part.txt:2' train keep/text.txt --val keep/part.txt:2 --out new/run \
+    $tiny steps=2
+lines=$(grep -c '.\{32\}' keep/part.txt:2)
+right "$lines of $lines lines stand in training too" \
     train keep/text.txt --val keep/part.txt:2 --out new/run $tiny steps=2
 rows=$((rows + 1))
-"$weft" data build keep/text.txt --val keep/text.txt --out new/set > out 2> err || complain "exit $?" data build
-grep -q '  in training  \([0-9]*\) of \1 lines of validation' out || complain 'nothing is said' data build --val
-right 'lines stand in training too' compare keep/text.txt --val keep/text.txt --arch softmax,gla --seeds 1 \
+"$weft" data build keep/text.txt --val keep/text.txt --out new/set > out 2> err ||
+    complain "exit $?" data build
+grep -q '  in training  \([0-9]*\) of \1 lines of validation' out ||
+    complain 'nothing is said' data build --val
+right 'lines stand in training too' compare keep/text.txt --val keep/text.txt \
+    --arch softmax,gla --seeds 1 \
     --tokens 128 --out new/cmp $tiny
 right '2 steps' train keep/part.txt:2 --out new/run $tiny steps=2
 wrong 2 "its weight 'x' is not a number" train keep/text.txt:x --out new/run
 wrong 2 "its weight '-1' is not a number" data build keep/text.txt:-1 --out new/set
-wrong 2 'val_fraction, --val and --field out' train keep/data --val keep/text.txt --out new/run
+wrong 2 'val_fraction, --val and --field out' train keep/data --val keep/text.txt \
+    --out new/run
 wrong 2 'val_fraction, --val and --field out' train keep/data --field body --out new/run
-wrong 2 'leave val_fraction out' train keep/text.txt --val keep/text.txt val_fraction=0.1 --out new/run
-wrong 2 'leave val_fraction out' data build keep/text.txt --val keep/text.txt val_fraction=0.1 --out new/d
+wrong 2 'leave val_fraction out' train keep/text.txt --val keep/text.txt \
+    val_fraction=0.1 --out new/run
+wrong 2 'leave val_fraction out' data build keep/text.txt --val keep/text.txt \
+    val_fraction=0.1 --out new/d
 wrong 2 'leave --val out' compare keep/data --val keep/text.txt --arch softmax --flops 1e9
 wrong 2 'leave --field out' compare keep/data --field body --arch softmax --flops 1e9
 wrong 3 'none.txt' train keep/text.txt --val none.txt --out new/run
 wrong 3 'none.txt' data build keep/text.txt --val none.txt --out new/set
 wrong 3 'looks binary' data build keep/text.txt --val "$weft" --out new/set
 wrong 2 'one of --for' train --resume keep/run --for 1m --tokens 5
-wrong 2 'do not have equal budgets' compare keep/text.txt --arch softmax --flops 1e9 patience=3
+wrong 2 'do not have equal budgets' compare keep/text.txt --arch softmax --flops 1e9 \
+    patience=3
 wrong 3 'nowhere: no such run' train keep/text.txt --from nowhere --out new/run
 wrong 3 'a dataset, not a run' train keep/text.txt --from keep/data --out new/run
-wrong 3 'tokenized for another model' train keep/other --from keep/run --out new/run steps=2
+wrong 3 'tokenized for another model' train keep/other --from keep/run --out new/run \
+    steps=2
 wrong 2 'leave --size out' train keep/text.txt --from keep/run --size nano --out new/run
 wrong 2 'leave vocab out' train keep/text.txt --from keep/run vocab=300 --out new/run
-wrong 2 'leave tokenizer out' train keep/text.txt --from keep/run tokenizer=bpe --out new/run
+wrong 2 'leave tokenizer out' train keep/text.txt --from keep/run tokenizer=bpe \
+    --out new/run
 wrong 2 'takes its settings from the run' train --resume keep/run --from keep/run
-right 'initialised anew: mixer.fw' train keep/data --from keep/run --arch luna --out new/run steps=2
+right 'initialised anew: mixer.fw' train keep/data --from keep/run --arch luna \
+    --out new/run steps=2
 right 'checkpoint keep/run/ckpt-00000002' infer keep/run@2 -n 1 -p x
 right 'checkpoint keep/run/ckpt-0000000' infer keep/run@best -n 1 -p x
-wrong 3 "'3' is neither best nor the step of a checkpoint; those it has: 4, 2" infer keep/run@3 -p x
+wrong 3 "'3' is neither best nor the step of a checkpoint; those it has: 4, 2" infer \
+    keep/run@3 -p x
 wrong 3 "'3' is neither best" verify keep/run@3
 wrong 3 "'3' is neither best" score keep/run@3 keep/text.txt
 wrong 3 "'3' is neither best" info keep/run@3
@@ -328,10 +358,12 @@ wrong 3 'neither a dataset, a run nor a checkpoint' verify keep/text.txt
 wrong 3 'no?such?[31m: ' infer "$(printf 'no\nsuch\033[31m')" -p x
 echo 'lyers = 3' > odd.cfg
 printf 'layers = 1\033[31m\n' > red.cfg
-wrong 2 'layers = 1?[31m: not a whole number' train keep/text.txt --config red.cfg --out new/run
+wrong 2 'layers = 1?[31m: not a whole number' train keep/text.txt --config red.cfg \
+    --out new/run
 wrong 2 "did you mean 'layers'?" train keep/text.txt --config odd.cfg --out new/run
 wrong 3 'none.cfg' train keep/text.txt --config none.cfg --out new/run
-right 'oldest are dropped' infer keep/run -n 5 -p "$(head -c 400 keep/text.txt)" --ignore-eos
+right 'oldest are dropped' infer keep/run -n 5 -p "$(head -c 400 keep/text.txt)" \
+    --ignore-eos
 
 # The shell completes verbs, presets, and names with spaces as one.
 completes() {
@@ -347,7 +379,7 @@ if command -v bash > null; then
     completes '<my data>' train my
 fi
 
-# ---- damage ---------------------------------------------------------------------------------
+# ---- damage ----------------------------------------------------------------------------
 
 at=ckpt-00000004
 damage data train.tok.zst without_end
@@ -374,7 +406,7 @@ wrong 3 'the newest intact checkpoint is damaged/run/ckpt-00000002' infer damage
 damage run $at/config.json without_end
 wrong 3 'config.json' infer damaged/run -p x
 damage data dataset.json flipped '"version": 1' '"version": 9'
-wrong 3 'version' train damaged/data $new           # a checkpoint's: tests/model/test_checkpoint.c
+wrong 3 'version' train damaged/data $new  # a checkpoint's: tests/model/test_checkpoint.c
 damage run $at/manifest.json cat
 rm damaged/run/$at/manifest.json
 wrong 3 'manifest.json' infer damaged/run -p x
@@ -390,15 +422,18 @@ wrong 3 'every checkpoint is damaged' train --resume damaged/run --steps 6
 wrong 3 'every checkpoint is damaged' train --resume damaged/run --steps 6
 rm -r damaged/run/$at
 wrong 3 'its checkpoints are gone' train --resume damaged/run --steps 6
-cmp -s keep/run/log.jsonl damaged/run/log.jsonl || complain "the log is lost" train --resume
+cmp -s keep/run/log.jsonl damaged/run/log.jsonl ||
+    complain "the log is lost" train --resume
 
-# ---- doors that are closed ------------------------------------------------------------------
+# ---- doors that are closed -------------------------------------------------------------
 
-# Names that speak to a terminal: ESC, CSI as one character, and what turns the line around.
+# Names that speak to a terminal: ESC, CSI as one character, and what turns the line
+# around.
 quiet() {
     cat out err > said
     for bytes in '\033' '\302\233' '\342\200\256'; do
-        ! grep -qaF "$(printf "$bytes")" said || complain "a control character is said" "$@"
+        ! grep -qaF "$(printf "$bytes")" said ||
+            complain "a control character is said" "$@"
     done
 }
 loud=$(printf 'a\033[31m\302\2331m\342\200\256c')
@@ -409,7 +444,8 @@ right 'checkpoint' infer "loud/$loud" -p x -n 2
 quiet infer
 for verb in info verify; do
     run $verb "loud/$loud"
-    [ $status -eq 0 ] && grep -q 'a?\[31m?1m?c' out || complain "exit $status, or it is not named" $verb
+    [ $status -eq 0 ] && grep -q 'a?\[31m?1m?c' out ||
+        complain "exit $status, or it is not named" $verb
     quiet $verb
 done
 right 'measuring' data build keep/text.txt --out "loud/$loud.d" --tokenizer bytes
@@ -448,9 +484,11 @@ damage run config.cfg cat
 echo 'layers = 1' >> damaged/run/config.cfg
 wrong 3 'layers is given twice' train --resume damaged/run
 printf 'lr = 0.1\nwidth = 16\nlr = 0.2\n' > twice.cfg
-wrong 2 'twice.cfg:3: lr is given twice' train keep/text.txt --config twice.cfg --out new/run
+wrong 2 'twice.cfg:3: lr is given twice' train keep/text.txt --config twice.cfg \
+    --out new/run
 cp -a keep/data 'x<img src=1>'
-right 'with plots' compare 'x<img src=1>' --arch softmax,gla --tokens 200 --seeds 1 --out loud/compare $tiny
+right 'with plots' compare 'x<img src=1>' --arch softmax,gla --tokens 200 --seeds 1 \
+    --out loud/compare $tiny
 ! grep -q '^[^ ].*<img' loud/compare/report.md || complain "HTML in report.md" compare
 
 run data stories --check keep/text.txt
@@ -463,15 +501,18 @@ right 'runs/tale: 2 steps' train tale.txt $tiny steps=2
 wrong 2 'finished; train it more with: weft train --resume runs/tale --for 3m' \
     train tale.txt $tiny steps=2
 damage run log.jsonl flipped '"compiler": "' '"compiler": "old '
-right 'resumed by another build or machine than began it (' train --resume damaged/run --steps 6
+right 'resumed by another build or machine than began it (' train --resume damaged/run \
+    --steps 6
 damage run log.jsonl cat
 right '2 steps' train --resume damaged/run --steps 6
 ! grep -q 'another build' err || complain "the same build is another" train --resume
-right 'its draws change nothing' train keep/data --arch swax --out new/run $tiny layers=2 steps=1
-right '1 step, ' train keep/data --arch swax --out new/run $tiny layers=2 context=64 steps=1
+right 'its draws change nothing' train keep/data --arch swax --out new/run $tiny \
+    layers=2 steps=1
+right '1 step, ' train keep/data --arch swax --out new/run $tiny layers=2 context=64 \
+    steps=1
 ! grep -q 'change nothing' err || complain "draws that change something" train --arch swax
 
-# ---- writing --------------------------------------------------------------------------------
+# ---- writing ---------------------------------------------------------------------------
 
 wrong 2 'keep/run is a run already' train keep/text.txt --out keep/run $tiny steps=2
 wrong 2 'keep exists and is not a run' train keep/text.txt --out keep $tiny steps=2
@@ -479,8 +520,10 @@ mkdir -p keep/hidden keep/locked
 echo mine > keep/hidden/.mine
 echo mine > keep/locked/lock
 state > before
-wrong 2 'keep/hidden exists and is not a run' train keep/text.txt --out keep/hidden $tiny steps=2
-wrong 2 'keep/locked exists and is not a run' train keep/text.txt --out keep/locked $tiny steps=2
+wrong 2 'keep/hidden exists and is not a run' train keep/text.txt --out keep/hidden \
+    $tiny steps=2
+wrong 2 'keep/locked exists and is not a run' train keep/text.txt --out keep/locked \
+    $tiny steps=2
 wrong 2 'exists already' data build keep/text.txt --out keep/data
 right 'measuring' data build keep/text.txt --out 'new/my data' --tokenizer bytes
 grep -q "train 'new/my data' --for" out || complain 'a path is not quoted' data build
@@ -505,7 +548,8 @@ right '5 steps' train --resume begun/run keep/data --steps 5
 mkfifo slow
 for signal in INT HUP; do
     rows=$((rows + 1)) status=0
-    env --default-signal "$weft" train - --out begun/stdin $tiny steps=2 > out 2> err < slow &
+    env --default-signal "$weft" train - --out begun/stdin $tiny steps=2 > out 2> err \
+        < slow &
     pid=$!
     exec 9> slow
     while [ ! -e begun/stdin/config.cfg ]; do sleep 0.02; done
@@ -513,7 +557,8 @@ for signal in INT HUP; do
     kill -$signal $pid
     wait $pid || status=$?
     exec 9>&-
-    [ $status -eq 130 ] && tail -n 1 err | grep -q 'repeat the command' && [ ! -e begun/stdin ] ||
+    [ $status -eq 130 ] && tail -n 1 err | grep -q 'repeat the command' &&
+        [ ! -e begun/stdin ] ||
         complain "exit $status, or a run is left" "train - and SIG$signal"
 done
 "$weft" train - --out begun/stdin $tiny steps=2 > out 2> err < slow &
@@ -533,15 +578,18 @@ wrong 2 'two architectures or more' compare keep/text.txt --arch softmax --token
 wrong 2 'one budget for each run' compare keep/text.txt --arch softmax,gla $same
 wrong 2 'too small for one step' compare keep/data --arch softmax,gla --tokens 3 $same
 wrong 2 'too small for one step' compare keep/data --arch softmax,gla --flops 10 $same
-wrong 2 'is not a comparison' compare keep/data --arch softmax,gla --tokens 1k --out keep/run $tiny
+wrong 2 'is not a comparison' compare keep/data --arch softmax,gla --tokens 1k \
+    --out keep/run $tiny
 wrong 3 'no such file' compare none.txt --arch softmax,gla --tokens 1k $same
 wrong 3 'text' compare one.txt --arch softmax,gla --tokens 1k $same
 wrong 3 'fewer than one window' compare keep/data --arch softmax,gla --tokens 100k $same \
     context=8192
 
 # A terminal is not left without a word while something takes its time.
-shown 'softmax seed 1: preparing' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 $same
-shown 'gla seed 1: scoring' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 $same
+shown 'softmax seed 1: preparing' compare keep/data --arch softmax,gla --tokens 200 \
+    --seeds 1 $same
+shown 'gla seed 1: scoring' compare keep/data --arch softmax,gla --tokens 200 --seeds 1 \
+    $same
 shown 'training gla' bench --arch gla --layers 1 --context 32 --batch 2 --steps 1
 
 # Divergence: exit 4, and the last good checkpoint is kept, however many steps follow it.
@@ -575,12 +623,14 @@ right 'deviations above the last ones, no update (1 skipped so far)' \
 grep -q ', [0-9]* steps* skipped$' err || complain "skipped steps are not counted" train
 
 # verify beside a run that prunes what it looks at.
-"$weft" train keep/data --out begun/live $tiny steps=100000 checkpoint_every=1 keep=2 > out 2> live &
+"$weft" train keep/data --out begun/live $tiny steps=100000 checkpoint_every=1 keep=2 \
+    > out 2> live &
 pid=$!
 while [ ! -e begun/live/latest ]; do sleep 0.02; done
 for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15; do
     rows=$((rows + 1))
-    "$weft" verify begun/live > out 2> err || { complain "a pruned checkpoint is damaged" verify; break; }
+    "$weft" verify begun/live > out 2> err ||
+        { complain "a pruned checkpoint is damaged" verify; break; }
 done
 kill -9 $pid
 wait $pid 2> null || true
@@ -593,15 +643,19 @@ for verb in 'data build line.txt --tokenizer bytes' 'data stories --bytes 1G'; d
     while ! ls begun/cut.tmp-* > out 2> null; do sleep 0.02; done
     kill -9 $pid
     wait $pid 2> null || true
-    "$weft" $(echo $verb | sed s/1G/1k/) --out begun/cut > out 2> err || complain "exit $?" $verb
-    ! ls -d begun/cut.tmp-* > out 2> null || complain "what a kill left is not swept" $verb
+    "$weft" $(echo $verb | sed s/1G/1k/) --out begun/cut > out 2> err ||
+        complain "exit $?" $verb
+    ! ls -d begun/cut.tmp-* > out 2> null ||
+        complain "what a kill left is not swept" $verb
     rm -r begun/cut
 done
 
-# A disk that takes nothing for a while: what fails is said, the run goes on, and nothing is lost.
+# A disk that takes nothing for a while: what fails is said, the run goes on, and nothing
+# is lost.
 if command -v prlimit > null; then
     rows=$((rows + 1)) status=0
-    "$weft" train keep/data --out begun/full $tiny steps=4000 checkpoint_every=20 eval_every=4000 \
+    "$weft" train keep/data --out begun/full $tiny steps=4000 checkpoint_every=20 \
+        eval_every=4000 \
         > out 2> err &
     pid=$!
     while [ ! -e begun/full/latest ]; do sleep 0.02; done
@@ -611,7 +665,8 @@ if command -v prlimit > null; then
     wait $pid || status=$?
     [ $status -eq 0 ] && [ "$(grep -c '"grad_norm"' begun/full/log.jsonl)" -eq 4000 ] &&
         grep -q 'log.jsonl cannot be written; its lines are kept until it can' err &&
-        "$weft" verify begun/full > out || complain "exit $status, or something is lost" train
+        "$weft" verify begun/full > out || complain "exit $status, or something is lost" \
+            train
 else
     echo "wrong.sh: a disk that fills up is not tried: there is no prlimit"
 fi
@@ -624,9 +679,11 @@ right 'run: 2 steps' train keep/data --out new/run $tiny steps=2
 
 # Nobody reads what it says: it trains on.
 rows=$((rows + 1))
-{ "$weft" train keep/data --out begun/deaf $tiny steps=2000 2>&1 > out || echo $? > deaf; } | true
+{ "$weft" train keep/data --out begun/deaf $tiny steps=2000 2>&1 > out ||
+    echo $? > deaf; } | true
 for i in 1 2 3 4 5 6 7 8 9 10; do [ -e begun/deaf/ckpt-00002000 ] || sleep 0.3; done
-[ -e begun/deaf/ckpt-00002000 ] && [ ! -e deaf ] || complain "a closed stderr ended it" train
+[ -e begun/deaf/ckpt-00002000 ] && [ ! -e deaf ] ||
+    complain "a closed stderr ended it" train
 
 # Nor does what it says go into its files when it has nowhere to say it.
 rows=$((rows + 1))
@@ -661,14 +718,17 @@ if mount -t tmpfs -o size=600k tmpfs disk 2> null; then
     head -c 600k /dev/zero > disk/rest 2> null || true
     wrong 5 'the disk has room for' train --resume disk/run --steps 8
     rm disk/rest
-    diff -r keep/run/$at disk/run/$at > out || complain "a full disk cost a checkpoint" "$at"
+    diff -r keep/run/$at disk/run/$at > out ||
+        complain "a full disk cost a checkpoint" "$at"
     right 'continuing disk/run at step 4' train --resume disk/run --steps 8
     rm -rf disk/*
-    first="compare keep/text.txt --arch softmax,gla --tokens 200k --seeds 1 --out disk/compare \
+    first="compare keep/text.txt --arch softmax,gla --tokens 200k --seeds 1 \
+        --out disk/compare \
         $tiny width=32 checkpoint_every=20 keep=1000"
     wrong 5 'the disk has room for' $first
     wrong 5 'the disk has room for' $first
-    [ -e disk/compare/data/dataset.json ] || complain "a full disk cost a comparison" $first
+    [ -e disk/compare/data/dataset.json ] ||
+        complain "a full disk cost a comparison" $first
 else
     echo "wrong.sh: a full disk is not tried: mounting one needs root"
 fi

@@ -1,7 +1,8 @@
 #!/bin/sh
-# A run killed with kill -9 at any moment and resumed is the uninterrupted run: the same loss at
-# every step and the same final weights and moments, bit for bit, for 1 and for 2 threads.
-# Also what else only a real process shows: SIGTERM, the lock, refusals, damaged checkpoints.
+# A run killed with kill -9 at any moment and resumed is the uninterrupted run: the same
+# loss at every step and the same final weights and moments, bit for bit, for 1 and for 2
+# threads. Also what else only a real process shows: SIGTERM, the lock, refusals, damaged
+# checkpoints.
 
 set -eu
 weft=${WEFT:-build/release/bin/weft}
@@ -17,19 +18,21 @@ die() {
 }
 
 # A text with something to learn, the same every time.
-awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w, " "); x = 7
+awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w, " ")
+    x = 7
     for (i = 0; i < 12000; i++) { x = (x * 1103 + 12345) % 65536
         printf "%s%s", w[x % 13 + 1], i % 9 == 8 ? ".\n" : " " } }' > "$tmp/text.txt"
 
-settings="layers=2 width=32 heads=2 context=64 batch=4 accumulate=2 steps=120 tokenizer=bytes \
-eval_every=24 checkpoint_every=11 sample_every=60 keep=2 mixers=softmax(window=32)/mlstm \
-window_p=0.5 window_short=8"
+settings="layers=2 width=32 heads=2 context=64 batch=4 accumulate=2 steps=120 \
+tokenizer=bytes eval_every=24 checkpoint_every=11 sample_every=60 keep=2 \
+mixers=softmax(window=32)/mlstm window_p=0.5 window_short=8"
 
 train() {
     "$weft" train "$@" >> "$tmp/out" 2>&1
 }
 
-# What must not depend on interruptions: everything in the log but speeds, times and memory.
+# What must not depend on interruptions: everything in the log but speeds, times and
+# memory.
 losses() {
     sed -n '2,$s/"tok_s.*"skipped"/"skipped"/; 2,$s/, "rss".*//p' "$1/log.jsonl"
 }
@@ -38,8 +41,8 @@ lines() {
     wc -l 2> "$tmp/null" < "$1/log.jsonl" || echo 0
 }
 
-# Start `weft train ARGS` and send it a signal once the log of RUN has N lines; status is what it
-# ended with.
+# Start `weft train ARGS` and send it a signal once the log of RUN has N lines; status is
+# what it ended with.
 stop_at() {
     signal=$1 run=$2 n=$3
     shift 3
@@ -73,10 +76,13 @@ windows() {
 
 for count in 1 2; do
     whole=$tmp/whole-$count cut=$tmp/cut-$count threads=$((count < two ? count : two))
-    train "$tmp/text.txt" --out "$whole" $settings threads=$threads || die "training failed"
+    train "$tmp/text.txt" --out "$whole" $settings threads=$threads ||
+        die "training failed"
 
-    # Killed while it prepares, before the first checkpoint, and between and during later ones.
-    "$weft" train "$tmp/text.txt" --out "$cut" $settings threads=$threads >> "$tmp/out" 2>&1 &
+    # Killed while it prepares, before the first checkpoint, and between and during later
+    # ones.
+    "$weft" train "$tmp/text.txt" --out "$cut" $settings threads=$threads >> "$tmp/out" \
+        2>&1 &
     pid=$!
     while [ ! -e "$cut/config.cfg" ]; do sleep 0.01; done
     kill -9 $pid
@@ -86,7 +92,8 @@ for count in 1 2; do
         stop_at 9 "$cut" $n --resume "$cut" "$tmp/text.txt"
         [ $status -ne 137 ] || kills=$((kills + 1))
     done
-    [ $kills -ge 4 ] || die "only $kills of 7 kills came in time: the run is too short to test"
+    [ $kills -ge 4 ] || die \
+        "only $kills of 7 kills came in time: the run is too short to test"
     train --resume "$cut" "$tmp/text.txt" || die "resuming failed"
     same_run "$whole" "$cut" "kill -9 with $threads threads"
 done
@@ -100,15 +107,18 @@ cmp "$tmp/whole-1/latest/model.safetensors" "$tmp/whole-2/latest/model.safetenso
 run=$tmp/term
 stop_at TERM "$run" 30 "$tmp/text.txt" --out "$run" $settings threads=$two
 [ $status -eq 130 ] || die "SIGTERM: exit $status instead of 130"
-tail -n 1 "$tmp/out" | grep -q -- "weft train --resume $run" || die "SIGTERM: no line to resume"
+tail -n 1 "$tmp/out" | grep -q -- "weft train --resume $run" ||
+    die "SIGTERM: no line to resume"
 train --resume "$run" || die "resuming after SIGTERM failed"
 same_run "$whole" "$run" "SIGTERM"
 
-# A finished run says so; an existing one is not overwritten; only one process trains in it.
+# A finished run says so; an existing one is not overwritten; only one process trains in
+# it.
 train --resume "$run" || die "a finished run does not exit 0"
 tail -n 3 "$tmp/out" | grep -q "is finished" || die "a finished run does not say so"
 ! train "$tmp/text.txt" --out "$run" $settings || die "an existing run was accepted"
-tail -n 1 "$tmp/out" | grep -q -- "weft train --resume $run" || die "refused without a way on"
+tail -n 1 "$tmp/out" | grep -q -- "weft train --resume $run" ||
+    die "refused without a way on"
 "$weft" train --resume "$run" --steps 100000 >> "$tmp/null" 2>&1 &
 pid=$!
 while [ "$(lines "$run")" -lt 125 ]; do sleep 0.01; done
@@ -124,12 +134,15 @@ run=$tmp/damaged
 newest=$(readlink "$run/latest")
 printf x >> "$run/$newest/model.safetensors"
 train --resume "$run" || die "a damaged checkpoint: exit $?"
-grep -q "set it aside as damaged-$newest" "$tmp/out" || die "a damaged checkpoint was not told of"
+grep -q "set it aside as damaged-$newest" "$tmp/out" ||
+    die "a damaged checkpoint was not told of"
 same_run "$whole" "$run" "a damaged checkpoint"
 
-# A run by time ends in time (as near as a busy machine lets it, see test_clock); interrupted
-# and continued it ends in the same time; and its decisions repeat it, bit for bit.
-timed="layers=2 width=32 heads=2 context=64 batch=4 tokenizer=bytes mixers=softmax(window=32)/mlstm \
+# A run by time ends in time (as near as a busy machine lets it, see test_clock);
+# interrupted and continued it ends in the same time; and its decisions repeat it, bit for
+# bit.
+timed="layers=2 width=32 heads=2 context=64 batch=4 tokenizer=bytes \
+mixers=softmax(window=32)/mlstm \
 window_p=0.5 window_short=8 threads=1"
 run=$tmp/timed
 stop_at TERM "$run" 12 "$tmp/text.txt" --out "$run" --for 6s $timed
@@ -138,8 +151,10 @@ train --resume "$run" || die "resuming a run by time failed"
 sed -n 's/.*"seconds": \([0-9.]*\).*/\1/p' "$run/latest/trainer.json" > "$tmp/seconds"
 awk '{ exit !($1 > 0.9 * 6 && $1 < 1.1 * 6) }' "$tmp/seconds" ||
     die "6 seconds of training took $(cat "$tmp/seconds")"
-train --replay "$run" --out "$tmp/again" threads=$two || die "repeating a run by time failed"
-tail -n 1 "$tmp/out" | grep -q "bit for bit" || die "a repeated run does not say that it is the same"
+train --replay "$run" --out "$tmp/again" threads=$two ||
+    die "repeating a run by time failed"
+tail -n 1 "$tmp/out" | grep -q "bit for bit" ||
+    die "a repeated run does not say that it is the same"
 for f in model.safetensors trainer.safetensors; do
     cmp "$run/latest/$f" "$tmp/again/latest/$f" || die "a repeated run: $f differs"
 done
@@ -149,17 +164,19 @@ cmp "$tmp/a" "$tmp/b" || die "a repeated run: losses differ"
 grep '"decision"' "$run/log.jsonl" > "$tmp/a"
 grep '"decision"' "$tmp/again/log.jsonl" > "$tmp/b"
 cmp "$tmp/a" "$tmp/b" || die "a repeated run: decisions differ"
-! grep -q '"mfu": [1-9]\.[0-9]*[1-9]' "$run/log.jsonl" || die "more than the machine's peak"
+! grep -q '"mfu": [1-9]\.[0-9]*[1-9]' "$run/log.jsonl" ||
+    die "more than the machine's peak"
 
 # More time is another cycle; steps are not what it is counted in.
 steps=$(lines "$run")
 train --resume "$run" --for 1s || die "more time failed"
 [ "$(lines "$run")" -gt "$steps" ] || die "more time added no step"
 ! train --resume "$run" --steps 9999 || die "steps were given to a run by time"
-tail -n 1 "$tmp/out" | grep -q -- "--for" || die "a run by time was refused steps without a way on"
+tail -n 1 "$tmp/out" | grep -q -- "--for" ||
+    die "a run by time was refused steps without a way on"
 
-# More tokens for a run of steps, killed before the first checkpoint of its extension and after it:
-# the same run; then more time and more FLOPs, and --replay repeats all of it.
+# More tokens for a run of steps, killed before the first checkpoint of its extension and
+# after it: the same run; then more time and more FLOPs, and --replay repeats all of it.
 same_weights() {
     for f in model.safetensors trainer.safetensors; do
         cmp "$1/latest/$f" "$2/latest/$f" || die "$3: $f differs"
@@ -190,13 +207,15 @@ train --resume "$tmp/longer" --flops 1e7 || die "more FLOPs failed"
 train --replay "$tmp/longer" --out "$tmp/again2" || die "repeating an extended run failed"
 same_weights "$tmp/longer" "$tmp/again2" "a repeated extension"
 
-# Patience ends a run at the same validation, killed or not; the best is kept; more begins anew.
+# Patience ends a run at the same validation, killed or not; the best is kept; more begins
+# anew.
 patient="$settings patience=2 eval_every=5 checkpoint_every=50 steps=2000 lr=0.05"
 train "$tmp/text.txt" --out "$tmp/patient" $patient || die "a run with patience failed"
 grep -q "stopping (patience=2)" "$tmp/out" || die "the end of patience is not told of"
 steps=$(last_step "$tmp/patient")
 [ "$steps" -lt 2000 ] || die "patience did not end"
-tail -n 2 "$tmp/patient/log.jsonl" | grep -q '"decision": "end"' || die "its end is not in the log"
+tail -n 2 "$tmp/patient/log.jsonl" | grep -q '"decision": "end"' ||
+    die "its end is not in the log"
 best=$(sed -n 's/.*"best_step": \([0-9]*\),/\1/p' "$tmp/patient/latest/trainer.json")
 [ "$best" -eq $((steps - 10)) ] || die "best at $best, and it went on to $steps"
 [ -d "$tmp/patient/$(printf ckpt-%08d "$best")" ] || die "the best checkpoint is not kept"
@@ -205,6 +224,7 @@ train --resume "$tmp/hasty" || die "resuming a run with patience failed"
 same_end "$tmp/patient" "$tmp/hasty" "patience after a kill"
 train --resume "$tmp/hasty" || die "a run that lost its patience is not finished"
 train --resume "$tmp/hasty" --tokens 2k || die "more tokens after patience failed"
-[ "$(last_step "$tmp/hasty")" -eq $((steps + 4)) ] || die "patience took the tokens that were added"
+[ "$(last_step "$tmp/hasty")" -eq $((steps + 4)) ] ||
+    die "patience took the tokens that were added"
 
 echo "resume.sh: ok"

@@ -1,11 +1,13 @@
 #!/bin/sh
-# What version 0.1.0 wrote is read for good: a dataset and a checkpoint with a layer of each of its
-# sixteen mixers, trained on that dataset. Both verify; the model writes the same text and predicts
-# the validation split as well as it did; the run goes on, config.cfg being its own.
+# What version 0.1.0 wrote is read for good: a dataset and a checkpoint with a layer of
+# each of its sixteen mixers, trained on that dataset. Both verify; the model writes the
+# same text and predicts the validation split as well as it did; the run goes on,
+# config.cfg being its own.
 #
 # Made at commit b238261 from text.txt's sentences, 40 times (5,280 bytes):
 #     weft data build sentences.txt --tokenizer bytes --out dataset
-#     weft train dataset --steps 1000 layers=16 width=8 heads=2 mlp=8 context=64 batch=4 lr=1e-2 \
+#     weft train dataset --steps 1000 layers=16 width=8 heads=2 mlp=8 context=64 \
+#        batch=4 lr=1e-2 \
 #       mixers=...                              (as in checkpoint/config.json)
 #     weft infer checkpoint -p "The hen" -n 150 --temp 0 > text.txt
 #     weft score checkpoint dataset --json > score.json
@@ -47,7 +49,8 @@ for data in "$v1/dataset" "$tmp/data"; do
     cp -r "$v1/checkpoint" "$run/ckpt-00001000"
     ln -s ckpt-00001000 "$run/latest"
     { cat "$v1/config.cfg"; echo "input = $(cd "$data" && pwd)"; } > "$run/config.cfg"
-    "$weft" train --resume "$run" --steps 1001 > "$tmp/out" 2>&1 || die "resume: $(cat "$tmp/out")"
+    "$weft" train --resume "$run" --steps 1001 > "$tmp/out" 2>&1 ||
+        die "resume: $(cat "$tmp/out")"
     [ -d "$run/ckpt-00001001" ] || die "resume: no step was made: $(cat "$tmp/out")"
 done
 echo "v1.sh: ok"

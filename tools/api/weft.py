@@ -34,7 +34,8 @@ def _load():
                       (beside if os.path.exists(beside) else "libweft.so.0"))
     p, n, i = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     for name, result, *args in (
-            ("version", ctypes.c_char_p), ("error", ctypes.c_char_p), ("set_threads", None, i),
+            ("version", ctypes.c_char_p), ("error", ctypes.c_char_p),
+            ("set_threads", None, i),
             ("model_open", p, ctypes.c_char_p), ("model_close", None, p),
             ("model_info", ctypes.c_long, p, p, n),
             ("tokenize", ctypes.c_long, p, ctypes.c_char_p, n, p, n),
@@ -134,8 +135,8 @@ class Model:
         return list(nats[:n])
 
     def generate(self, prompt="", **options):
-        """The text after a prompt, piece by piece; options as weft_generate has them. It is
-        written by a thread, which ends when the generator is closed."""
+        """The text after a prompt, piece by piece; options as weft_generate has them. It
+        is written by a thread, which ends when the generator is closed."""
         prompt, pieces, stop = _bytes(prompt), queue.Queue(64), threading.Event()
         result = []
 
@@ -233,7 +234,7 @@ class Sampler:
 
 
 def train(on_step=None, **options):
-    """Train a new run, as weft_train has it; on_step(StepInfo) may return True to stop."""
+    """Train a new run, as weft_train has it; when on_step(StepInfo) is True it stops."""
     call = _STEP(lambda _, step: bool(on_step(step.contents)) if on_step else 0)
     code = _lib.weft_train(json.dumps(options).encode(), call, None)
     if code != 130:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The cells of docs/recipe.md, a line each: table, architecture, settings, text, seed, steps,
-# parted by tabs, in the order in which run.sh takes them. Settings are complete, so that a later
-# change of a default changes none of them.
+# The cells of docs/recipe.md, a line each: table, architecture, settings, text, seed,
+# steps, parted by tabs, in the order in which run.sh takes them. Settings are complete,
+# so that a later change of a default changes none of them.
 set -eu
 
 # What the choices began from, and what they came to first.
@@ -32,7 +32,7 @@ cells() {
     done
 }
 
-# ---- chosen on development text and seeds: one factor at a time --------------------------------
+# ---- chosen on development text and seeds: one factor at a time ------------------------
 
 with "$base"
 cells base stories-dev 1001 300 softmax mlstm gla swax deltanet "linear(decay=none)"
@@ -48,10 +48,11 @@ with "$base" warmup=0.1 lr=1.2e-2
 cells base stories-dev 1001 300 softmax mlstm
 
 with "$base"
-cells mixers stories-dev 1001 300 "linear(decay=fixed)+rope" "linear(decay=learned)+rope" \
+cells mixers stories-dev 1001 300 "linear(decay=fixed)+rope" \
+    "linear(decay=learned)+rope" \
     "luna(decay=fixed)+rope" "luna(m=32,channels=2,psi=exp,decay=fixed)+rope"
 
-# ---- the rate of the embedding, and the batch ----------------------------------------------------
+# ---- the rate of the embedding, and the batch ------------------------------------------
 
 with "$recipe"
 cells choice stories-dev 1001 300 softmax mlstm gla
@@ -75,9 +76,10 @@ done
 with "$recipe" batch=4 table_lr=2 weight_decay=0
 cells choice stories-dev 1001 600 softmax
 
-# ---- around what was chosen, one factor at a time -------------------------------------------------
+# ---- around what was chosen, one factor at a time --------------------------------------
 
-chosen="batch=4 lr=6e-3 table_lr=4 lr_end=0.1 warmup=0.1 weight_decay=0.1 beta2=0.95 out_init=1"
+chosen="batch=4 lr=6e-3 table_lr=4 lr_end=0.1 warmup=0.1 weight_decay=0.1 beta2=0.95"
+chosen="$chosen out_init=1"
 
 for word in lr=4e-3 lr=9e-3 tied=0 beta2=0.99 embed_init=0.5 weight_decay=0 clip=0.5; do
     with "$chosen" $word
@@ -94,13 +96,14 @@ cells around stories-dev 1002 600 softmax mlstm gla
 with "$chosen" batch=8
 cells around stories-dev 1002 300 softmax mlstm gla
 
-# ---- every mixer as it was before table_lr and batches of four: one seed, kept for the order ------
+# ---- every mixer as it was before table_lr and batches of four: one seed, kept for the o
 
 with "$recipe"
-cells first stories 101 300 softmax luna linear swax gla mlstm deltanet ssd retention metala rela \
+cells first stories 101 300 softmax luna linear swax gla mlstm deltanet ssd retention \
+    metala rela \
     normattn inline
 
-# ---- does the rate carry over to the next sizes? -----------------------------------------------
+# ---- does the rate carry over to the next sizes? ---------------------------------------
 
 # lr falls as 1 / width from nano's, the embedding's stays: around that, by half as much
 # size, then lr/table_lr...
@@ -116,10 +119,10 @@ size_rates() {
 size_rates mini 3e-3/8 2e-3/12 4.5e-3/5.333
 size_rates small 2e-3/12 1.333e-3/18 3e-3/8
 
-# ---- reported: every mixer, three seeds ------------------------------------------------------------
+# ---- reported: every mixer, three seeds ------------------------------------------------
 
-all="softmax luna linear swax gla mlstm deltanet ssd retention metala rela normattn inline qlstm
-     rglru mingru s6"
+all="softmax luna linear swax gla mlstm deltanet ssd retention metala rela normattn inline
+     qlstm rglru mingru s6"
 
 # seed, rate...
 rates() {
@@ -136,7 +139,7 @@ rates 101 6e-3
 rates 102 6e-3
 rates 103 6e-3
 
-# ---- reported: linear, luna and swax beside softmax, at equal steps and at equal FLOPs ------------
+# ---- reported: linear, luna and swax beside softmax, at equal steps and at equal FLOPs -
 
 with "$chosen"
 cells rates stories 104 300 softmax luna linear swax
@@ -149,12 +152,12 @@ for seed in 101 102 103 104 105; do
     cells flops stories $seed 328 swax
 done
 
-# ---- other texts -------------------------------------------------------------------------------
+# ---- other texts -----------------------------------------------------------------------
 
 cells texts shakespeare 101 300 softmax luna linear swax gla mlstm
 cells texts c 101 300 softmax luna linear swax gla mlstm
 
-# ---- reported: every mixer over four rates more ---------------------------------------------------
+# ---- reported: every mixer over four rates more ----------------------------------------
 
 for seed in 101 102 103; do
     rates $seed 3e-3 1.2e-2

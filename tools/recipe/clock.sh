@@ -1,6 +1,7 @@
 #!/bin/sh
-# Is the clock as good as a cosine that knew its steps? Each pair: `--for TIME`, then as many steps
-# by cosine, on the same text and seed. Pairs that have a line in clock.tsv are not run again.
+# Is the clock as good as a cosine that knew its steps? Each pair: `--for TIME`, then as
+# many steps by cosine, on the same text and seed. Pairs that have a line in clock.tsv are
+# not run again.
 #
 #   tools/recipe/clock.sh DATASET... [--for TIME]
 #
@@ -35,7 +36,8 @@ train() {
     shift 4
     rm -rf "${work:?}/$run"
     "$weft" train "$text" --arch "$arch" --size nano seed="$seed" "$@" \
-        sample_every=1000000 keep=1 --out "$work/$run" > "$work/$run.said" 2>&1 < /dev/null
+        sample_every=1000000 keep=1 --out "$work/$run" > "$work/$run.said" 2>&1 \
+            < /dev/null
 }
 
 for seed in 101 102 103; do

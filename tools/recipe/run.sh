@@ -4,11 +4,12 @@ commit=${COMMIT:-$(git rev-parse --short HEAD)$changed}#!/bin/sh
 #
 #   tools/recipe/run.sh [--table NAME] [--shakespeare FILE]
 #
-# A cell is a line of cells.sh: table, architecture, settings, text, seed, steps, parted by tabs.
-# Each is one `weft train`; its line with the final bits per byte of the validation text (or
-# "diverged") and the commit is appended to results.tsv. A cell with a line there is not run again,
-# so a killed run.sh continues where it was. The list is read anew before each cell. Weights do not
-# depend on the number of threads, so JOBS cells run beside each other on a thread each.
+# A cell is a line of cells.sh: table, architecture, settings, text, seed, steps, parted
+# by tabs. Each is one `weft train`; its line with the final bits per byte of the
+# validation text (or "diverged") and the commit is appended to results.tsv. A cell with a
+# line there is not run again, so a killed run.sh continues where it was. The list is read
+# anew before each cell. Weights do not depend on the number of threads, so JOBS cells run
+# beside each other on a thread each.
 #
 #   WEFT      the program (build/release/bin/weft)
 #   JOBS      cells at once (2)
@@ -17,8 +18,8 @@ commit=${COMMIT:-$(git rev-parse --short HEAD)$changed}#!/bin/sh
 #   CELLS     what prints the cells (tools/recipe/cells.sh)
 #   RESULTS   where results are kept (tools/recipe/results.tsv)
 #
-# Texts: stories (seed 101) for what is reported, stories-dev (seed 1001) for what is chosen,
-# shakespeare (--shakespeare FILE), c (this tree at SOURCE). Vocabulary 2048.
+# Texts: stories (seed 101) for what is reported, stories-dev (seed 1001) for what is
+# chosen, shakespeare (--shakespeare FILE), c (this tree at SOURCE). Vocabulary 2048.
 set -eu
 
 SOURCE=9d048c1
@@ -68,11 +69,13 @@ dataset() {
     [ ! -e "$work/$1/dataset.json" ] || return 0
     rm -rf "$work/$1" "$work/$1.txt" "$work/$1.txt.tree"
     { write_text "$1" "$work/$1.txt" &&
-      "$weft" data build "$work/$1.txt" --out "$work/$1" vocab=2048; } > "$work/$1.said" 2>&1 ||
+      "$weft" data build "$work/$1.txt" --out "$work/$1" vocab=2048; } > "$work/$1.said" \
+          2>&1 ||
         die "$1: $(tail -1 "$work/$1.said")" 3
 }
 
-# The first cell that has no result and that nobody works on, claimed; fails when there is none.
+# The first cell that has no result and that nobody works on, claimed; fails when there is
+# none.
 next_cell() {
     "$cells" | awk -F '\t' -v table="$table" -v results="$results" '
         function cell() { return $1 FS $2 FS $3 FS $4 FS $5 FS $6 }
@@ -101,9 +104,11 @@ train() {
     }
 }
 
-# Keep the result of the cell of line $2: bits per byte, or that it diverged; $3 is train's status.
+# Keep the result of the cell of line $2: bits per byte, or that it diverged; $3 is
+# train's status.
 keep() {
-    bpb=$(sed -n 's/.*"val_bpb": *\([0-9.]*\).*/\1/p' "$work/$1/log.jsonl" 2> /dev/null | tail -1)
+    bpb=$(sed -n 's/.*"val_bpb": *\([0-9.]*\).*/\1/p' "$work/$1/log.jsonl" 2> /dev/null |
+        tail -1)
     case $3 in
     0) ;;
     4) bpb=diverged ;;
@@ -124,7 +129,8 @@ worker() {
     done
 }
 
-for text in $("$cells" | awk -F '\t' -v table="$table" 'table == "" || $1 == table { print $4 }' |
+for text in $("$cells" | awk -F '\t' -v table="$table" \
+    'table == "" || $1 == table { print $4 }' |
               sort -u); do
     [ "$text" != shakespeare ] || [ -n "$shakespeare" ] ||
         die 'a cell trains on tinyshakespeare: give --shakespeare FILE, or --table NAME' 2

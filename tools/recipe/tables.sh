@@ -1,7 +1,7 @@
 #!/bin/sh
 # Print the tables of docs/recipe.md from results.tsv, as markdown: a row an architecture,
-# a column what differs from the settings above it, bits per byte of the validation text. More than
-# one seed: their mean, and how many in brackets.
+# a column what differs from the settings above it, bits per byte of the validation text.
+# More than one seed: their mean, and how many in brackets.
 #
 #   tools/recipe/tables.sh [TABLE]
 set -eu
@@ -30,15 +30,16 @@ awk -F '\t' -v only="${1:-}" '
         return s
     }
 
-    # Columns of one key that every column sets to another value: in their order. The first of
-    # others is what the rest differ from.
+    # Columns of one key that every column sets to another value: in their order. The
+    # first of others is what the rest differ from.
     function head(g,    c, key, word, v, i, sorted) {
         sorted = cols[g] > 1
         for (c = 1; c <= cols[g]; c++) {
             order[c] = c
             word = beyond(setting[g, c], setting[g, c == 1 ? 2 : 1])
             title[c] = word
-            sorted = sorted && word !~ / / && (c == 1 || key == substr(word, 1, index(word, "=")))
+            sorted = sorted && word !~ / / &&
+                (c == 1 || key == substr(word, 1, index(word, "=")))
             key = substr(word, 1, index(word, "="))
             value[c] = substr(word, index(word, "=") + 1) + 0
         }

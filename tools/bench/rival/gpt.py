@@ -1,13 +1,17 @@
-"""Two ways of training a small GPT in PyTorch, each as its own community does it, against the clock.
+"""Two ways of training a small GPT in PyTorch, each as its own community does it, against
+the clock.
 
-    nanogpt   nanoGPT's recipe for a CPU: learned positions, LayerNorm, GELU, AdamW, cosine
-    modern    what modded-nanoGPT and nanochat describe: RoPE, RMSNorm, norm of q and k, squared ReLU,
-              output projections that start at zero, Muon for matrices, AdamW for the rest
+    nanogpt   nanoGPT's recipe for a CPU: learned positions, LayerNorm, GELU, AdamW,
+              cosine
+    modern    what modded-nanoGPT and nanochat describe: RoPE, RMSNorm, norm of q and k,
+              squared ReLU, output projections that start at zero, Muon for matrices,
+              AdamW for the rest
 
-The text is a dataset of `weft data build`: the same training bytes and the same held-out bytes as weft
-sees. Prints one line of JSON: bits per byte of the held-out text after `--seconds` of training.
+The text is a dataset of `weft data build`: the same training bytes and the same held-out
+bytes as weft sees. Prints one line of JSON: bits per byte of the held-out text after
+`--seconds` of training.
 
-    /usr/bin/python3 tools/bench/rival/gpt.py DATASET --recipe modern --seconds 180 --seed 101
+    python3 tools/bench/rival/gpt.py DATASET --recipe modern --seconds 180 --seed 101
 """
 import argparse
 import json
@@ -26,7 +30,7 @@ class Shape:
         self.layers, self.width, self.heads = layers, width, heads
 
 
-# ---- layers ----------------------------------------------------------------------------------
+# ---- layers ----------------------------------------------------------------------------
 
 
 def rms(x):
@@ -70,8 +74,8 @@ class Block(nn.Module):
         self.attention = Attention(s, modern)
         self.up = nn.Linear(s.width, 4 * s.width, bias=False)
         self.down = nn.Linear(4 * s.width, s.width, bias=False)
-        self.norm1 = nn.Identity() if modern else nn.LayerNorm(s.width, elementwise_affine=True)
-        self.norm2 = nn.Identity() if modern else nn.LayerNorm(s.width, elementwise_affine=True)
+        self.norm1 = nn.Identity() if modern else nn.LayerNorm(s.width)
+        self.norm2 = nn.Identity() if modern else nn.LayerNorm(s.width)
 
     def forward(self, x):
         normed = (lambda norm, y: rms(y)) if self.modern else (lambda norm, y: norm(y))
@@ -102,7 +106,8 @@ class GPT(nn.Module):
             for name, p in self.named_parameters():
                 if p.dim() == 2:
                     out = name.endswith(("out.weight", "down.weight"))
-                    nn.init.normal_(p, std=0.02 / math.sqrt(2 * s.layers) if out else 0.02)
+                    std = 0.02 / math.sqrt(2 * s.layers) if out else 0.02
+                    nn.init.normal_(p, std=std)
             self.head.weight = self.embed.weight
 
     def forward(self, ids, targets):
@@ -119,7 +124,7 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none")
 
 
-# ---- optimisers ------------------------------------------------------------------------------
+# ---- optimisers ------------------------------------------------------------------------
 
 
 class Muon(torch.optim.Optimizer):
@@ -149,11 +154,14 @@ def optimisers(model, modern):
     if not modern:
         decayed = [p for p in model.parameters() if p.dim() >= 2]
         rest = [p for p in model.parameters() if p.dim() < 2]
-        groups = [{"params": decayed, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}]
+        groups = [{"params": decayed, "weight_decay": 0.1},
+                  {"params": rest, "weight_decay": 0.0}]
         return [torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))]
     matrices = [p for b in model.blocks for p in b.parameters() if p.dim() == 2]
-    tables = [{"params": [model.embed.weight], "lr": 0.2 * math.sqrt(768 / model.shape.width) / 5},
-              {"params": [model.head.weight], "lr": 0.004 * math.sqrt(768 / model.shape.width)}]
+    tables = [{"params": [model.embed.weight],
+               "lr": 0.2 * math.sqrt(768 / model.shape.width) / 5},
+              {"params": [model.head.weight],
+               "lr": 0.004 * math.sqrt(768 / model.shape.width)}]
     return [torch.optim.AdamW(tables, betas=(0.8, 0.95), eps=1e-10, weight_decay=0.0),
             Muon(matrices, lr=0.02)]
 
@@ -166,7 +174,7 @@ def rate(modern, done):
     return warm * (0.1 + 0.45 * (1 + math.cos(math.pi * done)))
 
 
-# ---- the run ---------------------------------------------------------------------------------
+# ---- the run ---------------------------------------------------------------------------
 
 
 def read_ids(path):
@@ -188,14 +196,16 @@ def bits_per_byte(model, ids, count):
         piece = ids[at : at + 32 * T + 1]
         n = (len(piece) - 1) // T * T
         if n:
-            nats += model(piece[:n].view(-1, T), piece[1 : n + 1].view(-1, T)).sum().item()
+            nats += model(piece[:n].view(-1, T),
+                          piece[1 : n + 1].view(-1, T)).sum().item()
         if n < len(piece) - 1:
             nats += model(piece[n:-1][None], piece[n + 1 :][None]).sum().item()
     return nats / math.log(2) / count
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("data")
     p.add_argument("--recipe", choices=("nanogpt", "modern"), default="nanogpt")
     p.add_argument("--seconds", type=float, default=180)
@@ -221,7 +231,8 @@ def main():
             g["peak"] = g["lr"]
 
     start, steps = time.monotonic(), 0
-    while (done := steps / a.steps if a.steps else (time.monotonic() - start) / a.seconds) < 1:
+    while (done := steps / a.steps if a.steps
+           else (time.monotonic() - start) / a.seconds) < 1:
         for o in opts:
             for g in o.param_groups:
                 g["lr"] = g["peak"] * rate(modern, done)
@@ -233,7 +244,8 @@ def main():
         for o in opts:
             o.step()
         steps += 1
-    print(json.dumps({"recipe": a.recipe, "seed": a.seed, "seconds": round(time.monotonic() - start, 2),
+    print(json.dumps({"recipe": a.recipe, "seed": a.seed,
+                      "seconds": round(time.monotonic() - start, 2),
                       "steps": steps, "tokens": steps * B * T,
                       "params": sum(q.numel() for q in model.parameters()),
                       "bpb": round(bits_per_byte(model, held, about["val"]["bytes"]), 4),
