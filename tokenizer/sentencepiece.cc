@@ -288,6 +288,19 @@ extern "C" void tokenizer_free(struct tokenizer *t)
     delete t;
 }
 
+extern "C" enum fail tokenizer_expect(struct tokenizer **t, int vocab, const char *path,
+                                      struct why *why)
+{
+    int had = tokenizer_vocab(*t);
+
+    if (had == vocab)
+        return FAIL_NONE;
+    tokenizer_free(*t);
+    *t = nullptr;
+    return fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", path, had,
+                vocab);
+}
+
 extern "C" const char *tokenizer_kind(const struct tokenizer *t)
 {
     return t->kind;

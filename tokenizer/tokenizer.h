@@ -53,6 +53,11 @@ enum fail tokenizer_load(struct tokenizer **t, const void *model, size_t len,
                          struct why *why);
 void      tokenizer_free(struct tokenizer *t); // NULL is fine
 
+/* Has *t, read from path, as many ids as the model that it comes with? FAIL_INPUT: no;
+ * it is freed and *t is NULL. */
+enum fail tokenizer_expect(struct tokenizer **t, int vocab, const char *path,
+                           struct why *why);
+
 const char *tokenizer_kind(const struct tokenizer *t);           // unigram, bpe, bytes
 int         tokenizer_vocab(const struct tokenizer *t);          // number of ids
 int         tokenizer_eos(const struct tokenizer *t);

@@ -365,22 +365,10 @@ static enum fail write_checkpoint(const char *run, const struct trainer *t, real
 enum fail save_weights(const char *run, const struct trainer *t,
                        const struct tokenizer *k, char *dir, size_t cap, struct why *why)
 {
-    char       name[32];
-    struct dir d;
-    enum fail  err;
+    char name[32];
 
     snprintf(name, sizeof name, "weights-%08ld", t->tally.step);
-    err = dir_begin(&d, path_join(dir, cap, run, name), why);
-    if (err)
-        return err;
-    err = checkpoint_write(d.tmp, &t->model, k, why);
-    if (!err)
-        err = manifest_write(d.tmp, why);
-    if (!err)
-        err = dir_commit(&d, why);
-    if (err)
-        dir_abort(&d);
-    return err;
+    return checkpoint_save(path_join(dir, cap, run, name), &t->model, k, why);
 }
 
 /* Weights and two moments in float32, and what describes them. */

@@ -43,6 +43,24 @@ enum fail checkpoint_write(const char *dir, const struct model *m,
     return err;
 }
 
+enum fail checkpoint_save(const char *path, const struct model *m,
+                          const struct tokenizer *t, struct why *why)
+{
+    struct dir d;
+    enum fail  err = dir_begin(&d, path, why);
+
+    if (err)
+        return err;
+    err = checkpoint_write(d.tmp, m, t, why);
+    if (!err)
+        err = manifest_write(d.tmp, why);
+    if (!err)
+        err = dir_commit(&d, why);
+    if (err)
+        dir_abort(&d);
+    return err;
+}
+
 /* ---- loading ----------------------------------------------------------------------- */
 
 /* Take "model_type" and "version" out of j. */
@@ -100,13 +118,7 @@ static enum fail read_tokenizer(const char *dir, struct tokenizer **t, int vocab
     free(bytes);
     if (err)
         return fail(why, err, "%s: %s", path, bad.line);
-    if (tokenizer_vocab(*t) == vocab)
-        return FAIL_NONE;
-    err = fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", path,
-               tokenizer_vocab(*t), vocab);
-    tokenizer_free(*t);
-    *t = NULL;
-    return err;
+    return tokenizer_expect(t, vocab, path, why);
 }
 
 static enum fail load(const char *dir, struct model *m, struct tokenizer **t,

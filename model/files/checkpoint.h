@@ -18,6 +18,10 @@ enum { CHECKPOINT_VERSION = 1 };
 enum fail checkpoint_write(const char *dir, const struct model *m,
                            const struct tokenizer *t, struct why *why);
 
+/* The same with their manifest, as a directory that appears whole. FAIL_WRITE. */
+enum fail checkpoint_save(const char *path, const struct model *m,
+                          const struct tokenizer *t, struct why *why);
+
 /* Check the manifest, then load model and tokenizer. path is what checkpoint_find
  * takes; the directory used is left in dir
  * (cap bytes, may be NULL). FAIL_INPUT; a damaged `latest` names the newest intact one.

@@ -17,20 +17,7 @@ struct problem {
     real        *o, *dq, *dk, *dv, *dlog_a, *dbeta;
 };
 
-static struct rng stream;
-
-static void reset(void)
-{
-    stream = rng_open(11, RNG_TEST, 1);
-}
-
-static real *normal(size_t n)
-{
-    real *a = malloc(n * sizeof *a);
-
-    rig_normal(&stream, a, n);
-    return a;
-}
+static void reset(void) { rig_seed(11); }
 
 /* Each row of e to length 1. */
 static void unit(real *a, size_t n, int e)
@@ -54,9 +41,10 @@ static struct problem draw(int B, int T, int H, int dk, int dv)
 
     p.c.ld = H * width, p.c.ld_o = (size_t)H * dv;
     p.c.scale = 1 / (real)sqrt(dk);
-    p.q = normal(n * width), p.k = normal(n * width), p.v = normal(n * width);
-    p.d_o = normal(p.n_v);
-    p.log_a = normal(n), p.beta = normal(n);
+    p.q = rig_normals(n * width), p.k = rig_normals(n * width);
+    p.v = rig_normals(n * width);
+    p.d_o = rig_normals(p.n_v);
+    p.log_a = rig_normals(n), p.beta = rig_normals(n);
     for (size_t i = 0; i < (size_t)B * T; i++) {
         unit(p.q + i * p.c.ld, (size_t)H * dk, dk);
         unit(p.k + i * p.c.ld, (size_t)H * dk, dk);
@@ -300,8 +288,9 @@ static void set_extreme_gates(struct problem *p)
     static const real beta[] = {1, 1e-6, 0.5, 0, 2};
 
     for (size_t i = 0; i < p->n_g; i++) {
-        p->log_a[i] = rng_below(&stream, 4) ? -(real)1e-3 : log_a[rng_below(&stream, 8)];
-        p->beta[i] = beta[rng_below(&stream, 5)];
+        p->log_a[i] = rng_below(&rig_stream, 4) ? -(real)1e-3
+                                                : log_a[rng_below(&rig_stream, 8)];
+        p->beta[i] = beta[rng_below(&rig_stream, 5)];
     }
 }
 
@@ -357,7 +346,7 @@ END_TEST
 static void set_orthonormal(struct problem *p)
 {
     const int e = p->c.dk;
-    real     *m = normal(e);
+    real     *m = rig_normals(e);
 
     unit(m, e, e);
     for (int t = 0; t < p->c.T; t++)

@@ -11,25 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rng stream;
-
-static void reset(void)
-{
-    stream = rng_open(5, RNG_TEST, 1);
-}
-
-static real *normal(size_t n)
-{
-    real *a = malloc(n * sizeof *a);
-
-    rig_normal(&stream, a, n);
-    return a;
-}
-
-static double *zeros(size_t n)
-{
-    return calloc(n, sizeof(double));
-}
+static void reset(void) { rig_seed(5); }
 
 /* ---- norm -------------------------------------------------------------------------- */
 
@@ -68,11 +50,11 @@ START_TEST(a_norm_is_its_formula_in_place_or_not)
     const struct norm *o = &norms[_i].o;
     int     width = o->groups * o->e, ld = width + norms[_i].gap, rows = norms[_i].rows;
     size_t  n = (size_t)rows * ld, n_w = (size_t)(o->shared ? o->e : width);
-    real   *x = normal(n), *dy = normal(n), *w = normal(n_w);
-    real   *y = normal(n), *dx = normal(n);
+    real   *x = rig_normals(n), *dy = rig_normals(n), *w = rig_normals(n_w);
+    real   *y = rig_normals(n), *dx = rig_normals(n);
     real   *dw = calloc(n_w, sizeof *dw), *partial = rig_reals(norm_partial(o));
-    double *want = zeros(n), *want_dx = zeros(n), *sum_dx = zeros(n);
-    double *want_dw = zeros(n_w);
+    double *want = rig_zeros(n), *want_dx = rig_zeros(n), *sum_dx = rig_zeros(n);
+    double *want_dw = rig_zeros(n_w);
 
     for (size_t i = 0; i < n; i++)          // the gaps must stay as they are
         want[i] = y[i], want_dx[i] = dy[i], sum_dx[i] = dx[i];
@@ -175,12 +157,13 @@ START_TEST(swiglu_is_its_formula)
     static const int sizes[][3] = {{1, 8, 12}, {7, 5, 3}, {300, 12, 20}};    // rows, C, h
     int     n = sizes[_i][0], C = sizes[_i][1], h = sizes[_i][2];
     size_t  n_x = (size_t)n * C, hC = (size_t)h * C;
-    real   *x = normal(n_x), *dy = normal(n_x), *wgu = normal(2 * hC), *wd = normal(hC);
+    real   *x = rig_normals(n_x), *dy = rig_normals(n_x), *wgu = rig_normals(2 * hC);
+    real   *wd = rig_normals(hC);
     real   *y = rig_reals(n_x), *dx = rig_reals(n_x), *gu = rig_reals((size_t)n * 2 * h);
     real   *scratch = rig_reals((size_t)3 * n * h);
     real   *dwgu = calloc(2 * hC, sizeof *dwgu), *dwd = calloc(hC, sizeof *dwd);
-    double *z = zeros(2 * h), *want = zeros(n_x), *want_dx = zeros(n_x);
-    double *want_dwgu = zeros(2 * hC), *want_dwd = zeros(hC);
+    double *z = rig_zeros(2 * h), *want = rig_zeros(n_x), *want_dx = rig_zeros(n_x);
+    double *want_dwgu = rig_zeros(2 * hC), *want_dwd = rig_zeros(hC);
 
     for (int i = 0; i < n; i++) {
         mlp_row(x + i * C, wgu, wd, C, h, z, want + i * C);
@@ -210,9 +193,9 @@ static struct angles some_angles(double **theta)
     struct angles a = {RA, RDK, RT * RA * HALF, RA * HALF, HALF,
                        rig_reals(n), rig_reals(n), calloc(n, sizeof(real))};
 
-    *theta = zeros(n);
+    *theta = rig_zeros(n);
     for (size_t i = 0; i < n; i++) {
-        (*theta)[i] = 10 * rng_normal(&stream);
+        (*theta)[i] = 10 * rng_normal(&rig_stream);
         a.cos[i] = (real)cos((*theta)[i]);
         a.sin[i] = (real)sin((*theta)[i]);
     }
@@ -235,10 +218,10 @@ static void turn(double *out, const real *z, const double *theta, int sign)
 START_TEST(rotation_turns_pairs_and_its_gradient_turns_them_back)
 {
     enum { ROWS = RB * RT, N = ROWS * RLD };
-    double       *theta, *want = zeros(N), *back = zeros(N);
-    double       *want_dtheta = zeros(ROWS * RA * HALF);
+    double       *theta, *want = rig_zeros(N), *back = rig_zeros(N);
+    double       *want_dtheta = rig_zeros(ROWS * RA * HALF);
     struct angles a = some_angles(&theta);
-    real         *z = normal(N), *dz = normal(N);
+    real         *z = rig_normals(N), *dz = rig_normals(N);
 
     for (int i = 0; i < N; i++)
         want[i] = z[i], back[i] = dz[i];

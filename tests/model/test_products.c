@@ -10,25 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct rng stream;
-
-static void reset(void)
-{
-    stream = rng_open(5, RNG_TEST, 1);
-}
-
-static real *normal(size_t n)
-{
-    real *a = malloc(n * sizeof *a);
-
-    rig_normal(&stream, a, n);
-    return a;
-}
-
-static double *zeros(size_t n)
-{
-    return calloc(n, sizeof(double));
-}
+static void reset(void) { rig_seed(5); }
 
 /* ---- products ---------------------------------------------------------------------- */
 
@@ -43,9 +25,9 @@ enum { N_SHAPES = sizeof shapes / sizeof *shapes };
 START_TEST(a_linear_layer_is_its_sum)
 {
     int     n = shapes[_i][0], in = shapes[_i][1], out = shapes[_i][2];
-    real   *x = normal((size_t)n * in), *w = normal((size_t)out * in);
+    real   *x = rig_normals((size_t)n * in), *w = rig_normals((size_t)out * in);
     real   *y = rig_reals((size_t)n * out);
-    double *want = zeros((size_t)n * out);
+    double *want = rig_zeros((size_t)n * out);
 
     for (int i = 0; i < n; i++)
         for (int o = 0; o < out; o++)
@@ -61,9 +43,10 @@ START_TEST(gradients_of_a_linear_layer_are_their_sums)
 {
     int     n = shapes[_i][0], in = shapes[_i][1], out = shapes[_i][2];
     size_t  n_x = (size_t)n * in, n_w = (size_t)out * in;
-    real   *x = normal(n_x), *w = normal(n_w), *dy = normal((size_t)n * out);
-    real   *dx = normal(n_x), *fresh = rig_reals(n_x), *dw = normal(n_w);
-    double *want_dx = zeros(n_x), *sum_dx = zeros(n_x), *want_dw = zeros(n_w);
+    real   *x = rig_normals(n_x), *w = rig_normals(n_w);
+    real   *dy = rig_normals((size_t)n * out);
+    real   *dx = rig_normals(n_x), *fresh = rig_reals(n_x), *dw = rig_normals(n_w);
+    double *want_dx = rig_zeros(n_x), *sum_dx = rig_zeros(n_x), *want_dw = rig_zeros(n_w);
 
     for (size_t i = 0; i < n_w; i++)
         want_dw[i] = dw[i];
@@ -92,7 +75,7 @@ static real *on_threads(int threads, int n, int in, int out)
     real  *all = calloc(n_y + n_x + n_w, sizeof *all);
 
     reset();
-    real *x = normal(n_x), *w = normal(n_w), *dy = normal(n_y);
+    real *x = rig_normals(n_x), *w = rig_normals(n_w), *dy = rig_normals(n_y);
 
     omp_set_num_threads(threads);
     product_forward(all, x, w, n, in, out);
@@ -127,8 +110,9 @@ static const bool ta[] = {false, false, true}, tb[] = {true, false, false};
 START_TEST(strided_products_leave_the_gaps_alone)
 {
     enum { M = 13, N = 9, K = 21, LD = 30 };
-    real   *a = normal(LD * LD), *b = normal(LD * LD), *c = normal(LD * LD);
-    double *want = zeros(LD * LD);
+    real   *a = rig_normals(LD * LD), *b = rig_normals(LD * LD);
+    real   *c = rig_normals(LD * LD);
+    double *want = rig_zeros(LD * LD);
 
     for (int i = 0; i < LD * LD; i++)
         want[i] = c[i];
@@ -178,11 +162,11 @@ START_TEST(packed_weights_are_multiplied_as_rounded)
 {
     enum packed type = types[1 + _i / N_PACKED];
     const int  *s = packed_shapes[_i % N_PACKED], n = s[0], in = s[1], out = s[2];
-    real *x = normal((size_t)n * in), *w = normal((size_t)out * in);
+    real *x = rig_normals((size_t)n * in), *w = rig_normals((size_t)out * in);
     real *y = rig_reals((size_t)n * out), *half = rig_reals((size_t)n * out / 2);
     struct packed_matrix  m = pack(type, w, out, in);
     struct packed_weights all = {type, 1, &m};
-    double *want = zeros((size_t)n * out);
+    double *want = rig_zeros((size_t)n * out);
 
     for (int i = 0; i < n; i++)
         for (int o = 0; o < out; o++)
@@ -205,7 +189,7 @@ START_TEST(a_row_has_the_same_bits_alone_and_in_company)
 {
     enum { MOST = TINY(16, 2), IN = 160, OUT = 45 };
     enum packed type = types[_i];
-    real *x = normal(MOST * IN), *w = normal(OUT * IN);
+    real *x = rig_normals(MOST * IN), *w = rig_normals(OUT * IN);
     real *y = rig_reals(MOST * OUT), *one = rig_reals(OUT);
     struct packed_matrix  m = pack(type, w, OUT, IN);
     struct packed_weights all = {type, type != PACKED_F32, &m};
@@ -257,7 +241,7 @@ END_TEST
 
 START_TEST(ignored_tokens_cost_nothing_and_pull_nothing)
 {
-    real         *logits = normal(2 * 5), nats[2];
+    real         *logits = rig_normals(2 * 5), nats[2];
     const int32_t targets[] = {-1, 4};
 
     rig_poison(nats, sizeof nats);
@@ -273,18 +257,19 @@ END_TEST
 START_TEST(slices_of_tokens_add_up)
 {
     enum { ROWS = 600, C = 4, V = 17000 };
-    real    *x = normal(ROWS * C), *w = normal(V * C), *nats = rig_reals(ROWS);
+    real    *x = rig_normals(ROWS * C), *w = rig_normals(V * C), *nats = rig_reals(ROWS);
     real    *dx = rig_reals(ROWS * C), *dw = calloc(V * C, sizeof *dw);
     real    *scratch = rig_reals(loss_scratch(ROWS, V)), *scored = rig_reals(ROWS);
     int32_t *targets = malloc(ROWS * sizeof *targets);
-    double  *want = zeros(ROWS), *want_dx = zeros(ROWS * C), *want_dw = zeros(V * C);
-    double  *p = zeros(V);
+    double  *want = rig_zeros(ROWS), *want_dx = rig_zeros(ROWS * C);
+    double  *want_dw = rig_zeros(V * C);
+    double  *p = rig_zeros(V);
 
     ck_assert_uint_lt(loss_scratch(ROWS, V), (size_t)ROWS * V);
     for (int i = 0; i < ROWS; i++) {
         double sum = 0;
 
-        targets[i] = i % 7 == 3 ? -1 : (int32_t)rng_below(&stream, V);
+        targets[i] = i % 7 == 3 ? -1 : (int32_t)rng_below(&rig_stream, V);
         for (int v = 0; v < V && targets[i] >= 0; v++) {
             p[v] = 0;
             for (int j = 0; j < C; j++)
@@ -342,8 +327,9 @@ START_TEST(products_of_weft_and_of_openblas_are_their_sums)
 {
     int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
     size_t  lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
-    real   *a = normal((size_t)m * k), *b = normal((size_t)k * n), *c = rig_reals(all);
-    double *want = zeros(all);
+    real   *a = rig_normals((size_t)m * k), *b = rig_normals((size_t)k * n);
+    real   *c = rig_reals(all);
+    double *want = rig_zeros(all);
 
     for (int i = 0; i < m; i++)
         for (int j = 0; j < n; j++)
@@ -362,7 +348,7 @@ START_TEST(cutting_rows_and_columns_changes_no_bit)
 {
     int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
     size_t lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
-    real  *a = normal((size_t)m * k), *b = normal((size_t)k * n);
+    real  *a = rig_normals((size_t)m * k), *b = rig_normals((size_t)k * n);
     real  *c = rig_reals(all), *cut = rig_reals(all);
 
     gemm[form](c, n, a, lda, b, ldb, m, n, k, 0.5, 0);

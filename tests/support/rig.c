@@ -140,6 +140,20 @@ void rig_normal(struct rng *r, real *x, size_t n)
         x[i] = (real)rng_normal(r);
 }
 
+struct rng rig_stream;
+
+void rig_seed(uint64_t seed) { rig_stream = rng_open(seed, RNG_TEST, 1); }
+
+real *rig_normals(size_t n)
+{
+    real *a = malloc(n * sizeof *a);
+
+    rig_normal(&rig_stream, a, n);
+    return a;
+}
+
+double *rig_zeros(size_t n) { return calloc(n, sizeof(double)); }
+
 double rig_tolerance(void)
 {
     return sizeof(real) == sizeof(double) ? 1e-9 : 1e-4;

@@ -28,6 +28,12 @@ void rig_poison(void *p, size_t bytes);                     // fill with NaN
 real *rig_reals(size_t n);                                  // poisoned; the caller frees
 void rig_normal(struct rng *r, real *x, size_t n);          // N(0, 1)
 
+/* One stream of draws for a suite that wants no more. */
+extern struct rng rig_stream;
+void    rig_seed(uint64_t seed);
+real   *rig_normals(size_t n);                              // the caller frees
+double *rig_zeros(size_t n);
+
 /* A new empty directory below $TMPDIR, removed when the program ends. */
 const char *rig_tmp(void);
 

@@ -121,13 +121,7 @@ enum fail tokenizer_take(struct tokenizer **t, const char *path, int vocab, bool
     free(bytes);
     if (err)
         return fail(why, err, "%.300s: %.600s", path, inner.line);
-    if (tokenizer_vocab(*t) == vocab)
-        return FAIL_NONE;
-    err = fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", path,
-               tokenizer_vocab(*t), vocab);
-    tokenizer_free(*t);
-    *t = NULL;
-    return err;
+    return tokenizer_expect(t, vocab, path, why);
 }
 
 /* ---- settings ---------------------------------------------------------------------- */

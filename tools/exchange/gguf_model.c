@@ -443,9 +443,8 @@ static enum fail take_model(struct incoming *in, struct gguf *g, const char *whe
         err = take_settings(&s, &c, &own, why);
     if (!err)
         err = take_tokenizer(in, &s, &c, tokenizer, why);
-    if (!err && tokenizer_vocab(in->tokenizer) != c.vocab)
-        err = fail(why, FAIL_INPUT, "%s: %d tokens where the model has %d", where,
-                   tokenizer_vocab(in->tokenizer), c.vocab);
+    if (!err)
+        err = tokenizer_expect(&in->tokenizer, c.vocab, where, why);
     if (!err)
         err = incoming_open(in, &c, numbers(g), where, why);
     if (err)

@@ -51,24 +51,6 @@ static enum fail read_any(struct incoming *in, const char *path, const char *tok
                 path);
 }
 
-/* A checkpoint that appears whole. */
-static enum fail write_all(const struct incoming *in, const char *out, struct why *why)
-{
-    struct dir d;
-    enum fail  err = dir_begin(&d, out, why);
-
-    if (err)
-        return err;
-    err = checkpoint_write(d.tmp, &in->model, in->tokenizer, why);
-    if (!err)
-        err = manifest_write(d.tmp, why);
-    if (!err)
-        err = dir_commit(&d, why);
-    if (err)
-        dir_abort(&d);
-    return err;
-}
-
 int import_main(int argc, char **argv)
 {
     static struct incoming in;
@@ -96,7 +78,7 @@ int import_main(int argc, char **argv)
     in = (struct incoming){0};
     err = read_any(&in, c.args[0], tokenizer, &why);
     if (!err)
-        err = write_all(&in, out, &why);
+        err = checkpoint_save(out, &in.model, in.tokenizer, &why);
     if (err) {
         incoming_close(&in);
         cli_fail(&c, err, &why);
