@@ -8,6 +8,7 @@
 #include "tools/exchange/exchange.h"
 #include "tools/exchange/gguf.h"
 #include "tools/verbs.h"
+#include "train/train_verb.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -405,6 +406,17 @@ START_TEST(shards_are_read_by_their_index)
 }
 END_TEST
 
+static void write_text(const char *name, size_t bytes)
+{
+    char      *text = malloc(bytes);
+    struct why why;
+
+    for (size_t i = 0; i < bytes; i++)
+        text[i] = "A small text, again and again.\n"[i % 31];
+    ck_assert(!file_write(dir(name), text, bytes, &why));
+    free(text);
+}
+
 START_TEST(an_imported_model_is_scored_and_streams_as_the_original)
 {
     char *want;
@@ -415,6 +427,58 @@ START_TEST(an_imported_model_is_scored_and_streams_as_the_original)
     want = strdup(run(infer_main, "infer %run -p Hi -n 20 --seed 3")->out);
     ck_assert_str_eq(run(infer_main, "infer %back -p Hi -n 20 --seed 3")->out, want);
     free(want);
+    write_text("text.txt", 400);
+    want = strdup(run(score_main, "score %run %text.txt --per-token")->out);
+    ck_assert_ptr_nonnull(strstr(want, "\"nats\":"));
+    ck_assert_str_eq(run(score_main, "score %back %text.txt --per-token")->out, want);
+    free(want);
+}
+END_TEST
+
+/* With two query heads to a key head, which linear mixers have not. */
+START_TEST(an_imported_model_is_trained_on_and_converted)
+{
+    const struct ran *r;
+    char             *want;
+
+    make_run("run", "softmax", "kv_heads=2");
+    need(export_main, "export %run --to llama2c --out %out");
+    need(import_main, "import %out --out %back");
+    write_text("text.txt", 4000);
+    need(train_main, "train %text.txt --from %back --arch gla --out %on steps=2 batch=1");
+    need(score_main, "score %on %text.txt");
+    r = run(lab_main, "lab convert --from %run --text %text.txt --brief --json --out %a "
+                      "--arch luna,linear(feature=elu1)");
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert_ptr_nonnull(strstr(r->out, " luna converted 4 + 8 steps"));
+    want = strdup(r->out);
+    r = run(lab_main, "lab convert --from %back --text %text.txt --brief --json --out %b "
+                      "--arch luna,linear(feature=elu1)");
+    ck_assert_str_eq(r->out, want);
+    free(want);
+}
+END_TEST
+
+static const struct { const char *line, *words; } no_conversion[] = {
+    {"lab convert --from %gla --brief --out %a", "no softmax to convert"},
+    {"lab convert --from %run --text %short.txt --brief --out %a", "too short"},
+    {"lab convert --from %run --text %none.txt --brief --out %a", "none.txt"},
+    {"lab convert --from %none --brief --out %a", "none"},
+    {"lab convert --text %short.txt --brief --out %a", "--text goes with --from"},
+    {"lab copy --from %run --brief --out %a", "copy takes no --from"},
+    {"lab all --from %run --brief --out %a", "name one experiment"},
+};
+
+START_TEST(what_cannot_be_converted_is_refused)
+{
+    const struct ran *r;
+
+    make_run("run", "softmax", "");
+    make_run("gla", "gla", "");
+    write_text("short.txt", 40);
+    r = run(lab_main, no_conversion[_i].line);
+    ck_assert_msg(r->code == FAIL_USAGE || r->code == FAIL_INPUT, "exit %d", r->code);
+    ck_assert_msg(strstr(r->err, no_conversion[_i].words) != NULL, "%s", r->err);
 }
 END_TEST
 
@@ -565,6 +629,8 @@ static Suite *suite(void)
     tcase_add_test(tc, llama2c_has_the_tokens_where_run_c_looks);
     tcase_add_test(tc, shards_are_read_by_their_index);
     tcase_add_test(tc, an_imported_model_is_scored_and_streams_as_the_original);
+    tcase_add_test(tc, an_imported_model_is_trained_on_and_converted);
+    tcase_add_loop_test(tc, what_cannot_be_converted_is_refused, 0, ROWS(no_conversion));
     tcase_add_loop_test(tc, a_config_that_lies_is_refused, 0, ROWS(lies));
     tcase_add_loop_test(tc, a_header_of_llama2c_that_lies_is_refused, 0, ROWS(headers));
     tcase_add_test(tc, a_gguf_cut_anywhere_is_refused);

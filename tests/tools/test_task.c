@@ -298,6 +298,39 @@ static enum fail train_lag(struct lab *l, struct why *why)
     return code;
 }
 
+static const real *weights_of(const struct model *m, const char *name)
+{
+    for (int i = 0; i < m->n_param; i++)
+        if (!strcmp(m->param[i].name, name))
+            return m->wp[i];
+    return NULL;
+}
+
+/* Attention to linear attention by nothing but transfer. */
+static enum fail transfer_lag(struct lab *l, struct why *why)
+{
+    struct model from, m;
+    struct task  t = {.mixers = "softmax", .layers = 1, .width = 16, .heads = 2,
+                      .mlp = 16, .vocab = 8, .batch = 8, .length = 24, .steps = 1,
+                      .lr = 1e-2, .clip = 1, .seed = 1, .fill = fill_lag};
+    enum fail    err = task_train(&t, &from, l, "from", 1, why);
+
+    if (err)
+        return err;
+    t.mixers = "linear+rope", t.start = &from, t.steps = t.transfer = 30;
+    err = task_train(&t, &m, l, "to", 1, why);
+    for (int i = 0; !err && i < m.n_param; i++) {
+        size_t      bytes = param_size(&m.param[i].is) * sizeof(real);
+        const real *was = weights_of(&from, m.param[i].name);
+        bool        same = was && !memcmp(m.wp[i], was, bytes);
+
+        ck_assert_msg(same != model_of_mixer(&m, i), "%s", m.param[i].name);
+    }
+    model_close(&from);
+    model_close(&m);
+    return err;
+}
+
 static int run_in(const char *name, enum form                               form,
                   enum fail (*run)(struct lab *, struct why *), struct why *why)
 {
@@ -320,6 +353,14 @@ START_TEST(a_task_is_learnt_from_its_labelled_positions)
     ck_assert_msg(run_in("lag", LAB_BRIEF, train_lag, &why) == 0, "%s", why.line);
     ck_assert_msg(lag_accuracy[0] < 0.3, "untrained: %.3f", lag_accuracy[0]);
     ck_assert_msg(lag_accuracy[1] > 0.95, "trained: %.3f", lag_accuracy[1]);
+}
+END_TEST
+
+START_TEST(steps_of_transfer_change_the_mixers_alone)
+{
+    struct why why = {"?"};
+
+    ck_assert_msg(run_in("transfer", LAB_BRIEF, transfer_lag, &why) == 0, "%s", why.line);
 }
 END_TEST
 
@@ -412,6 +453,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_model_without_mlp_has_the_gradient_of_its_loss);
     tcase_add_test(tc, the_predicted_token_is_the_one_with_the_fewest_nats);
     tcase_add_test(tc, a_task_is_learnt_from_its_labelled_positions);
+    tcase_add_test(tc, steps_of_transfer_change_the_mixers_alone);
     tcase_add_test(tc, finished_cells_outlive_an_interruption);
     tcase_add_test(tc, cells_of_another_form_are_not_taken);
     tcase_add_loop_test(tc, a_record_of_something_else_is_refused, 0,

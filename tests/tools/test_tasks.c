@@ -2,10 +2,13 @@
  * the share of answers that can be guessed. */
 #include "tests/support/rig.h"
 
+#include "data/base/file.h"
 #include "data/stories/stories.h"
+#include "model/files/checkpoint.h"
 #include "tools/lab/groups/groups.h"
 #include "tools/lab/text/corpus.h"
 #include "tools/lab/text/streams.h"
+#include "tools/lab/text/subject.h"
 #include "tools/lab/text/trees.h"
 
 #include <math.h>
@@ -361,6 +364,71 @@ START_TEST(every_window_of_the_text_held_out_is_scored_once)
 }
 END_TEST
 
+/* A text comes back from its tokens, after an end, with the prefix of each document. */
+START_TEST(a_text_is_cut_as_the_model_reads_it)
+{
+    static const char text[] = "One thing.\nAnother.\n<|endoftext|>\nThe end.";
+    static const char want[] = "~One thing.\nAnother.\n~The end.";
+    struct tokenizer *t;
+    struct corpus     c;
+    struct why        why;
+    char              path[512], back[128];
+    size_t            n;
+
+    path_join(path, sizeof path, rig_tmp(), "text.txt");
+    ck_assert(!file_write(path, text, strlen(text), &why));
+    ck_assert(!tokenizer_load(&t, "weft-bytes", 10, &why));
+    ck_assert(!corpus_open_for(&c, t, "~", path, 1000, 8, 1, &why));
+    ck_assert_int_eq(c.n, (long)strlen(want) + 3);
+    ck_assert(c.id[0] == CORPUS_EOS && c.id[c.n - 1] == CORPUS_EOS);
+    ck_assert_int_eq(c.n - c.held, c.n / 8);
+    n = tokenizer_decode(t, (const uint32_t *)c.id, (size_t)c.n, back, sizeof back);
+    ck_assert_msg(n == strlen(want) && !memcmp(back, want, n), "%.*s", (int)n, back);
+    corpus_close(&c);
+    tokenizer_free(t);
+}
+END_TEST
+
+/* The nats of the text held out, by the run and by its model with a key head for each
+ * query head. */
+START_TEST(a_run_computes_the_same_with_its_key_heads_parted)
+{
+    enum { T = 16 };
+    struct config  c;
+    struct model   m;
+    struct tokenizer *t;
+    struct subject s;
+    struct corpus  text;
+    struct why     why;
+    char           dir[512], list[256];
+    double         nats[T], parted[T], bytes[T];
+
+    config_defaults(&c);
+    c.layers = 2, c.width = 32, c.heads = 4, c.kv_heads = 2, c.vocab = CORPUS_VOCAB;
+    c.context = T;
+    strcpy(c.mixers, "softmax+rope(base=500)/gla");
+    ck_assert(!config_resolve(&c, &why) && !model_open(&m, &c, &why));
+    model_init(&m, 5);
+    ck_assert(!tokenizer_load(&t, "weft-bytes", 10, &why));
+    path_join(dir, sizeof dir, rig_tmp(), "run");
+    ck_assert(!dir_make(dir, &why) && !checkpoint_write(dir, &m, t, &why));
+    ck_assert(!manifest_write(dir, &why));
+    ck_assert_msg(!subject_open(&s, dir, &why), "%s", why.line);
+    ck_assert_int_eq(s.model.cfg.kv_heads, 4);
+    ck_assert(!corpus_open(&text, 2000, 500, 3, &why));
+    ck_assert(!corpus_score(&text, &m, T, nats, bytes, &why));
+    ck_assert(!corpus_score(&text, &s.model, T, parted, bytes, &why));
+    for (int i = 0; i < T; i++)
+        ck_assert_double_eq_tol(parted[i], nats[i], 1e-4 * nats[i]);
+    ck_assert(!subject_mixers(&s, "luna", list, sizeof list, &why));
+    ck_assert_str_eq(list, "luna+rope(base=500)/gla");
+    corpus_close(&text);
+    subject_close(&s);
+    tokenizer_free(t);
+    model_close(&m);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("tasks");
@@ -376,6 +444,8 @@ static Suite *suite(void)
     tcase_add_test(tc, the_first_needle_lies_at_its_depth);
     tcase_add_loop_test(tc, facts_are_asked_for_at_their_distance, 0, 3);
     tcase_add_test(tc, the_floor_of_the_text_held_out_is_its_entropy);
+    tcase_add_test(tc, a_text_is_cut_as_the_model_reads_it);
+    tcase_add_test(tc, a_run_computes_the_same_with_its_key_heads_parted);
     tcase_add_test(tc, every_window_of_the_text_held_out_is_scored_once);
     suite_add_tcase(s, tc);
     return s;

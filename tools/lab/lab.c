@@ -88,6 +88,9 @@ bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_
     }
 }
 
+const char *lab_from(const struct lab *l) { return l->ask.from; }
+const char *lab_text(const struct lab *l) { return l->ask.text; }
+
 /* 1 to LAB_ARMS entries, none of them empty. */
 static enum fail check_arch(const struct lab *l, struct why *why)
 {

@@ -45,6 +45,7 @@ struct experiment {
     enum fail (*run)(struct lab *l, struct why *why);
     bool exact;             // the tests want every verdict of the brief form to hold
     bool arch;              // takes --arch a,b,c
+    bool from;              // takes --from RUN [--text PATH]
     int quick;              // seeds by default in the quick form; 0: one
 };
 
@@ -60,6 +61,10 @@ uint64_t  lab_seed(const struct lab *l, int k);     // the k-th seed
 /* Item i of --arch, or when it was not given of `standard`: entries parted by commas
  * outside parentheses, LAB_ARMS at most. False after the last. */
 bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_t cap);
+
+/* --from and --text; NULL: not given. */
+const char *lab_from(const struct lab *l);
+const char *lab_text(const struct lab *l);
 
 /* How many cells are to come: for the time left. */
 void lab_plan(struct lab *l, int cells);
@@ -96,6 +101,7 @@ struct lab_ask {
     bool        json;
     bool        join;               // others run the same in `out`: share the cells
     const char *arch, *out;         // arch NULL: the experiment's
+    const char *from, *text;        // a run to begin with, and its text; or NULL
 };
 
 struct verdict {

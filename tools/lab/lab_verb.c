@@ -20,6 +20,7 @@ static const char help[] =
     "weft lab                              the experiments and what they show\n"
     "weft lab NAME [flags]\n"
     "weft lab all --quick                  every one, then one table\n"
+    "weft lab convert --from RUN           a model of yours, its softmax replaced\n"
     "\n"
     "Each experiment measures a claim of a paper beside exact or trivial\n"
     "yardsticks and says whether it holds here. DIR/NAME.csv keeps every finished\n"
@@ -166,6 +167,8 @@ static void run_one(const struct cli *c, const struct lab_ask *ask, const char *
 
     if (ask->arch && !e->arch)
         cli_die(c, FAIL_USAGE, "%s takes no --arch", e->name);
+    if (ask->from && !e->from)
+        cli_die(c, FAIL_USAGE, "%s takes no --from", e->name);
     path_join(dir, sizeof dir, "lab", e->name);
     run(c, e, *ask, out ? out : dir, &v);
     verdicts_free(&v);
@@ -216,6 +219,14 @@ int lab_main(int argc, char **argv)
          .value = "A,B",
          .about = "mixers to compare, where the experiment takes them",
          .text = &ask.arch},
+        {.name = "from",
+         .value = "RUN",
+         .about = "the model that convert takes; otherwise it trains one",
+         .text = &ask.from},
+        {.name = "text",
+         .value = "PATH",
+         .about = "with --from: text to go on with (stories)",
+         .text = &ask.text},
         {.name = "json",
          .about = "one object per line: cells, then verdicts",
          .on = &ask.json},
@@ -248,6 +259,8 @@ int lab_main(int argc, char **argv)
     ask.form = brief ? LAB_BRIEF : quick ? LAB_QUICK : LAB_FULL;
     if (c.n_args > 1)
         cli_die(&c, FAIL_USAGE, "'%s': give one experiment, or all", c.args[1]);
+    if (ask.text && !ask.from)
+        cli_die(&c, FAIL_USAGE, "--text goes with --from RUN");
     if (join && out)
         cli_die(&c, FAIL_USAGE, "--join names the directory; leave --out away");
     if (threads)
@@ -260,8 +273,9 @@ int lab_main(int argc, char **argv)
         start_jobs(&c, jobs, argc, argv, out);
     if (!c.n_args)
         list();
-    else if (!strcmp(c.args[0], "all") && ask.arch)
-        cli_die(&c, FAIL_USAGE, "all takes no --arch; name one experiment");
+    else if (!strcmp(c.args[0], "all") && (ask.arch || ask.from))
+        cli_die(&c, FAIL_USAGE, "all takes no --%s; name one experiment",
+                ask.arch ? "arch" : "from");
     else if (!strcmp(c.args[0], "all"))
         run_all(&c, &ask, out ? out : "lab");
     else

@@ -12,6 +12,13 @@
 /* Held-out sequences are counted from here; no training reaches it. */
 static const uint64_t held_out = (uint64_t)1 << 48;
 
+static void take_shape(struct config *c, const struct config *like)
+{
+    for (const struct key *k = config_keys; k->name; k++)
+        if (k->part == KEY_MODEL)
+            memcpy((char *)c + k->at, (const char *)like + k->at, k->size);
+}
+
 static enum fail configure(const struct task *t, struct config *c, struct why *why)
 {
     enum fail err;
@@ -22,10 +29,12 @@ static enum fail configure(const struct task *t, struct config *c, struct why *w
     c->lr = t->lr, c->weight_decay = t->weight_decay, c->clip = t->clip,
     c->seed = t->seed;
     c->warmup = 0.1, c->window_short = t->window_short, c->window_p = t->window_p;
+    if (t->like)
+        take_shape(c, t->like);
     err = config_set(c, "mixers", t->mixers, why);
     if (!err)
         err = config_resolve(c, why);
-    c->mlp = t->mlp;
+    c->mlp = t->like ? t->like->mlp : t->mlp;
     return err;
 }
 
@@ -66,6 +75,7 @@ static void fill_batch(const struct task *t, uint64_t first, int B, int T,
 /* What training needs besides the model. */
 struct gym {
     struct pass  pass;
+    struct pass  teacher;           // of transfer
     real        *m, *v;             // moments
     size_t       bytes;             // of each
     int32_t     *tokens, *targets;  // (B, T), one allocation at tokens
@@ -83,12 +93,18 @@ static enum fail gym_open(struct gym *g, const struct task *t, const struct mode
     g->targets = g->tokens + n;
     if (!g->m || !g->v || !g->tokens)
         return fail(why, FAIL_MEMORY, "out of memory for a task's model");
-    return pass_open(&g->pass, m, t->batch, t->length, pass_training(&m->cfg), why);
+    enum fail err = pass_open(&g->pass, m, t->batch, t->length, pass_training(&m->cfg),
+                              why);
+
+    if (!err && t->transfer)
+        err = pass_open(&g->teacher, t->start, t->batch, t->length, PASS_TRAIN, why);
+    return err;
 }
 
 static void gym_close(struct gym *g)
 {
     pass_close(&g->pass);
+    pass_close(&g->teacher);
     pages_free(g->m, g->bytes);
     pages_free(g->v, g->bytes);
     free(g->tokens);
@@ -98,13 +114,16 @@ static void gym_close(struct gym *g)
 static bool train_step(const struct task *t, struct model *m, struct gym *g, long step,
                        long update)
 {
-    struct adamw o = {m->cfg.beta1, m->cfg.beta2, 1e-8, t->weight_decay, t->clip, 1};
+    struct adamw o = {m->cfg.beta1, m->cfg.beta2, 1e-8, t->weight_decay, t->clip, 1,
+                      .mixers = step < t->transfer};
     int          window = schedule_window(&m->cfg, NULL, step);
     double       lr = schedule_lr(&m->cfg, NULL, step), loss, norm;
 
     fill_batch(t, (uint64_t)step * (uint64_t)t->batch, t->batch, t->length, g->tokens,
                g->targets);
-    loss = model_step(m, &g->pass, g->tokens, g->targets, window, 1);
+    loss = o.mixers ? model_imitate(m, &g->pass, t->start, &g->teacher, g->tokens,
+                                    window, 1)
+                    : model_step(m, &g->pass, g->tokens, g->targets, window, 1);
     norm = adamw_norm(m, g->pass.dw);
     if (!isfinite(loss) || !isfinite(norm)) {
         memset(g->pass.dw, 0, g->bytes);

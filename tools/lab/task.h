@@ -31,7 +31,11 @@ struct task {
     uint64_t    seed;
     task_fill   fill;
     const void *user;
+    const struct config *like;      // (optional) the model's settings but for mixers, in
+                                    // place of those above
     const struct model *start;      // (optional) weights to begin with, where they agree
+    long        transfer;           // so many of the steps come first in which mixers
+                                    // learn to answer as start's: model_imitate
     /* (optional) Told the model before every step and after the last. */
     void      (*mark)(void *marker, const struct model *m, long step);
     void       *marker;
