@@ -299,6 +299,12 @@ lines=$(grep -c '.\{32\}' keep/part.txt:2)
 right "$lines of $lines lines stand in training too" \
     train keep/text.txt --val keep/part.txt:2 --out new/run $tiny steps=2
 rows=$((rows + 1))
+printf 'Zebras are not in that text; a sample of one document begins as they do.\n' > zebra
+"$weft" train keep/text.txt --val zebra --out new/run $tiny steps=1 tokenizer=bytes \
+    > out 2> err && grep -q '"sample": *1, "text": *"Z' new/run/log.jsonl ||
+    complain 'a sample begins after eos' train
+rm -rf new/run
+rows=$((rows + 1))
 "$weft" data build keep/text.txt --val keep/text.txt --out new/set > out 2> err ||
     complain "exit $?" data build
 grep -q '  in training  \([0-9]*\) of \1 lines of validation' out ||
