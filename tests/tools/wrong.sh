@@ -456,6 +456,15 @@ for verb in info verify; do
 done
 right 'measuring' data build keep/text.txt --out "loud/$loud.d" --tokenizer bytes
 quiet data build
+run export "loud/$loud" --to hf --out "loud/$loud.hf"
+quiet export
+run import "loud/$loud.hf" --out "loud/$loud.run"
+[ $status -eq 0 ] || complain "exit $status instead of 0" import
+quiet import
+run plot "loud/$loud" --csv
+[ $status -eq 0 ] || complain "exit $status instead of 0" plot --csv
+quiet plot --csv
+right 'measuring' data build keep/text.txt --out "loud/$loud.e" --tokenizer bytes
 if command -v bash > null; then
     bash -c "test -d $(sed -n 's/^next: .* train \(.*\) --for 3m$/\1/p' out)" ||
         complain "the command as printed does not work" data build
@@ -482,6 +491,8 @@ mkfifo damaged/run/log.jsonl
 wrong 5 'log.jsonl: a pipe' train --resume damaged/run --steps 6
 rm damaged/run/config.cfg
 mkfifo damaged/run/config.cfg
+run info damaged/run
+[ $status -eq 0 ] || complain "exit $status: it waits for a pipe" info damaged/run
 wrong 3 'config.cfg: a pipe' train --resume damaged/run --steps 6
 damage run config.cfg cat
 echo 'budget = flops 1e999' >> damaged/run/config.cfg
