@@ -151,8 +151,8 @@ static enum fail sample(struct loop *l, struct why *why)
     size_t len;
     enum fail             err;
 
-    err = sample_text(&t->model, l->data->tokenizer, sample_first(l), t->cfg.seed, text, &len,
-                      why);
+    err = sample_text(&t->model, l->data->tokenizer, sample_first(l), t->cfg.seed, text,
+                      &len, why);
     if (!err) {
         l->watch->sample(l->watch->user, t->tally.step, text, len);
         err = log_sample(l->log, t->tally.step, text, len, why);

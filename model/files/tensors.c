@@ -193,9 +193,12 @@ enum fail tensors_check_finite(const char *path, struct why *why)
     struct safetensors s;
     enum fail          err = safetensors_open(&s, path, why);
 
-    for (int i = 0; !err && i < s.n; i++)
-        if (s.tensor[i].dtype == DTYPE_F32 && !all_finite(s.tensor[i].data, s.tensor[i].n))
-            err = not_finite(why, FAIL_DIVERGED, path, s.tensor[i].name);
+    for (int i = 0; !err && i < s.n; i++) {
+        const struct tensor *t = &s.tensor[i];
+
+        if (t->dtype == DTYPE_F32 && !all_finite(t->data, t->n))
+            err = not_finite(why, FAIL_DIVERGED, path, t->name);
+    }
     safetensors_close(&s);
     return err;
 }

@@ -299,7 +299,7 @@ lines=$(grep -c '.\{32\}' keep/part.txt:2)
 right "$lines of $lines lines stand in training too" \
     train keep/text.txt --val keep/part.txt:2 --out new/run $tiny steps=2
 rows=$((rows + 1))
-printf 'Zebras are not in that text; a sample of one document begins as they do.\n' > zebra
+echo 'Zebras are not in that text; a sample of one document begins as they do.' > zebra
 "$weft" train keep/text.txt --val zebra --out new/run $tiny steps=1 tokenizer=bytes \
     > out 2> err && grep -q '"sample": *1, "text": *"Z' new/run/log.jsonl ||
     complain 'a sample begins after eos' train
