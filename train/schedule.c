@@ -6,7 +6,7 @@
 
 static const double wsd_decay = 0.2;
 static const double clock_end = 0;          // of the rate, where the clock's fall ends
-const double        schedule_decay = 0.7;
+const double        schedule_decay = 0.8;
 
 const char *const decided_names[DECISIONS] = {
     "warmup", "climb", "end", "anneal", "eval_every", "checkpoint_every", "sample_every",

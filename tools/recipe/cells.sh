@@ -96,7 +96,14 @@ cells around stories-dev 1002 600 softmax mlstm gla
 with "$chosen" batch=8
 cells around stories-dev 1002 300 softmax mlstm gla
 
-# ---- every mixer as it was before table_lr and batches of four: one seed, kept for the o
+# ---- Muon in place of AdamW: its rate --------------------------------------------------
+
+for lr in 6e-3 3e-3 1.2e-2; do
+    with "$chosen" lr=$lr optimiser=muon
+    cells muon stories-dev 1001 600 softmax mlstm gla
+done
+
+# ---- every mixer before table_lr and batches of four: one seed, kept for the order -----
 
 with "$recipe"
 cells first stories 101 300 softmax luna linear swax gla mlstm deltanet ssd retention \
@@ -139,7 +146,7 @@ rates 101 6e-3
 rates 102 6e-3
 rates 103 6e-3
 
-# ---- reported: linear, luna and swax beside softmax, at equal steps and at equal FLOPs -
+# ---- reported: linear, luna, swax beside softmax, at equal steps and equal FLOPs -------
 
 with "$chosen"
 cells rates stories 104 300 softmax luna linear swax

@@ -40,18 +40,24 @@ train() {
             < /dev/null
 }
 
-for seed in 101 102 103; do
-    for text in $texts; do
-        for arch in softmax mlstm; do
-            pair=$(printf '%s\t%s\t%s\t%s' "$arch" "$(basename "$text")" "$seed" "$time")
-            ! grep -qF "$pair" "$results" || continue
-            start=$(date +%s.%N)
-            train clock "$arch" "$text" "$seed" --for "$time"
-            seconds=$(echo "$(date +%s.%N) - $start" | bc)
-            steps=$(last clock step)
-            train cosine "$arch" "$text" "$seed" steps="$steps" eval_every="$steps"
-            printf '%s\t%s\t%.1f\t%.4f\t%.4f\n' "$pair" "$steps" "$seconds" \
-                "$(last clock val_bpb)" "$(last cosine val_bpb)" >> "$results"
+pairs() {
+    for arch in softmax mlstm; do
+        for text in $texts; do
+            for seed in 101 102 103; do
+                printf '%s\t%s\t%s\t%s\n' "$arch" "$text" "$seed" "$time"
+            done
         done
     done
+}
+
+pairs | while IFS="$(printf '\t')" read -r arch text seed time; do
+    pair=$(printf '%s\t%s\t%s\t%s' "$arch" "$(basename "$text")" "$seed" "$time")
+    ! grep -qF "$pair" "$results" || continue
+    start=$(date +%s)
+    train clock "$arch" "$text" "$seed" --for "$time"
+    seconds=$(($(date +%s) - start))
+    steps=$(last clock step)
+    train cosine "$arch" "$text" "$seed" steps="$steps" eval_every="$steps"
+    printf '%s\t%s\t%s\t%.4f\t%.4f\n' "$pair" "$steps" "$seconds" \
+        "$(last clock val_bpb)" "$(last cosine val_bpb)" >> "$results"
 done
