@@ -405,33 +405,34 @@ static json_t *tell(struct answer *a, int i, struct part *p)
     return j;
 }
 
-json_t *answer_piece(struct answer *a, bool *ended)
+bool answer_piece(struct answer *a, int i, json_t **piece)
 {
-    json_t *j = NULL;
-    int     left = 0;
+    struct part p = {0};
+    bool        news = false;
 
-    for (int i = 0; i < a->n && !j; i++) {
-        struct part p = {0};
-        bool        news = false;
+    pthread_mutex_lock(&a->line.lock);
+    news = copy_news(a, i, &p);
+    pthread_mutex_unlock(&a->line.lock);
+    if (news)
+        *piece = tell(a, i, &p);
+    free(p.text);
+    free(p.token);
+    free(p.likely);
+    return news;
+}
 
-        if (a->reading[i].ended)
-            continue;
-        pthread_mutex_lock(&a->line.lock);
-        news = copy_news(a, i, &p);
-        pthread_mutex_unlock(&a->line.lock);
-        if (news)
-            j = tell(a, i, &p);
-        free(p.text);
-        free(p.token);
-        free(p.likely);
-    }
+bool answer_told(const struct answer *a)
+{
     for (int i = 0; i < a->n; i++)
-        left += !a->reading[i].ended;
-    if (!j && !left && a->ask.usage) {
-        a->ask.usage = false;
-        j = envelope(a, json_array());
-        json_object_set_new(j, "usage", usage_json(a));
-    }
-    *ended = !j && !left;
+        if (!a->reading[i].ended)
+            return false;
+    return true;
+}
+
+json_t *answer_usage(const struct answer *a)
+{
+    json_t *j = envelope(a, json_array());
+
+    json_object_set_new(j, "usage", usage_json(a));
     return j;
 }

@@ -26,9 +26,12 @@ void answer_close(struct answer *a);
 /* The whole answer; all jobs are done. NULL: out of memory. */
 json_t *answer_whole(const struct answer *a);
 
-/* The next piece of a stream, or NULL when there is nothing new now; *ended when there
- * will be no more. Takes line.lock for a moment. */
-json_t *answer_piece(struct answer *a, bool *ended);
+/* What is new of text i, for a stream: false when there is nothing. *piece is NULL when
+ * there is no memory for it. Takes line.lock for a moment. */
+bool answer_piece(struct answer *a, int i, json_t **piece);
+
+bool    answer_told(const struct answer *a);        // all of it
+json_t *answer_usage(const struct answer *a);       // the last piece, where asked for
 
 /* Under line.lock: is there something that answer_piece would tell? */
 bool answer_news(const struct answer *a);

@@ -58,7 +58,7 @@ struct writing {
     struct call    call;            // of its connection
     char          *bytes;           // (len) to be sent, at of them are
     size_t         len, at;
-    double         sent;            // when the last event was made
+    double         sent;            // when the last events were made
     bool           submitted, ended;
 };
 
@@ -145,28 +145,44 @@ static enum MHD_Result answer_whole_text(struct server *s, struct call *c,
     return sent;
 }
 
-/* The next piece as an event into w->bytes. */
-static void next_event(struct writing *w)
+/* Write a piece as an event; false: no memory. */
+static bool put_event(FILE *f, json_t *piece)
 {
-    bool    ended;
-    json_t *j = answer_piece(&w->answer, &ended);
-    char   *text = j ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
-    int     n = -1;
+    char *text = piece ? json_dumps(piece, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    bool  ok = text && fprintf(f, "data: %s\n\n", text) > 0;
+
+    json_decref(piece);
+    free(text);
+    return ok;
+}
+
+static bool put_end(FILE *f, const struct answer *a)
+{
+    return (!a->ask.usage || put_event(f, answer_usage(a))) &&
+           fputs("data: [DONE]\n\n", f) >= 0;
+}
+
+/* What is new of every text, as events into w->bytes. */
+static void next_events(struct writing *w)
+{
+    struct answer *a = &w->answer;
+    json_t        *piece;
+    bool           ok;
 
     free(w->bytes);
     w->bytes = NULL;
     w->len = w->at = 0;
-    if (text)
-        n = asprintf(&w->bytes, "data: %s\n\n", text);
-    else if (ended)
-        n = asprintf(&w->bytes, "data: [DONE]\n\n");
-    if (n < 0)
-        w->bytes = NULL;
-    else
-        w->len = (size_t)n;
-    w->ended = ended || (j && !text);
-    free(text);
-    json_decref(j);
+    FILE *f = open_memstream(&w->bytes, &w->len);
+
+    ok = f != NULL;
+    for (int i = 0; i < a->n && ok; i++)
+        if (answer_piece(a, i, &piece))
+            ok = put_event(f, piece);
+    w->ended = !ok || answer_told(a);
+    if (w->ended && ok)
+        ok = put_end(f, a);
+    if (f && fclose(f))
+        w->ended = true;
 }
 
 /* Not too soon after the last event, unless all is written: at a multiple of the time
@@ -195,7 +211,7 @@ static ssize_t read_text(void *user, uint64_t pos, char *to, size_t most)
         if (atomic_load(&w->server->hurry) || !call_waits(&w->call))
             return MHD_CONTENT_READER_END_WITH_ERROR;
         wait_for_more(w);
-        next_event(w);
+        next_events(w);
         if (w->len)
             w->sent = wall_seconds();
         if (w->len || w->ended)

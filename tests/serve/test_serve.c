@@ -257,6 +257,38 @@ START_TEST(a_stream_is_the_whole_text_in_pieces)
 }
 END_TEST
 
+/* Events of a choice, up to the last of the first choice. */
+static int events_of(const char *body, int choice)
+{
+    const char *end = body, *at = body;
+    char        words[32];
+    int         n = 0;
+
+    while ((at = strstr(end + 1, "[{\"index\":0,")))
+        end = at;
+    snprintf(words, sizeof words, "[{\"index\":%d,", choice);
+    for (at = body; (at = strstr(at, words)) && at <= end; at++)
+        n++;
+    return n;
+}
+
+START_TEST(the_texts_of_a_stream_come_side_by_side)
+{
+    struct server *s = serve();
+    struct got     g = client_ask(serve_port(s), "POST", "/v1/completions",
+                                  "Content-Type: application/json\r\n",
+                                  "{\"prompt\": \"Hi\", \"max_tokens\": 6000, \"n\": 3, "
+                                  "\"logit_bias\": {\"256\": -100}, \"stream\": true}");
+    int            first = events_of(g.body, 0);
+
+    ck_assert_int_ge(first, 4);
+    for (int i = 1; i < 3; i++)
+        ck_assert_int_ge(events_of(g.body, i), first / 2);
+    got_free(&g);
+    serve_stop(s, 5);
+}
+END_TEST
+
 /* ---- company ---- */
 
 static const char as_json_type[] = "Content-Type: application/json\r\n";
@@ -750,7 +782,7 @@ END_TEST
 
 static void *stop_it(void *user)
 {
-    serve_stop(user, 20);
+    serve_stop(user, 60);
     return NULL;
 }
 
@@ -932,6 +964,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_text_is_the_one_that_weft_infer_writes);
     tcase_add_test(tc, a_stream_is_the_whole_text_in_pieces);
+    tcase_add_test(tc, the_texts_of_a_stream_come_side_by_side);
     tcase_add_test(tc,
                    sixty_four_requests_in_company_give_the_bytes_that_each_gives_alone);
     tcase_add_test(tc, the_logprobs_of_a_prompt_are_the_nats_of_weft_score);
