@@ -343,7 +343,7 @@ function tell() {
     $('state').replaceChildren(what + (what ? ', ' : ''), s.training ? make('span', {class: 'live'}, 'training') :
         s.kind === 'compare' ? 'compared' : m.step !== null && m.step !== undefined ? `step ${m.step}` : 'no checkpoint yet');
     if (state.lost) $('state').replaceChildren(what + (what ? ', ' : ''), 'the server does not answer');
-    $('version').textContent = s.version || '';
+    $('version').textContent = (s.version || '').split(' -')[0];       // not its flags
     if (s.kind !== 'compare' && log && log.n) {
         const bits = last(log.val_bpb);
         facts.push(['step', String(last(log.step))], ['validation, bits/byte', bits === null ? 'not yet' : bits.toFixed(3)],
