@@ -7,6 +7,7 @@
 #   make test-mixer M=foo   what every mixer must hold, for one of them, in seconds
 #   make test-cpus    MODE=portable's program on emulated CPUs, where qemu-x86_64 is installed
 #   make test-serve   the server under load for ten minutes, then 10,000 broken requests (Python)
+#   make fuzz T=600   every reader under libFuzzer, ten minutes each; needs clang
 #   make test-page    the page of weft serve in chromium without a window; says when that is missing
 #   make check        the tests again under AddressSanitizer and UBSan, and MODE=tiny's
 #   make test-mpi     the same bits on 1, 2, 4 and 8 ranks; needs libopenmpi-dev and openmpi-bin
@@ -74,10 +75,11 @@ OPT.release := -O3 -march=$(MARCH)
 OPT.portable := -O3 $(if $(LEVEL),-march=x86-64-$(LEVEL:%-bf16=% -mavx512vnni -mavx512bf16))
 OPT.debug   := -O0 -g
 OPT.asan    := -O2 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT.fuzz    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 OPT.double  := -O2 -march=$(MARCH) -DWEFT_DOUBLE
 OPT.tiny    := $(OPT.double) -DWEFT_TINY
 OPT         := $(OPT.$(MODE))
-$(if $(OPT),,$(error MODE=$(MODE) is none of release, portable, debug, asan, double, tiny))
+$(if $(OPT),,$(error MODE=$(MODE) is none of release, portable, debug, asan, double, tiny, fuzz))
 
 # OpenBLAS in its openmp flavour (products=openblas loads it), by its own directory: the
 # alternatives may prefer another.
@@ -119,7 +121,7 @@ LIB   := $(wildcard tokenizer/*.cc $(foreach d,tokenizer data data/* model model
 TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
 TESTS := $(wildcard tests/*/test_*.c)
 TESTS := $(if $(filter 0,$(SERVE)),$(filter-out tests/serve/%,$(TESTS)),$(TESTS))
-RIG   := $(wildcard tests/support/*.c)
+RIG   := $(wildcard tests/support/*.c) $(filter-out tests/fuzz/test_%,$(wildcard tests/fuzz/*.c))
 
 STARTO := $O/tools/start.c.o
 MAINO := $O/tools/main.c.o
@@ -300,6 +302,24 @@ test-serve: $O/bin/weft
 	$O/bin/weft train $$dir/stories.txt --size nano --steps 20 --out $$dir/run > /dev/null 2>&1 && \
 	python3 tests/serve/load.py $O/bin/weft $$dir/run $(TIME) $(BROKEN)
 
+# Every reader under libFuzzer, T seconds each (F=NAME...: only these). MODE=fuzz is clang's.
+T ?= 600
+fuzz:
+	@$(if $(shell command -v clang),,echo "make fuzz: skipped: it needs clang:" \
+	  "apt-get install clang libclang-rt-14-dev libomp-14-dev"; exit 0;) \
+	$(MAKE) MODE=fuzz CC=clang CXX=clang++ build/fuzz/bin/fuzz && \
+	tests/fuzz/run.sh build/fuzz/bin/fuzz $(T) $(F)
+
+# The products read no file, and take minutes to compile when every access is checked.
+ifeq ($(MODE),fuzz)
+$O/model/kernels/gemm.c.o: CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
+endif
+
+$O/bin/fuzz: $(RIGO) $O/weft.a $O/how
+	@mkdir -p $(@D)
+	@echo "  link $@"
+	$Q$(LINK) -fsanitize=fuzzer -o $@ $(filter-out %/how,$^) $(LDLIBS) $(shell pkg-config --libs check)
+
 test-mixer: deps
 	@grep -q 'X($M)' model/mixer.h || \
 	  { echo "make test-mixer M=NAME: '$M' is not in MIXERS of model/mixer.h"; exit 2; }
@@ -455,7 +475,7 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
 	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
-.PHONY: test-mpi test-serve lib all demo compare-demo recording test check test-cpus test-mixer test-all \
+.PHONY: fuzz test-mpi test-serve lib all demo compare-demo recording test check test-cpus test-mixer test-all \
         test-double test-tiny test-asan \
         one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall deb clean help FORCE
 .SECONDARY:
