@@ -19,8 +19,6 @@
 
 enum { LINE_MOST = 1 << 18, PIECE = 1 << 16 };
 
-static const double beat_seconds = 10;
-
 struct follower {
     struct server *server;
     struct call    call;
@@ -131,7 +129,7 @@ static bool collect(struct follower *f)
         return false;
     put_served(f, to);
     read_log(f, to);
-    if (ftell(to) == 0 && now - f->sent > beat_seconds)
+    if (ftell(to) == 0 && now - f->sent > f->server->o.beat)
         fputs(":\n\n", to);
     return fclose(to) == 0;
 }

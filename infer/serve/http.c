@@ -380,6 +380,7 @@ void serve_defaults(struct serve_options *o)
         .most_waiting = 256,
         .cache = (size_t)256 << 20,
         .chat_template = "{content}\n",
+        .beat = 10,
     };
 }
 

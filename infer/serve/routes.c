@@ -59,6 +59,7 @@ struct writing {
     char          *bytes;           // (len) to be sent, at of them are
     size_t         len, at;
     double         sent;            // when the last events were made
+    double         beat;            // when anything was
     bool           submitted, ended;
 };
 
@@ -185,6 +186,22 @@ static void next_events(struct writing *w)
         w->ended = true;
 }
 
+/* A comment, so that nobody takes a stream that waits for a dead one: nor does the
+ * server's own limit of idle time. */
+static void beat(struct writing *w)
+{
+    int n;
+
+    if (wall_seconds() - w->beat < w->server->o.beat)
+        return;
+    free(w->bytes);
+    n = asprintf(&w->bytes, ":\n\n");
+    if (n < 0)
+        w->bytes = NULL;
+    w->len = n < 0 ? 0 : (size_t)n;
+    w->beat = wall_seconds();
+}
+
 /* Not too soon after the last event, unless all is written: at a multiple of the time
  * between events, so that all streams are sent at once and computing halts once. */
 static void wait_for_more(struct writing *w)
@@ -213,13 +230,14 @@ static ssize_t read_text(void *user, uint64_t pos, char *to, size_t most)
         wait_for_more(w);
         next_events(w);
         if (w->len)
-            w->sent = wall_seconds();
+            w->sent = w->beat = wall_seconds();
         if (w->len || w->ended)
             continue;
         pthread_mutex_lock(&w->answer.line.lock);
         if (!answer_news(&w->answer))
             wait_a_while(&w->answer, false, a_while);
         pthread_mutex_unlock(&w->answer.line.lock);
+        beat(w);
     }
     size_t n = w->len - w->at < most ? w->len - w->at : most;
 
@@ -244,6 +262,7 @@ static struct writing *begin(struct server *s, struct call *c, struct ask *ask,
     } else {
         w->server = s;
         w->call = *c;
+        w->beat = wall_seconds();
         w->submitted = scheduler_submit(s->scheduler, w->answer.job, w->answer.n);
         if (w->submitted)
             return w;

@@ -29,6 +29,8 @@ struct serve_options {
     int         most_waiting;   // 256 texts, then 503
     size_t      cache;          // 256 MiB of prompts, of each model
     const char *chat_template;  // "{content}\n" for each message
+    double      beat;           // seconds without news after which a stream says that
+                                // it lives
     bool        training;       // the run is about to be trained: no checkpoint is fine
 };
 

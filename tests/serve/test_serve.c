@@ -780,6 +780,33 @@ START_TEST(a_full_queue_says_when_to_come_again)
 }
 END_TEST
 
+START_TEST(a_stream_that_waits_for_its_turn_says_that_it_lives)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    struct got           g;
+    int                  fd[2];
+
+    new_run();
+    o.path = run;
+    o.slots = 1;
+    o.beat = 0.1;
+    s = start(&o);
+    fd[0] = send_long(s, 60000, "");
+    for (int i = 0; i < 300 && metric(s, "weft_texts_busy") < 1; i++)
+        nap(0.01);
+    fd[1] = send_long(s, 3, ", \"stream\": true");
+    nap(0.8);
+    close(fd[0]);
+    g = client_receive(fd[1]);
+    ck_assert_msg(!strncmp(g.body, ":\n\n", 3), "%.100s", g.body);
+    ck_assert(strstr(g.body, "data: [DONE]") != NULL);
+    got_free(&g);
+    close(fd[1]);
+    serve_stop(s, 5);
+}
+END_TEST
+
 static void *stop_it(void *user)
 {
     serve_stop(user, 60);
@@ -976,6 +1003,7 @@ static Suite *suite(void)
     tcase_add_test(tc, mutated_requests_break_nothing);
     tcase_add_test(tc, who_leaves_frees_the_slot);
     tcase_add_test(tc, a_full_queue_says_when_to_come_again);
+    tcase_add_test(tc, a_stream_that_waits_for_its_turn_says_that_it_lives);
     tcase_add_test(tc, stopping_finishes_what_is_streaming);
     tcase_add_test(tc, a_newer_checkpoint_is_followed_and_nobody_is_dropped);
     tcase_add_test(tc, the_log_is_told_as_it_grows_and_again_when_it_is_cut);
