@@ -37,6 +37,8 @@ for t in ${*:-$("$fuzz")}; do
     printf '%-14s %12s %11s %14s%s\n' "$t" "$(stat "$t" number_of_executed_units)" \
         "$(stat "$t" average_exec_per_sec)" "$all" "$said"
 done
-awk -v f=$failed '{ n += $2; t[$1] } END { for (i in t) k++
-    printf "fuzz: %d failed; %.0f inputs to %d readers in all runs\n", f, n, k }' "$out/tally"
+awk -v f=$failed '{ n += $2; t[$1] }
+    END { for (i in t) k++
+          printf "fuzz: %d failed; %.0f inputs to %d readers in all runs\n", f, n, k
+        }' "$out/tally"
 [ $failed = 0 ]
