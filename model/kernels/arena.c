@@ -42,9 +42,30 @@ void *pages_reserve(size_t bytes)
     return map_pages(bytes, MAP_NORESERVE);
 }
 
-enum { SPARSE = 1 << 20, PART = 1 << 16 };      // bytes: sparse from here on; looked at
+enum {
+    PART   = 1 << 16,                   // bytes that are looked at together
+    SPARSE = 1 << 26,                   // from here on, pages are given back
+};
 
-/* Whole pages are given back, and are zero when they are touched again. */
+static bool is_zero(const char *p, size_t bytes)
+{
+    return bytes == 0 || (!*p && !memcmp(p, p + 1, bytes - 1));
+}
+
+/* What is not zero becomes zero; pages that were never touched stay so. */
+static void clear_parts(char *p, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += PART) {
+        size_t n = bytes - at < PART ? bytes - at : PART;
+
+        if (!is_zero(p + at, n))
+            memset(p + at, 0, n);
+    }
+}
+
+/* Whole pages of much memory are given back, and are zero when they are touched again.
+ * Of less they are kept: touching them again costs more, and what begins inside a huge
+ * page would cut it up. */
 void pages_clear(void *p, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), head = -(uintptr_t)p & (page - 1);
@@ -52,32 +73,27 @@ void pages_clear(void *p, size_t bytes)
     size_t whole = bytes > SPARSE ? (bytes - head) / page * page : 0;
 
     if (!whole || madvise(first, whole, MADV_DONTNEED)) {
-        memset(p, 0, bytes);
+        clear_parts(p, bytes);
         return;
     }
     memset(p, 0, head);
     memset(first + whole, 0, bytes - head - whole);
 }
 
-static bool is_zero(const char *p, size_t bytes)
-{
-    return bytes == 0 || (!*p && !memcmp(p, p + 1, bytes - 1));
-}
-
 void pages_copy(void *to, const void *from, size_t bytes)
 {
     const char *p = from;
+    char       *q = to;
 
-    if (bytes <= SPARSE) {
-        memcpy(to, from, bytes);
-        return;
-    }
-    pages_clear(to, bytes);
+    if (bytes > SPARSE)
+        pages_clear(to, bytes);
     for (size_t at = 0; at < bytes; at += PART) {
         size_t n = bytes - at < PART ? bytes - at : PART;
 
-        if (!is_zero(p + at, n))
-            memcpy((char *)to + at, p + at, n);
+        if (is_zero(p + at, n))
+            clear_parts(q + at, n);
+        else
+            memcpy(q + at, p + at, n);
     }
 }
 

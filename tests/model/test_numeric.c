@@ -319,6 +319,28 @@ START_TEST(pages_come_aligned_and_zero)
 }
 END_TEST
 
+/* Of some pages and of so many that they are given back, from the middle of a page on. */
+START_TEST(pages_are_copied_and_cleared_whole)
+{
+    size_t bytes = (_i ? (size_t)65 << 20 : 300 << 10) + 77, all = 2 * bytes + 100;
+    char  *p = pages_reserve(all), *from = p + 100, *to = from + bytes, left = 0;
+
+    ck_assert_ptr_nonnull(p);
+    memset(p, 1, 100);
+    from[0] = from[70000] = from[bytes - 1] = 2;
+    to[0] = to[140000] = to[bytes - 1] = 3;
+    pages_copy(to, from, bytes);
+    ck_assert_int_eq(memcmp(to, from, bytes), 0);
+    pages_clear(from, bytes);
+    for (size_t i = 0; i < bytes; i++)
+        left |= from[i];
+    ck_assert_int_eq(left, 0);
+    ck_assert_int_eq(p[99], 1);
+    ck_assert_int_eq(to[0] + to[70000] + to[bytes - 1], 6);
+    pages_free(p, all);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("numeric");
@@ -334,6 +356,7 @@ static Suite *suite(void)
                         sizeof functions / sizeof *functions);
     tcase_add_test(tc, elementary_functions_keep_their_limits);
     tcase_add_test(tc, pages_come_aligned_and_zero);
+    tcase_add_loop_test(tc, pages_are_copied_and_cleared_whole, 0, 2);
     suite_add_tcase(s, tc);
     return s;
 }
