@@ -13,6 +13,8 @@ enum {
     DW_ROWS  = TINY(384, 8),    // most rows of a tile of dw
     DW_COLS  = TINY(384, 8),
     DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at once when decoding
+    PAIR     = 2,               // rows of w that meet one row of x together,
+    AHEAD    = 4096 / sizeof(real), // and what is sent for of them meanwhile
     W_ROWS   = 4,               // rows of w whose dot products are taken together,
 #if defined __AVX512F__
     X_ROWS   = 4,               // with these of x: the sums must fit the registers
@@ -106,16 +108,17 @@ dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int i
 }
 
 /* A few rows of x: w is read once, and its rows stay in cache for all of them. For one
- * row, a row of w at a time and what the CPU sends for by itself are faster; the sums
- * are formed in the same order. */
+ * row, two of w at a time are faster, each sent for a page ahead, where the CPU's own
+ * fetching stops; the sums are formed in the same order. */
 static void forward_few(real *y, const real *x, const real *w, int n, int in, int out)
 {
     #pragma omp parallel for schedule(static)
     for (int o = 0; o < out; o += DOT_ROWS) {
         int end = min_int(out, o + DOT_ROWS), r = o;
 
-        for (; n == 1 && r < end; r++)
-            dots(y + r, out, x, 1, w + (size_t)r * in, 1, in, NULL, 0);
+        for (; n == 1 && r + PAIR <= end; r += PAIR)
+            dots(y + r, out, x, 1, w + (size_t)r * in, PAIR, in,
+                 w + (size_t)r * in + AHEAD, PAIR);
         for (; r + W_ROWS <= end; r += W_ROWS)
             dot_rows(y + r, out, x, n, w + (size_t)r * in, W_ROWS, in);
         for (; r < end; r++)
