@@ -229,7 +229,7 @@ static void watch(void *user, int layer, struct mixer_layer *l)
 static bool find_data(const char *dir, char *path, size_t cap)
 {
     char  config[PATH_MAX], *text = NULL;
-    FILE *f = file_stream(path_join(config, sizeof config, dir, "../config.cfg"));
+    FILE *f = fopen(path_join(config, sizeof config, dir, "../config.cfg"), "re");
     size_t room = 0;
 
     path_join(path, cap, dir, "../data");

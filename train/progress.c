@@ -2,7 +2,6 @@
 
 #include "data/base/clock.h"
 #include "data/base/format.h"
-#include "data/corpus_sample.h"
 #include "infer/stream.h"
 
 #include <math.h>
@@ -240,7 +239,7 @@ void progress_validation(void *user, long step, double nats, double bits)
 }
 
 /* Bytes of text, of len, that a line of width columns takes: up to a newline, or to the
- * last space that fits, both included, or within a word that is longer. */
+ * last space that fits, both included. */
 static size_t line_length(const char *text, size_t len, size_t width)
 {
     const char *end = memchr(text, '\n', len);
@@ -250,7 +249,7 @@ static size_t line_length(const char *text, size_t len, size_t width)
         return n;
     for (space = width; space > 0 && text[space - 1] != ' '; space--)
         ;
-    return space ? space : utf8_floor(text, width);
+    return space ? space : n;
 }
 
 /* The sample with every line indented, and broken between words. */

@@ -1,5 +1,6 @@
 #include "model/cores/kv_cache.h"
 
+#include "model/kernels/turn.h"
 #include "model/kernels/vmath.h"
 
 #include <string.h>
@@ -44,12 +45,80 @@ struct query {
     real       *o, max, sum;
 };
 
-enum { KEYS_AT_ONCE = TINY(32, 4) };     // keys whose scores are taken together
+enum {
+    KEYS_AT_ONCE = TINY(32, 4),         // keys whose scores are taken together
+    COLUMNS = 4,                        // vectors of values
+};
 
 static inline void fetch(const real *rows, int e, int n)
 {
     for (int i = 0; i < n * e; i += 64 / (int)sizeof *rows)
         __builtin_prefetch(rows + i);
+}
+
+/* s[u] = q . k_u of LANES keys or fewer, as vdot adds them up: lane by lane of a vector
+ * of sums. The sums of all keys are turned, so that they are added at once. e is a whole
+ * number of vectors. */
+static inline void vector_of_dots(real *s, const real *q, const real *k, int n, int e)
+{
+    _Alignas(VEC_BYTES) real lanes[LANES * LANES] = {0}, turned[LANES * LANES];
+    vec dots = {0};
+
+    for (int u = 0; u < n; u++, k += e) {
+        vec sum = {0};
+
+        fetch(k + KEYS_AT_ONCE * e, e, 1);
+        for (int j = 0; j < e; j += LANES)
+            sum += *(const loose *)(q + j) * *(const loose *)(k + j);
+        *(vec *)(lanes + u * LANES) = sum;
+    }
+    turn_square(turned, LANES, lanes, LANES);
+    #pragma GCC unroll 16
+    for (int l = 0; l < LANES; l++)
+        dots += *(const vec *)(turned + l * LANES);
+    memcpy(s, &dots, n * sizeof *s);
+}
+
+/* s[u] = q . k_u */
+static void dots(real *s, const real *q, const real *k, int n, int e)
+{
+    for (int u = 0; u < n && e % LANES; u++)
+        s[u] = vdot(q, k + u * e, e);
+    for (int u = 0; u < n && e % LANES == 0; u += LANES)
+        vector_of_dots(s + u, q, k + u * e, n - u < LANES ? n - u : LANES, e);
+}
+
+/* o += sum_u p_u v_u, in the order of u: nv vectors, a constant wherever this is inlined,
+ * that stay in registers meanwhile. */
+static inline __attribute__((always_inline)) void
+add_columns(real *o, int nv, const real *p, const real *v, int n, int e)
+{
+    vec sum[COLUMNS];
+
+    #pragma GCC unroll 4
+    for (int j = 0; j < nv; j++)
+        sum[j] = *(const loose *)(o + j * LANES);
+    for (int u = 0; u < n; u++, v += e) {
+        fetch(v + KEYS_AT_ONCE * e, nv * LANES, 1);
+        #pragma GCC unroll 4
+        for (int j = 0; j < nv; j++)
+            sum[j] += p[u] * *(const loose *)(v + j * LANES);
+    }
+    #pragma GCC unroll 4
+    for (int j = 0; j < nv; j++)
+        *(loose *)(o + j * LANES) = sum[j];
+}
+
+static void add_values(real *o, const real *p, const real *v, int n, int e)
+{
+    int j = 0;
+
+    for (; j + COLUMNS * LANES <= e; j += COLUMNS * LANES)
+        add_columns(o + j, COLUMNS, p, v + j, n, e);
+    for (; j + LANES <= e; j += LANES)
+        add_columns(o + j, 1, p, v + j, n, e);
+    for (int u = 0; u < n && j < e; u++)
+        vaxpy(o + j, p[u], v + u * e + j, e - j);
 }
 
 /* A larger maximum shrinks what was summed before. */
@@ -68,10 +137,8 @@ static void take_softmax(struct query *x, const real *k, const real *v, int n, i
 {
     real p[KEYS_AT_ONCE], sum = 0, max;
 
-    for (int u = 0; u < n; u++) {
-        fetch(k + (u + KEYS_AT_ONCE) * e, e, 1);
-        p[u] = scale * vdot(x->q, k + u * e, e);
-    }
+    dots(p, x->q, k, n, e);
+    vscale(p, scale, p, n);
     max = vmax(p, n, x->max);
     if (max > x->max)
         raise_max(x, max, e);
@@ -79,10 +146,7 @@ static void take_softmax(struct query *x, const real *k, const real *v, int n, i
     for (int u = 0; u < n; u++)
         sum += p[u] = vexp(p[u] - max);
     x->sum += sum;
-    for (int u = 0; u < n; u++) {
-        fetch(v + (u + KEYS_AT_ONCE) * e, e, 1);
-        vaxpy(x->o, p[u], v + u * e, e);
-    }
+    add_values(x->o, p, v, n, e);
 }
 
 /* Take n keys and values in a row, e apart, into the query's output. */
