@@ -56,33 +56,65 @@ dots_rest(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int
                 y[i * ldy + o] += x[(size_t)i * in + q] * w[(size_t)o * in + q];
 }
 
-/* y (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are
- * in flight at once, and `fetch` rows that follow in w are sent for. nx and nw are
- * constants wherever this is inlined. */
+/* sum (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are in
+ * flight at once, and `fetch` rows at `next`, as far apart as those of w, are sent for.
+ * nx and nw are constants wherever this is inlined. */
 static inline __attribute__((always_inline)) void
-dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in,
-     const real *next, int fetch)
+sum_rows(vec *sum, const real *x, int nx, const real *w, int nw, int in,
+         const real *next, int fetch)
 {
-    vec sum[X_ROWS][W_ROWS] = {0};
-    int p = 0;
+    vec flying[X_ROWS * W_ROWS] = {0};
 
-    for (; p + LANES <= in; p += LANES) {
+    for (int p = 0; p + LANES <= in; p += LANES) {
         for (int o = 0; o < fetch; o++)
             __builtin_prefetch(next + (size_t)o * in + p);
         #pragma GCC unroll 4
         for (int i = 0; i < nx; i++)
             #pragma GCC unroll 4
             for (int o = 0; o < nw; o++)
-                sum[i][o] += *(const loose *)(x + (size_t)i * in + p) *
-                             *(const loose *)(w + (size_t)o * in + p);
+                flying[i * nw + o] += *(const loose *)(x + (size_t)i * in + p) *
+                                      *(const loose *)(w + (size_t)o * in + p);
     }
+    #pragma GCC unroll 16
+    for (int i = 0; i < nx * nw; i++)
+        sum[i] = flying[i];
+}
+
+/* The dot products that sum_rows forms; y (nx, nw). */
+static inline __attribute__((always_inline)) void
+dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in,
+     const real *next, int fetch)
+{
+    const int whole = nx * nw / LANES * LANES;
+    vec  sum[X_ROWS * W_ROWS];
+    real dot[X_ROWS * W_ROWS];
+
+    sum_rows(sum, x, nx, w, nw, in, next, fetch);
+    #pragma GCC unroll 4
+    for (int i = 0; i < whole; i += LANES)
+        *(loose *)(dot + i) = vec_sums(sum + i);
+    #pragma GCC unroll 4
+    for (int i = whole; i < nx * nw; i++)
+        dot[i] = vec_sum(sum[i]);
     #pragma GCC unroll 4
     for (int i = 0; i < nx; i++)
-        #pragma GCC unroll 4
-        for (int o = 0; o < nw; o++)
-            y[i * ldy + o] = vec_sum(sum[i][o]);
-    if (p < in)
-        dots_rest(y, ldy, x, nx, w, nw, p, in);
+        memcpy(y + i * ldy, dot + i * nw, nw * sizeof *y);
+    if (in % LANES)
+        dots_rest(y, ldy, x, nx, w, nw, in / LANES * LANES, in);
+}
+
+/* One row of x against LANES of w, PAIR at a time, sent for a page ahead, where the CPU's
+ * own fetching stops. */
+static void dots_of_one(real *y, const real *x, const real *w, int in)
+{
+    vec sum[LANES];
+
+    for (int o = 0; o < LANES; o += PAIR)
+        sum_rows(sum + o, x, 1, w + (size_t)o * in, PAIR, in, w + (size_t)o * in + AHEAD,
+                 PAIR);
+    *(loose *)y = vec_sums(sum);
+    if (in % LANES)
+        dots_rest(y, LANES, x, 1, w, LANES, in / LANES * LANES, in);
 }
 
 /* All n rows of x against nw rows of w. Memory is to be busy all the time, so each pass
@@ -107,18 +139,16 @@ dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int i
     }
 }
 
-/* A few rows of x: w is read once, and its rows stay in cache for all of them. For one
- * row, two of w at a time are faster, each sent for a page ahead, where the CPU's own
- * fetching stops; the sums are formed in the same order. */
+/* A few rows of x: w is read once, and its rows stay in cache for all of them. One row
+ * has its own way; the sums are formed in the same order. */
 static void forward_few(real *y, const real *x, const real *w, int n, int in, int out)
 {
     #pragma omp parallel for schedule(static)
     for (int o = 0; o < out; o += DOT_ROWS) {
         int end = min_int(out, o + DOT_ROWS), r = o;
 
-        for (; n == 1 && r + PAIR <= end; r += PAIR)
-            dots(y + r, out, x, 1, w + (size_t)r * in, PAIR, in,
-                 w + (size_t)r * in + AHEAD, PAIR);
+        for (; n == 1 && r + LANES <= end; r += LANES)
+            dots_of_one(y + r, x, w + (size_t)r * in, in);
         for (; r + W_ROWS <= end; r += W_ROWS)
             dot_rows(y + r, out, x, n, w + (size_t)r * in, W_ROWS, in);
         for (; r < end; r++)

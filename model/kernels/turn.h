@@ -5,16 +5,28 @@
 #include "model/kernels/vec.h"
 
 #if defined __GNUC__ && !defined __clang__
-#ifdef WEFT_DOUBLE
-typedef long lane;
-#else
-typedef int lane;
-#endif
-typedef lane order __attribute__((vector_size(VEC_BYTES)));
+/* Rows i and i + s exchange the blocks of s lanes that are on the wrong side of the
+ * diagonal. s is a constant wherever this is inlined. */
+static inline __attribute__((always_inline)) void exchange_blocks(vec row[LANES], int s)
+{
+    order up, down;
 
-/* to[p * width + j] = b[j * ld + p], a square of LANES x LANES. In round s = 1, 2, 4 ...
- * rows i and i + s exchange the blocks of s lanes that are on the wrong side of the
- * diagonal. */
+    #pragma GCC unroll 16
+    for (int j = 0; j < LANES; j++) {
+        up[j] = j & s ? LANES + j - s : j;
+        down[j] = j & s ? LANES + j : j + s;
+    }
+    #pragma GCC unroll 16
+    for (int i = 0; i < LANES; i++)
+        if (!(i & s)) {
+            vec x = row[i], y = row[i + s];
+
+            row[i] = __builtin_shuffle(x, y, up);
+            row[i + s] = __builtin_shuffle(x, y, down);
+        }
+}
+
+/* to[p * width + j] = b[j * ld + p], a square of LANES x LANES. */
 static inline void turn_square(real *to, int width, const real *b, size_t ld)
 {
     vec row[LANES];
@@ -22,24 +34,13 @@ static inline void turn_square(real *to, int width, const real *b, size_t ld)
     #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++)
         row[i] = *(const loose *)(b + i * ld);
-    #pragma GCC unroll 4
-    for (int s = 1; s < LANES; s *= 2) {
-        order up, down;
-
-        #pragma GCC unroll 16
-        for (int j = 0; j < LANES; j++) {
-            up[j] = j & s ? LANES + j - s : j;
-            down[j] = j & s ? LANES + j : j + s;
-        }
-        #pragma GCC unroll 16
-        for (int i = 0; i < LANES; i++)
-            if (!(i & s)) {
-                vec x = row[i], y = row[i + s];
-
-                row[i] = __builtin_shuffle(x, y, up);
-                row[i + s] = __builtin_shuffle(x, y, down);
-            }
-    }
+    exchange_blocks(row, 1);
+    if (LANES >= 4)
+        exchange_blocks(row, 2);
+    if (LANES >= 8)
+        exchange_blocks(row, 4);
+    if (LANES >= 16)
+        exchange_blocks(row, 8);
     #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++)
         *(vec *)(to + i * width) = row[i];

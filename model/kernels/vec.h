@@ -40,4 +40,56 @@ static inline real vec_sum(vec x)
     return sum;
 }
 
+#if defined __GNUC__ && !defined __clang__
+#ifdef WEFT_DOUBLE
+typedef long lane_index;
+#else
+typedef int lane_index;
+#endif
+typedef lane_index order __attribute__((vector_size(VEC_BYTES)));   // of lanes, shuffled
+
+/* n vectors that hold groups of m lanes become n / 2 with groups of m / 2, in their
+ * order. Lanes that vec_sum adds are added: halves, and of sixteen bytes neighbours.
+ * n and m are constants wherever this is inlined. */
+static inline __attribute__((always_inline)) void halve_groups(vec *x, int n, int m)
+{
+    const int near = m <= 16 / (int)sizeof(real), half = m / 2;
+    order     one, other;
+
+    #pragma GCC unroll 16
+    for (int j = 0; j < LANES; j++) {
+        one[j] = j / half * m + j % half * (near ? 2 : 1);
+        other[j] = j / half * m + (near ? j % half * 2 + 1 : j % half + half);
+    }
+    #pragma GCC unroll 8
+    for (int i = 0; i < n / 2; i++)
+        x[i] = __builtin_shuffle(x[2 * i], x[2 * i + 1], one) +
+               __builtin_shuffle(x[2 * i], x[2 * i + 1], other);
+}
+
+/* vec_sum of LANES vectors, the same bits; x is spoilt. */
+static inline __attribute__((always_inline)) vec vec_sums(vec x[LANES])
+{
+    const vec zero = {0};
+
+    halve_groups(x, LANES, LANES);
+    if (LANES >= 4)
+        halve_groups(x, LANES / 2, LANES / 2);
+    if (LANES >= 8)
+        halve_groups(x, LANES / 4, LANES / 4);
+    if (LANES >= 16)
+        halve_groups(x, LANES / 8, LANES / 8);
+    return zero + x[0];
+}
+#else
+static inline vec vec_sums(vec x[LANES])
+{
+    vec sums;
+
+    for (int i = 0; i < LANES; i++)
+        sums[i] = vec_sum(x[i]);
+    return sums;
+}
+#endif
+
 #endif

@@ -1,7 +1,9 @@
 /* Norms, SwiGLU, rotations, elementary functions, each against its formula in double. */
 #include "tests/support/rig.h"
 
+#include "data/base/rng.h"
 #include "model/kernels/arena.h"
+#include "model/kernels/vec.h"
 #include "model/kernels/vmath.h"
 #include "model/layers/mlp.h"
 #include "model/layers/norm.h"
@@ -341,6 +343,24 @@ START_TEST(pages_are_copied_and_cleared_whole)
 }
 END_TEST
 
+START_TEST(sums_of_many_vectors_have_the_bits_of_each_alone)
+{
+    struct rng draw = rng_open((uint64_t)_i, RNG_TEST, 0);
+    vec        x[LANES], copy[LANES], sums;
+
+    for (int i = 0; i < LANES; i++)
+        for (int j = 0; j < LANES; j++)
+            x[i][j] = i == 1 ? -(real)0 : (real)rng_normal(&draw);
+    memcpy(copy, x, sizeof x);
+    sums = vec_sums(copy);
+    for (int i = 0; i < LANES; i++) {
+        real one = vec_sum(x[i]), among = sums[i];
+
+        ck_assert_mem_eq(&one, &among, sizeof one);
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("numeric");
@@ -355,6 +375,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, an_elementary_function_is_libms, 0,
                         sizeof functions / sizeof *functions);
     tcase_add_test(tc, elementary_functions_keep_their_limits);
+    tcase_add_loop_test(tc, sums_of_many_vectors_have_the_bits_of_each_alone, 0, 20);
     tcase_add_test(tc, pages_come_aligned_and_zero);
     tcase_add_loop_test(tc, pages_are_copied_and_cleared_whole, 0, 2);
     suite_add_tcase(s, tc);
