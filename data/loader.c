@@ -1,10 +1,9 @@
 #include "data/loader.h"
 
 #include "data/base/rng.h"
+#include "data/base/thread.h"
 
 #include <math.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -192,19 +191,6 @@ enum fail loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
     return err;
 }
 
-/* The thread takes no signals: they are the main thread's. */
-static bool start_thread(struct loader *l)
-{
-    sigset_t all, old;
-    int      failed;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    failed = pthread_create(&l->thread, NULL, work, l);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return !failed;
-}
-
 static void release(struct loader *l)
 {
     free(l->part);
@@ -289,7 +275,7 @@ enum fail loader_open(struct loader **out, const struct shard *s, uint64_t seed,
     l->T = T;
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->changed, NULL);
-    if (!part_shard(l) || !allocate(l) || !start_thread(l)) {
+    if (!part_shard(l) || !allocate(l) || !thread_start(&l->thread, work, l)) {
         release(l);
         return fail(why, FAIL_MEMORY, "out of memory for batches of %d x %d tokens", B,
                     T);

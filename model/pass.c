@@ -203,6 +203,12 @@ static void run_forward(const struct model *m, struct pass *p, const int32_t *to
     rms_forward(&norm, p->n, C, p->x, C, m->wp[m->first[layers]], n);
 }
 
+static void tell_ready(const struct model *m, const struct pass *p, int param)
+{
+    if (p->ready)
+        p->ready(p->ready_user, m->param[param].at);
+}
+
 /* From p->dx, the gradient of the normalised stream, to all parameters. What the last
  * block keeps still stands when it begins. */
 static void run_backward(const struct model *m, struct pass *p, const int32_t *tokens,
@@ -215,10 +221,12 @@ static void run_backward(const struct model *m, struct pass *p, const int32_t *t
 
     rms_backward(&norm, p->dx, C, 0, p->dwp[f], p->dx, C, p->x, C, m->wp[f], n,
                  p->partial);
+    tell_ready(m, p, f);
     for (int i = layers - 1; i >= 0; i--) {
         if (p->mode == PASS_RECOMPUTE && i < layers - 1)
             block_recompute(&p->block[i], window);
         block_backward(&p->block[i], p->dx);
+        tell_ready(m, p, m->first[i]);
     }
     embed_back(m, p->dwp[0], p->dx, tokens, n);
 }

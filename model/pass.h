@@ -31,6 +31,10 @@ struct pass {
     /* (optional) Told of every layer that model_score ran, with what its mixer kept. */
     void  (*watch)(void *user, int layer, struct mixer_layer *l);
     void   *user;
+    /* (optional) Told while model_step goes backward: nothing more is added to the
+     * gradients from element `from` on. */
+    void  (*ready)(void *ready_user, size_t from);
+    void   *ready_user;
 };
 
 size_t pass_bytes(const struct model *m, int B, int T, enum pass_mode mode);

@@ -55,7 +55,7 @@ fails() {
 
 # The same bits: a run of one process, and 1, 2, 4 and 8 ranks.
 for what in --arch=softmax --arch=gla --arch=swax optimiser=muon accumulate=24 \
-    clip=0.1; do
+    recompute=1 clip=0.1; do
     "$weft" train "$tmp/data" --out "$tmp/one" $settings "$what" > "$tmp/out" 2>&1 ||
         die "$what"
     for n in 1 2 4 8; do
@@ -67,6 +67,24 @@ for what in --arch=softmax --arch=gla --arch=swax optimiser=muon accumulate=24 \
     [ "$what" = clip=0.1 ] || rm -r "$tmp/one"
     echo "ranks.sh: $what: the same on 1, 2, 4 and 8 ranks"
 done
+
+# A model of several buckets, whose gradients are exchanged during the backward pass, or after it.
+large="$settings width=256 layers=3 heads=4 steps=6 sample_every=0"
+for what in accumulate=8 optimiser=muon; do
+    "$weft" train "$tmp/data" --out "$tmp/large" $large "$what" > "$tmp/out" 2>&1 || die "$what"
+    for n in 2 4 8; do
+        for WEFT_OVERLAP in 0 1; do
+            export WEFT_OVERLAP
+            run $n "$tmp/data" --out "$tmp/many" $large "$what"
+            [ $status -eq 0 ] || die "a large model, $what on $n ranks: exit $status"
+            same "$tmp/large" "$tmp/many" "a large model, $what on $n ranks, overlap $WEFT_OVERLAP"
+            rm -r "$tmp/many"
+        done
+    done
+    rm -r "$tmp/large"
+done
+unset WEFT_OVERLAP
+echo "ranks.sh: with and without overlap: the same"
 
 # Only rank 0 prints, the data is built once, and threads do not matter.
 run 4 "$tmp/text.txt" --out "$tmp/text" $settings clip=0.1 tokenizer=bytes threads=2

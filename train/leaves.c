@@ -58,26 +58,67 @@ static void add(real *restrict right, real *restrict left, size_t n)
     }
 }
 
-/* The part of the tree that is `level` below the root. */
-static enum fail sum(struct leaves *l, const struct model *m, struct pass *p, int first,
-                     int n, int level, leaf_run run, void *user, struct why *why)
+/* One sum. The last leaf's gradient is the right operand of every left subtree that still
+ * waits, and they are added to it as far as it stands. */
+struct sum {
+    struct leaves      *l;
+    const struct model *m;
+    struct pass        *p;
+    leaf_run            run;
+    void               *user;
+    int                 waiting;    // left subtrees, in held
+    size_t              stands;     // the sum from here on
+};
+
+static void last_ready(void *user, size_t from)
+{
+    struct sum *s = user;
+
+    for (int i = s->waiting - 1; i >= 0; i--)
+        add(s->p->dw + from, s->l->held[i] + from, s->stands - from);
+    s->stands = from;
+    if (s->l->ready)
+        s->l->ready(s->user, from);
+}
+
+static enum fail run_last(struct sum *s, int i, struct why *why)
+{
+    enum fail err;
+
+    s->p->ready = last_ready;
+    s->p->ready_user = s;
+    err = s->run(s->user, i, &s->l->loss[i], why);
+    s->p->ready = NULL;
+    if (!err)
+        last_ready(s, 0);
+    return err;
+}
+
+/* The part of the tree that is `level` below the root, whose end is on its right edge. */
+static enum fail sum(struct sum *s, int first, int n, int level, bool edge,
+                     struct why *why)
 {
     int       right = n / 2, left = n - right;
     enum fail err;
 
     if (n == 1)
-        return run(user, first, &l->loss[first], why);
-    err = sum(l, m, p, first, left, level + 1, run, user, why);
+        return edge ? run_last(s, first, why)
+                    : s->run(s->user, first, &s->l->loss[first], why);
+    err = sum(s, first, left, level + 1, false, why);
     if (err)
         return err;
-    pass_swap_gradients(p, m, &l->held[level]);
-    err = sum(l, m, p, first + left, right, level + 1, run, user, why);
-    add(p->dw, l->held[level], m->n);
+    pass_swap_gradients(s->p, s->m, &s->l->held[level]);
+    s->waiting += edge;
+    err = sum(s, first + left, right, level + 1, edge, why);
+    if (!edge)
+        add(s->p->dw, s->l->held[level], s->m->n);
     return err;
 }
 
 enum fail leaves_sum(struct leaves *l, const struct model *m, struct pass *p, int first,
                      int n, leaf_run run, void *user, struct why *why)
 {
-    return sum(l, m, p, first, n, 0, run, user, why);
+    struct sum s = {l, m, p, run, user, .stands = m->n};
+
+    return sum(&s, first, n, 0, true, why);
 }

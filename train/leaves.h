@@ -14,6 +14,9 @@ struct leaves {
     real  **held;           // (depth) a left subtree's sum while the right one's is made;
     int     depth;          // zero when not in use
     size_t  bytes;          // of each
+    /* (optional) Told while the last leaf goes backward: the sum stands from element
+     * `from` on. */
+    void  (*ready)(void *user, size_t from);
 };
 
 /* Leaf i: its loss, and its gradient, added to the pass's. */
@@ -27,7 +30,8 @@ void      leaves_close(struct leaves *l);       // a zeroed one is fine
 size_t    leaves_bytes(const struct model *m, int n, int shares);
 
 /* Sum n leaves from `first` on into p->dw, which is zero before; their losses into loss,
- * by their number. What run returns. */
+ * by their number. What run returns. `user` is that of run and of ready; p->ready is
+ * used. */
 enum fail leaves_sum(struct leaves *l, const struct model *m, struct pass *p, int first,
                      int n, leaf_run run, void *user, struct why *why);
 

@@ -81,6 +81,20 @@ void ranks_sum(real *x, const size_t *cut) { (void)x, (void)cut; }
 void ranks_spread(real *x, const size_t *cut) { (void)x, (void)cut; }
 void ranks_spread_doubles(double *x, const size_t *cut) { (void)x, (void)cut; }
 void ranks_gather(double *x, int each) { (void)x, (void)each; }
+void ranks_merge(double *x, size_t n) { (void)x, (void)n; }
+void ranks_sum_ready(size_t from) { (void)from; }
+void ranks_sum_end(void) { }
+
+bool ranks_overlap(bool on)
+{
+    (void)on;
+    return false;
+}
+
+void ranks_sum_begin(real *x, const size_t *cut, int buckets)
+{
+    (void)x, (void)cut, (void)buckets;
+}
 
 void ranks_collect(real *whole, const real *x, const size_t *cut)
 {
@@ -94,8 +108,12 @@ void ranks_deal(const real *whole, real *x, const size_t *cut)
 
 #else
 
+#include "data/base/thread.h"
+
 #include <gnu/libc-version.h>
 #include <mpi.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -103,15 +121,32 @@ void ranks_deal(const real *whole, real *x, const size_t *cut)
 enum {
     CHUNK = 1 << 18,            // reals in one message of ranks_sum
     MOST = 1 << 28,             // bytes in one message at all
+    TRIES = 2000,               // to see the end of a message before sleeping: some 1 ms
 };
 
 static struct {
     int    n, me, beside;
     bool   over;                // all know that they end
-    real  *chunk;               // (CHUNK)
+    bool   threads;             // another thread than the first may call MPI, in turn
+    real  *chunk[2];            // (CHUNK)
     int   *count, *at;          // (n) of ranks_spread_doubles
     double sent;
 } all = {.n = 1, .beside = 1};
+
+/* The thread that sums buckets while the others go backward. */
+static struct {
+    bool            started, on, quit;
+    atomic_bool     alone;      // nobody else has work for the processor
+    pthread_t       thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t  changed;
+    real           *x;
+    const size_t   *cut;        // (left, n + 1) of the buckets that are not summed
+    int             left;
+    size_t          ready;      // x stands from here on
+} adder = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void stop_adder(void);
 
 int    ranks_n(void) { return all.n; }
 int    ranks_me(void) { return all.me; }
@@ -121,14 +156,14 @@ double ranks_sent(void) { return all.sent; }
 /* ---- agreeing ---- */
 
 /* Wait without holding the processor: what the others wait for may take minutes. */
-static void wait_gently(MPI_Request *r)
+static void wait_gently(MPI_Request *r, int n, int tries)
 {
     int done = 0;
 
     for (int i = 0; !done; i++) {
-        MPI_Test(r, &done, MPI_STATUS_IGNORE);
-        if (!done && i > 2000)
-            nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        MPI_Testall(n, r, &done, MPI_STATUSES_IGNORE);
+        if (!done && i > tries)
+            nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
     }
 }
 
@@ -138,7 +173,7 @@ static int largest_of_all(int x)
     int         most;
 
     MPI_Iallreduce(&x, &most, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD, &r);
-    wait_gently(&r);
+    wait_gently(&r, 1, TRIES);
     return most;
 }
 
@@ -187,10 +222,12 @@ static void leave(int status, void *user)
     struct why none = {""};
 
     (void)user;
+    stop_adder();
     if (!all.over)
         (void)ranks_agree((enum fail)status, &none);
     MPI_Finalize();
-    free(all.chunk);
+    free(all.chunk[0]);
+    free(all.chunk[1]);
     free(all.count);
     free(all.at);
 }
@@ -233,8 +270,9 @@ static enum fail compare_builds(struct why *why)
 
 enum fail ranks_open(struct why *why)
 {
-    int      level;
-    MPI_Comm near;
+    const char *overlap = getenv("WEFT_OVERLAP");
+    int         level;
+    MPI_Comm    near;
 
     if (from_launcher("OMPI_COMM_WORLD_SIZE", "PMI_SIZE") < 1)
         return FAIL_NONE;
@@ -247,10 +285,13 @@ enum fail ranks_open(struct why *why)
     on_exit(leave, NULL);
     if (all.me > 0)
         silence();
-    all.chunk = malloc(CHUNK * sizeof *all.chunk);
+    all.threads = level >= MPI_THREAD_SERIALIZED;
+    ranks_overlap(!overlap || strcmp(overlap, "0"));
+    all.chunk[0] = malloc(CHUNK * sizeof **all.chunk);
+    all.chunk[1] = malloc(CHUNK * sizeof **all.chunk);
     all.count = calloc((size_t)all.n, sizeof *all.count);
     all.at = calloc((size_t)all.n, sizeof *all.at);
-    if (ranks_any(!all.chunk || !all.count || !all.at))
+    if (ranks_any(!all.chunk[0] || !all.chunk[1] || !all.count || !all.at))
         return fail(why, FAIL_MEMORY, "out of memory for messages between ranks");
     return compare_builds(why);
 }
@@ -286,29 +327,55 @@ static size_t part_of(size_t n, size_t at, size_t most)
     return at >= n ? 0 : n - at < most ? n - at : most;
 }
 
-/* left + right into x, which is one of them. */
-static void add(real *x, const real *other, size_t n)
+/* Two halves that are exchanged chunk by chunk: `give` (n) for the neighbour's part of
+ * `keep` (m). */
+struct halves {
+    const real *give;
+    size_t      n;
+    real       *keep;
+    size_t      m;
+    int         with;
+};
+
+/* Chunk i on its way, in both directions. */
+static void post(const struct halves *h, size_t i, MPI_Request r[2])
 {
-    #pragma omp parallel for simd schedule(static)
+    size_t at = i * CHUNK, out = part_of(h->n, at, CHUNK), in = part_of(h->m, at, CHUNK);
+
+    r[0] = r[1] = MPI_REQUEST_NULL;
+    if (in)
+        MPI_Irecv(all.chunk[i % 2], (int)(in * sizeof(real)), MPI_BYTE, h->with, 0,
+                  MPI_COMM_WORLD, &r[0]);
+    if (out)
+        MPI_Isend(h->give + at, (int)(out * sizeof(real)), MPI_BYTE, h->with, 0,
+                  MPI_COMM_WORLD, &r[1]);
+    all.sent += (double)(out * sizeof(real));
+}
+
+/* A sum of two is the same whichever is on the left. */
+static void add(real *restrict x, const real *restrict other, size_t n)
+{
     for (size_t i = 0; i < n; i++)
         x[i] += other[i];
 }
 
-/* Exchange halves: `give` (n) for the neighbour's part of `keep` (m), which is added. A
- * sum of two is the same whichever is on the left. */
-static void halve(const real *give, size_t n, real *keep, size_t m, int with)
+/* Add the neighbour's part to what is kept: a chunk while the next is on its way. */
+static void halve(const struct halves *h)
 {
-    size_t most = n > m ? n : m;
+    size_t      most = h->n > h->m ? h->n : h->m, chunks = (most + CHUNK - 1) / CHUNK;
+    MPI_Request r[2][2];
 
-    for (size_t at = 0; at < most; at += CHUNK) {
-        size_t in = part_of(m, at, CHUNK);
-
-        exchange(give + at, part_of(n, at, CHUNK), all.chunk, in, with);
-        add(keep + at, all.chunk, in);
+    if (chunks)
+        post(h, 0, r[0]);
+    for (size_t i = 0; i < chunks; i++) {
+        if (i + 1 < chunks)
+            post(h, i + 1, r[(i + 1) % 2]);
+        wait_gently(r[i % 2], 2, adder.alone ? TRIES : 0);
+        add(h->keep + i * CHUNK, all.chunk[i % 2], part_of(h->m, i * CHUNK, CHUNK));
     }
 }
 
-void ranks_sum(real *x, const size_t *cut)
+static void sum(real *x, const size_t *cut)
 {
     for (int d = 1; d < all.n; d *= 2) {
         int from, to, keep, end, with = all.me ^ d, other, others_end;
@@ -317,9 +384,102 @@ void ranks_sum(real *x, const size_t *cut)
         range_at(all.me, 2 * d, &keep, &end);
         other = keep == from ? end : from;
         others_end = keep == from ? to : keep;
-        halve(x + cut[other], cut[others_end] - cut[other], x + cut[keep],
-              cut[end] - cut[keep], with);
+        halve(&(struct halves){x + cut[other], cut[others_end] - cut[other],
+                               x + cut[keep], cut[end] - cut[keep], with});
     }
+}
+
+void ranks_sum(real *x, const size_t *cut)
+{
+    adder.alone = true;
+    sum(x, cut);
+}
+
+/* ---- sums beside the backward pass ---- */
+
+/* Sum the buckets that stand. With adder.mutex held. */
+static void sum_ready(void)
+{
+    while (adder.left > 0) {
+        const size_t *cut = adder.cut + (adder.left - 1) * (all.n + 1);
+
+        if (cut[0] < adder.ready)
+            return;
+        pthread_mutex_unlock(&adder.mutex);
+        sum(adder.x, cut);
+        pthread_mutex_lock(&adder.mutex);
+        adder.left--;
+    }
+}
+
+static void *work(void *user)
+{
+    pthread_mutex_lock(&adder.mutex);
+    while (!adder.quit) {
+        if (adder.on)
+            sum_ready();
+        pthread_cond_broadcast(&adder.changed);
+        pthread_cond_wait(&adder.changed, &adder.mutex);
+    }
+    pthread_mutex_unlock(&adder.mutex);
+    return user;
+}
+
+bool ranks_overlap(bool on)
+{
+    if (on && all.threads && all.n > 1 && !adder.started)
+        adder.started = thread_start(&adder.thread, work, NULL);
+    adder.on = on && adder.started;
+    return adder.started;
+}
+
+void ranks_sum_begin(real *x, const size_t *cut, int buckets)
+{
+    if (all.n == 1)
+        return;
+    pthread_mutex_lock(&adder.mutex);
+    adder.x = x;
+    adder.cut = cut;
+    adder.left = buckets;
+    adder.ready = SIZE_MAX;
+    adder.alone = false;
+    pthread_mutex_unlock(&adder.mutex);
+}
+
+void ranks_sum_ready(size_t from)
+{
+    if (all.n == 1 || !adder.on)
+        return;
+    pthread_mutex_lock(&adder.mutex);
+    adder.ready = from;
+    pthread_cond_broadcast(&adder.changed);
+    pthread_mutex_unlock(&adder.mutex);
+}
+
+void ranks_sum_end(void)
+{
+    if (all.n == 1)
+        return;
+    pthread_mutex_lock(&adder.mutex);
+    adder.ready = 0;
+    adder.alone = true;
+    if (!adder.on)
+        sum_ready();
+    pthread_cond_broadcast(&adder.changed);
+    while (adder.left > 0)
+        pthread_cond_wait(&adder.changed, &adder.mutex);
+    pthread_mutex_unlock(&adder.mutex);
+}
+
+static void stop_adder(void)
+{
+    if (!adder.started)
+        return;
+    pthread_mutex_lock(&adder.mutex);
+    adder.quit = true;
+    pthread_cond_broadcast(&adder.changed);
+    pthread_mutex_unlock(&adder.mutex);
+    pthread_join(adder.thread, NULL);
 }
 
 void ranks_spread(real *x, const size_t *cut)
@@ -338,6 +498,12 @@ void ranks_spread(real *x, const size_t *cut)
             exchange(x + cut[from] + at, part_of(n, at, most), x + cut[other] + at,
                      part_of(m, at, most), with);
     }
+}
+
+void ranks_merge(double *x, size_t n)
+{
+    if (all.n > 1)
+        MPI_Allreduce(MPI_IN_PLACE, x, (int)n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
 
 void ranks_gather(double *x, int each)

@@ -36,11 +36,11 @@ enum fail ranks_agree(enum fail err, struct why *why);
 bool ranks_any(bool here);                  // all together: is it true on any?
 void ranks_share(void *p, size_t bytes);    // all together: rank 0's to all
 
-/* All together: x is cut at cut[0] = 0 <= cut[1] <= ... <= cut[n] into n shares.
+/* All together: a part of x is cut at cut[0] <= cut[1] <= ... <= cut[n] into n shares.
  * ranks_share_of says which one is this rank's.
  *
  * ranks_sum: each rank's own share of x becomes the sum over all ranks, as the tree of
- * train/leaves.h over their numbers; the rest of x is left undefined. Recursive halving:
+ * train/leaves.h over their numbers; the other shares are left undefined. Recursive halving:
  * a rank exchanges half of x with its neighbour at distance 1, a quarter at distance 2,
  * and so on.
  * ranks_spread: every rank gets every share from its owner. The same way back.
@@ -52,13 +52,28 @@ void ranks_spread(real *x, const size_t *cut);
 void ranks_collect(real *whole, const real *x, const size_t *cut);
 void ranks_deal(const real *whole, real *x, const size_t *cut);
 
+/* All together: ranks_sum of several buckets, cut (buckets, n + 1), while the caller
+ * computes: ranks_sum_begin, then ranks_sum_ready as often as more of x stands, from
+ * element `from` on; the last bucket is summed as soon as all of it stands, and so on down
+ * to the first. ranks_sum_end, when all of x stands, waits for the rest. In between no
+ * other function of these may be called. Another thread sends and adds; without one, or
+ * with WEFT_OVERLAP=0 in the environment, ranks_sum_end does everything. The same bits. */
+void ranks_sum_begin(real *x, const size_t *cut, int buckets);
+void ranks_sum_ready(size_t from);
+void ranks_sum_end(void);
+bool ranks_overlap(bool on);    // from now on; is it possible?
+
+/* All together: of every x[i] that one rank has, where the others have 0, each gets a
+ * copy. */
+void ranks_merge(double *x, size_t n);
+
 /* All together: rank r's x[r each .. (r + 1) each) to all. */
 void ranks_gather(double *x, int each);
 
-/* As ranks_spread, for few numbers: in one call of MPI. */
+/* As ranks_spread, for few numbers, cut[0] = 0: in one call of MPI. */
 void ranks_spread_doubles(double *x, const size_t *cut);
 
-/* Bytes that this rank has sent by ranks_sum and ranks_spread. */
+/* Bytes of shares that this rank has sent so far, to be summed or as they are. */
 double ranks_sent(void);
 
 #endif

@@ -1,16 +1,21 @@
-/* Which rank keeps the moments of which parameters, and updates them. The parameters'
- * array is cut at multiples of ADAMW_BLOCK; with Muon also where parameters begin, so
- * that each of its matrices is one rank's, whole. With one rank all is its own. */
+/* Which rank keeps the moments of which parameters, and updates them. With one rank all is
+ * its own.
+ *
+ * The parameters' array is cut into buckets, in the order of the array: blocks of the
+ * model, as many as make 1 MiB or more. The gradients of the last bucket stand first, and
+ * are exchanged while the backward pass makes those before it. Each bucket is cut into a
+ * share for each rank, at multiples of ADAMW_BLOCK; with Muon where parameters begin, so
+ * that each of its matrices is one rank's, whole. */
 #ifndef WEFT_SHARES_H
 #define WEFT_SHARES_H
 
 #include "model/model.h"
 
 struct shares {
-    size_t *cut;                // (n + 1) of the parameters,
-    size_t *place;              // (n + 1) and of squares
+    int     ranks, mine;        // how many shares a bucket has, and which one is this rank's
+    int     buckets;
+    size_t *cut;                // (buckets, ranks + 1) a bucket's ends and cuts
     double *squares;            // see adamw_squares
-    size_t  from, to;           // this rank's own
 };
 
 /* FAIL_MEMORY; then nothing needs closing. */
@@ -18,11 +23,22 @@ enum fail shares_open(struct shares *s, const struct model *m, bool muon,
                       struct why *why);
 void shares_close(struct shares *s);        // a zeroed one is fine
 
+const size_t *shares_cut(const struct shares *s, int bucket);   // (ranks + 1)
+
+/* This rank's own part of a bucket; false: there is none. */
+bool shares_own(const struct shares *s, int bucket, size_t *from, size_t *to);
+
 /* All ranks together: the norm of the gradients g, of which only the own part is
  * summed. */
 double shares_norm(struct shares *s, const struct model *m, const real *g);
 
-/* Set all of g to zero but the own part. */
-void shares_zero_others(const struct shares *s, const struct model *m, real *g);
+/* Set all of g to zero but the own part; or only that. */
+void shares_zero_others(const struct shares *s, real *g);
+void shares_zero_own(const struct shares *s, real *g);
+
+/* All ranks together, as ranks_spread, ranks_collect and ranks_deal, for every bucket. */
+void shares_spread(const struct shares *s, real *x);
+void shares_collect(const struct shares *s, real *whole, const real *x);
+void shares_deal(const struct shares *s, const real *whole, real *x);
 
 #endif

@@ -8,6 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The gradients of this rank's leaves stand from here on. */
+static void gradients_ready(void *user, size_t from)
+{
+    (void)user;
+    ranks_sum_ready(from);
+}
+
 static bool with_muon(const struct config *c)
 {
     return !strcmp(c->optimiser, "muon");
@@ -43,8 +50,7 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
         err = leaves_open(&t->leaves, &t->model, cfg->accumulate, ranks_n(), why);
     if (!err)
         err = loader_open(&t->loader, shard, cfg->seed, cfg->batch, cfg->context, why);
-    t->adamw.from = t->muon.from = t->shares.from;
-    t->adamw.to = t->muon.to = t->shares.to;
+    t->leaves.ready = gradients_ready;
     err = ranks_agree(err, why);
     if (err)
         trainer_close(t);
@@ -71,15 +77,12 @@ void trainer_close(struct trainer *t)
 
 void trainer_reset(struct trainer *t)
 {
-    const struct shares *own = &t->shares;
-    size_t               bytes = (own->to - own->from) * sizeof(real);
-
     model_init(&t->model, t->cfg.seed);
     if (t->start)
         model_take(&t->model, t->start, t->taken);
     ranks_share(t->model.w, t->model.n * sizeof(real));
-    memset(t->m + own->from, 0, bytes);
-    memset(t->v + own->from, 0, bytes);
+    shares_zero_own(&t->shares, t->m);
+    shares_zero_own(&t->shares, t->v);
     memset(t->pass.dw, 0, t->model.n * sizeof(real));
     t->tally = (struct tally){.best_loss = NAN, .val_loss = NAN};
     t->decisions.n = 0;
@@ -130,16 +133,16 @@ void trainer_collect(struct trainer *t, real *m, real *v)
 {
     if (ranks_n() == 1)
         return;
-    ranks_collect(m, t->m, t->shares.cut);
-    ranks_collect(v, t->v, t->shares.cut);
+    shares_collect(&t->shares, m, t->m);
+    shares_collect(&t->shares, v, t->v);
 }
 
 void trainer_deal(struct trainer *t, const real *m, const real *v)
 {
     if (ranks_n() == 1)
         return;
-    ranks_deal(m, t->m, t->shares.cut);
-    ranks_deal(v, t->v, t->shares.cut);
+    shares_deal(&t->shares, m, t->m);
+    shares_deal(&t->shares, v, t->v);
 }
 
 void trainer_release(struct trainer *t, real *m, real *v)
@@ -202,7 +205,9 @@ double trainer_step_flops(const struct trainer *t, int window)
            (with_muon(&t->cfg) ? muon_flops(&t->model) : 0);
 }
 
-/* Leaf i of the step: the loss of a micro-batch, and its gradient, added to pass.dw. */
+/* Leaf i of the step: the loss of a micro-batch, and its gradient, added to pass.dw. Ranks
+ * agree at the last one that each has, or at one that fails: what comes then, the exchange
+ * of gradients included, cannot fail. */
 static enum fail leaf(void *user, int i, double *loss, struct why *why)
 {
     struct trainer *t = user;
@@ -212,8 +217,12 @@ static enum fail leaf(void *user, int i, double *loss, struct why *why)
     enum fail       err = loader_batch(t->loader, first + (uint64_t)i, &tokens, &targets,
                                        why);
 
+    if (err || (i + 1) % (n / ranks_n()) == 0)
+        err = ranks_agree(err, why);
     if (err)
         return err;
+    if ((i + 1) % (n / ranks_n()) == 0)
+        ranks_sum_begin(t->pass.dw, t->shares.cut, t->shares.buckets);
     *loss = trainer_transfers(t)
                 ? model_imitate(&t->model, &t->pass, t->start, &t->teacher, tokens,
                                 t->window, 1.0 / n)
@@ -229,29 +238,32 @@ static enum fail gradients(struct trainer *t, double *loss, struct why *why)
     enum fail err = leaves_sum(&t->leaves, &t->model, &t->pass, each * ranks_me(), each,
                                leaf, t, why);
 
-    err = ranks_agree(err, why);
     if (err)
         return err;
+    ranks_sum_end();
     ranks_gather(t->leaves.loss, each);
     *loss = 0;
     for (int i = 0; i < n; i++)
         *loss += t->leaves.loss[i] / n;
-    ranks_sum(t->pass.dw, t->shares.cut);
     return FAIL_NONE;
 }
 
 /* Update this rank's share, and take over the others'. Leaves the gradients zero. */
 static void update(struct trainer *t, const struct step *s)
 {
-    const struct shares *own = &t->shares;
-    long                 n = t->tally.step - t->tally.skipped + 1;  // updates, with this
+    long n = t->tally.step - t->tally.skipped + 1;      // updates, with this
 
-    if (t->muon.scratch && own->from < own->to)
-        muon_step(&t->muon, &t->model, t->pass.dw, t->m, s->norm, s->lr);
-    if (own->from < own->to)
+    for (int i = 0; i < t->shares.buckets; i++) {
+        if (!shares_own(&t->shares, i, &t->adamw.from, &t->adamw.to))
+            continue;
+        t->muon.from = t->adamw.from;
+        t->muon.to = t->adamw.to;
+        if (t->muon.scratch)
+            muon_step(&t->muon, &t->model, t->pass.dw, t->m, s->norm, s->lr);
         adamw_step(&t->adamw, &t->model, t->pass.dw, t->m, t->v, s->norm, s->lr, n);
-    shares_zero_others(own, &t->model, t->pass.dw);
-    ranks_spread(t->model.w, own->cut);
+    }
+    shares_zero_others(&t->shares, t->pass.dw);
+    shares_spread(&t->shares, t->model.w);
 }
 
 /* The z-score of norm among the last OUTLIER_WINDOW, itself included, as in llm.c; NAN

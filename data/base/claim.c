@@ -1,12 +1,11 @@
 #include "data/base/claim.h"
 
 #include "data/base/clock.h"
+#include "data/base/thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,16 +150,9 @@ static void *beat(void *user)
 
 static bool start(struct claim *c)
 {
-    sigset_t every, old;
-    int      failed;
-
     pthread_mutex_init(&c->mutex, NULL);
     pthread_cond_init(&c->changed, NULL);
-    sigfillset(&every);
-    pthread_sigmask(SIG_SETMASK, &every, &old);
-    failed = pthread_create(&c->thread, NULL, beat, c);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return !failed;
+    return thread_start(&c->thread, beat, c);
 }
 
 /* ---- claiming ---- */

@@ -1,10 +1,15 @@
 /* weft bench --ranks, under mpirun: what a step of these ranks takes, the exchange of
  * gradients and weights alone, and a model of both,
  *
- *     T(n) = (G / n) leaf + 2 log2(n) a + 2 (n-1)/n 4N / b + (n-1)/n 4N / c + adam / n
+ *     T(n) = (G / n) leaf + rest + spread + adam / n
+ *     spread = k log2(n) a + (n-1)/n 4N / b       of the weights
+ *     sum = spread + (n-1)/n 4N / c               of the gradients
+ *     rest = max(sum - back, tail sum)            of sum, behind the backward pass
  *
- * with the latency a and the rate b of a message and the rate c of adding measured here,
- * carried on to 1,024 ranks on slower networks. */
+ * for k buckets, of which the last to be complete is the share `tail` of all. The latency a
+ * and the rate b of a message, the rate c of adding and the seconds `back` between the
+ * first bucket and the last are measured here, and carried on to 1,024 ranks on slower
+ * networks. Without overlap rest is sum. */
 #include "tools/bench/bench.h"
 
 #include "data/base/clock.h"
@@ -23,10 +28,13 @@ enum { LEAVES = 1024, TRIES = 5 };
 
 /* Seconds, and bytes a second. */
 struct fit {
-    double leaf, adam, step;        // a micro-batch; an update of all, by one rank; both
-                                    // and the exchange, of these ranks
+    double leaf, adam;              // a micro-batch; an update of all, by one rank
+    double step[2];                 // both and the exchange, of these ranks: after the
+                                    // backward pass, and beside it
+    double back;                    // of a leaf, from the first bucket to the last
     double spread, sum;             // the exchange's two halves
     double a, b, c;
+    double buckets, first;          // how many; parameters in the last to be complete
     double sent, formula;           // bytes of a rank in a step, on average
 };
 
@@ -121,24 +129,52 @@ static double time_adam(struct rig *r, struct adamw o)
     return best;
 }
 
-static double time_step(struct rig *r, struct shares *own, struct adamw o, double *sent)
+/* Gradients from here on are complete: when they first were, into *user. */
+static void ready(void *user, size_t from)
 {
-    double best = INFINITY;
+    double *first = user;
 
-    for (int i = 0; i < TRIES; i++) {
-        double start = begin(), before = ranks_sent(), norm;
+    if (!*first)
+        *first = wall_seconds();
+    ranks_sum_ready(from);
+}
 
-        model_step(&r->model, &r->pass, r->tokens, r->tokens + 1, 0, 1);
-        ranks_sum(r->pass.dw, own->cut);
-        norm = shares_norm(own, &r->model, r->pass.dw);
-        if (own->from < own->to)
-            adamw_step(&o, &r->model, r->pass.dw, r->m, r->v, norm, 1e-4, ++r->step);
-        shares_zero_others(own, &r->model, r->pass.dw);
-        ranks_spread(r->model.w, own->cut);
-        *sent = ranks_sent() - before;
-        best = fmin(best, slowest(start));
+/* As trainer_step, with a leaf for each rank. */
+static void step(struct rig *r, struct shares *own, struct adamw o, double *back)
+{
+    double first = 0, norm;
+
+    r->pass.ready = ready;
+    r->pass.ready_user = &first;
+    ranks_sum_begin(r->pass.dw, own->cut, own->buckets);
+    model_step(&r->model, &r->pass, r->tokens, r->tokens + 1, 0, 1);
+    *back = wall_seconds() - first;
+    ranks_sum_end();
+    norm = shares_norm(own, &r->model, r->pass.dw);
+    r->step++;
+    for (int i = 0; i < own->buckets; i++)
+        if (shares_own(own, i, &o.from, &o.to))
+            adamw_step(&o, &r->model, r->pass.dw, r->m, r->v, norm, 1e-4, r->step);
+    shares_zero_others(own, r->pass.dw);
+    shares_spread(own, r->model.w);
+}
+
+/* Steps with and without overlap in turn, since machines change their pace. */
+static void time_steps(struct fit *f, struct rig *r, struct shares *own, struct adamw o)
+{
+    double unread;
+
+    f->step[0] = f->step[1] = f->back = INFINITY;
+    for (int i = 0; i < 2 * TRIES; i++) {
+        double before = ranks_sent(), start, back;
+
+        ranks_overlap(i % 2);
+        start = begin();
+        step(r, own, o, &back);
+        f->step[i % 2] = fmin(f->step[i % 2], slowest(start));
+        f->back = fmin(f->back, i % 2 ? INFINITY : largest(back, &unread));
+        f->sent = ranks_sent() - before;
     }
-    return best;
 }
 
 /* ---- the model ---- */
@@ -156,17 +192,44 @@ static void fit_model(struct fit *f, real *x, size_t n)
     f->c = share / fmax(f->sum - f->spread, 1e-9);
 }
 
-/* Seconds of a step of LEAVES micro-batches on n ranks, whose network has rate b. */
+/* Seconds of a step of `leaves` micro-batches on n ranks, whose network has rate b. With
+ * more ranks than a bucket has blocks of AdamW, buckets are larger. */
 static double predict(const struct fit *f, double params, double n, double leaves,
-                      double b)
+                      double b, bool overlap)
 {
     double share = (n - 1) / n * 4 * params;
+    double first = fmin(fmax(f->first, n * ADAMW_BLOCK), params);
+    double buckets = fmin(f->buckets, params / first);
+    double spread = buckets * log2(n) * f->a + share / b, sum = spread + share / f->c;
 
-    return leaves / n * f->leaf + 2 * log2(n) * f->a + 2 * share / b + share / f->c +
-           f->adam / n;
+    if (overlap)
+        sum = fmax(sum - f->back, first / params * sum);
+    return leaves / n * f->leaf + sum + spread + f->adam / n;
 }
 
 /* ---- the report ---- */
+
+static const double gbits[] = {1, 10, 100};
+
+static void print_step(const struct fit *f, double params, bool overlap)
+{
+    double n = ranks_n(), model = predict(f, params, n, n, f->b, overlap);
+
+    printf("  step      %.1f ms measured, %.1f ms by the model: %+.1f %%, %s\n",
+           1e3 * f->step[overlap], 1e3 * model, 100 * (model / f->step[overlap] - 1),
+           overlap ? "overlapping" : "without overlap");
+}
+
+/* What these ranks would take on slower networks: to be held against a measurement. */
+static void print_slower(const struct fit *f, double params)
+{
+    double n = ranks_n();
+
+    for (int i = 0; i < 3; i++)
+        printf("  at %3.0f Gb/s  %.1f ms by the model, %.1f overlapping\n", gbits[i],
+               1e3 * predict(f, params, n, n, gbits[i] * 1e9 / 8, false),
+               1e3 * predict(f, params, n, n, gbits[i] * 1e9 / 8, true));
+}
 
 static void print_fit(const struct fit *f, double params)
 {
@@ -176,36 +239,38 @@ static void print_fit(const struct fit *f, double params)
     format_bytes(sent, sizeof sent, f->sent);
     format_bytes(rule, sizeof rule, f->formula);
     printf("%d ranks, %s parameters\n", ranks_n(), count);
-    printf("  leaf      %.1f ms, optimiser %.1f ms of all\n", 1e3 * f->leaf,
-           1e3 * f->adam);
+    printf("  leaf      %.1f ms, %.1f of them in the backward pass behind the first of %.0f "
+           "buckets\n",
+           1e3 * f->leaf, 1e3 * f->back, f->buckets);
+    printf("  optimiser %.1f ms of all\n", 1e3 * f->adam);
     printf("  network   latency %.1f us, %.2f GB/s each way, adding %.2f GB/s\n",
            1e6 * f->a, f->b / 1e9, f->c / 1e9);
     printf("  exchange  %.1f ms: sum of gradients %.1f, weights back %.1f\n",
            1e3 * (f->sum + f->spread), 1e3 * f->sum, 1e3 * f->spread);
     printf("  sent      %s a rank and step; 2 (n-1)/n 4N is %s\n", sent, rule);
-    printf("  step      %.1f ms measured, %.1f ms by the model: %+.1f %%\n",
-           1e3 * f->step, 1e3 * predict(f, params, ranks_n(), ranks_n(), f->b),
-           100 * (predict(f, params, ranks_n(), ranks_n(), f->b) / f->step - 1));
+    print_step(f, params, false);
+    print_step(f, params, true);
+    print_slower(f, params);
 }
 
 static void print_projection(const struct fit *f, const struct shape *s, double params)
 {
-    static const double gbits[] = {1, 10, 100};
-    double              one = predict(f, params, 1, LEAVES, f->b);
-    char                tokens[16], steps[16];
+    double one = predict(f, params, 1, LEAVES, f->b, false);
+    char   tokens[16], steps[16];
 
     format_count(tokens, sizeof tokens, (double)LEAVES * s->batch * s->context);
-    printf("\nefficiency at %d passes a step (%s tokens), without overlap:\n"
-           "%6s %8s %8s %8s   %s\n",
-           LEAVES, tokens, "ranks", "1 Gb/s", "10 Gb/s", "100 Gb/s",
-           "steps at one pass a rank, 20 tokens a parameter");
+    printf("\nefficiency at %d passes a step (%s tokens), without and with overlap; and the\n"
+           "steps of a run of 20 tokens a parameter at one pass a rank\n"
+           "%6s %15s %15s %15s  %8s\n",
+           LEAVES, tokens, "ranks", "1 Gb/s", "10 Gb/s", "100 Gb/s", "steps");
     for (double n = 1; n <= LEAVES; n *= 2) {
         printf("%6.0f", n);
         for (int i = 0; i < 3; i++)
-            printf(" %7.1f%%",
-                   100 * one / (n * predict(f, params, n, LEAVES, gbits[i] * 1e9 / 8)));
+            for (int overlap = 0; overlap < 2; overlap++)
+                printf(" %6.1f%%", 100 * one / (n * predict(f, params, n, LEAVES,
+                                                            gbits[i] * 1e9 / 8, overlap)));
         format_count(steps, sizeof steps, 20 * params / (n * s->batch * s->context));
-        printf("   %s\n", steps);
+        printf("  %8s\n", steps);
     }
     format_count(tokens, sizeof tokens, 20 * params / 1000);
     printf("\nThe batch is a limit of its own: beyond %s tokens a step a run of 20 "
@@ -216,7 +281,6 @@ static void print_projection(const struct fit *f, const struct shape *s, double 
 enum fail bench_ranks(const struct shape *s, struct why *why)
 {
     const struct adamw all = {0.9, 0.95, 1e-8, 0.1, 1, 1, false};
-    struct adamw       mine = all;
     struct rig         r;
     struct shares      own = {0};
     struct fit         f = {0};
@@ -235,14 +299,15 @@ enum fail bench_ranks(const struct shape *s, struct why *why)
     err = ranks_agree(err, why);
     if (!err) {
         params = (double)r.model.n;
-        mine.from = own.from, mine.to = own.to;
         memset(r.tokens, 0, (size_t)r.n_tokens * sizeof *r.tokens);
         rig_step(&r, NULL);
         f.leaf = time_leaf(&r);
         f.adam = time_adam(&r, all);
         fit_model(&f, r.pass.dw, r.model.n);
         memset(r.pass.dw, 0, r.bytes);
-        f.step = time_step(&r, &own, mine, &f.sent);
+        f.buckets = own.buckets;
+        f.first = (double)shares_cut(&own, 0)[own.ranks];
+        time_steps(&f, &r, &own, all);
         (void)largest(f.sent, &f.sent);         // shares differ by a block
         f.formula = 2 * (ranks - 1) / ranks * 4 * params;
         print_fit(&f, params);
