@@ -6,10 +6,14 @@
  *                 the order-2 model learns from training, is measured on validation;
  *                 lines of validation that stand in training are counted
  *     measuring   zstd -19 of the validation text
+ *
+ * What it has come to is recorded in UNFINISHED when the tokenizer is there, and between two
+ * pieces of text after each file of a shard that is finished.
  */
 #include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/utf8.h"
+#include "data/base/version.h"
 #include "data/corpus_sample.h"
 #include "data/dataset.h"
 #include "data/encode.h"
@@ -24,7 +28,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
+
+#define UNFINISHED "unfinished"
 
 enum { TRAIN, VAL };
 
@@ -32,8 +40,7 @@ enum { NEAR = 1 << 16 };        // how far the start of validation may move to a
 
 struct build {
     const struct dataset_options *o;
-    struct dir     whole;               // what is built
-    const char    *dir;                 // while it is built
+    const char    *dir;                 // where it is built
     char           spool[PATH_MAX];     // stdin, kept in it
     const char   **inputs;              // o->inputs, with the spool for stdin
     struct dataset d;                   // what dataset.json will say
@@ -41,6 +48,8 @@ struct build {
     struct sample sample;
     size_t        fed;                  // slices of the sample the trainer has taken
     uint64_t      nuls;                 // bytes that are zero
+    uint64_t      id;                   // see identify
+    uint64_t      shard;                // tokens in a file
 
     struct shard_writer *to[2];
     struct encoder      *encoder;
@@ -52,6 +61,15 @@ struct build {
     uint64_t target, cut;               // where validation should begin, where it does
     int      split;                     // of the next byte
     bool     open;                      // some of this document is in that split
+
+    bool     encoding;                  // it has begun:
+    int      stream;                    // in this one (see n_streams),
+    bool     midway;                    // whose first bytes are encoded already,
+    struct text_place place;            // up to here
+    bool     val_begun;                 // validation text of its own
+    uint64_t invalid;                   // bytes that were not UTF-8 before it
+    int      recorded;                  // files that were finished at the last record,
+    double   stands;                    // and the share of the text then
 };
 
 static void tell(const struct build *b, const char *phase, double done)
@@ -74,6 +92,159 @@ static enum fail too_short(const struct build *b, const char *what, struct why *
 static enum fail no_memory(struct why *why)
 {
     return fail(why, FAIL_MEMORY, "out of memory for building a dataset");
+}
+
+/* ---- what it has come to ---- */
+
+static const char *const shard_files[] = {"train.tok.zst", "val.tok.zst"};
+
+/* In which order the text is encoded: the inputs as one, or each by itself where they are
+ * mixed; then validation text of its own. */
+static int n_streams(const struct build *b)
+{
+    return (b->d.n_mix ? b->d.n_mix : 1) + (b->o->val != NULL);
+}
+
+static void hash_text(XXH3_state_t *h, const char *text)
+{
+    XXH3_64bits_update(h, text ? text : "", strlen(text ? text : "") + 1);
+}
+
+/* The files behind these paths: names, sizes and times. */
+static enum fail hash_inputs(XXH3_state_t *h, const char *const *paths, int n,
+                             struct why *why)
+{
+    struct inputs in;
+    enum fail     err = inputs_list(&in, paths, n, why);
+
+    for (size_t i = 0; !err && i < in.n; i++) {
+        struct stat st = {0};
+        int64_t     of[3];
+
+        (void)stat(in.file[i].path, &st);
+        of[0] = st.st_size;
+        of[1] = st.st_mtim.tv_sec;
+        of[2] = st.st_mtim.tv_nsec;
+        hash_text(h, in.file[i].path);
+        XXH3_64bits_update(h, of, sizeof of);
+    }
+    if (!err)
+        inputs_free(&in);
+    return err;
+}
+
+/* What decides the bytes of the dataset: the program, the options, the files. */
+static enum fail identify(struct build *b, struct why *why)
+{
+    const struct dataset_options *o = b->o;
+    XXH3_state_t                 *h = XXH3_createState();
+    double    of[] = {o->vocab, o->val_fraction, (double)o->shard, o->n_inputs};
+    uint64_t  given = o->given ? tokenizer_fingerprint(o->given) : 0;
+    enum fail err;
+
+    if (!h)
+        return no_memory(why);
+    XXH3_64bits_reset(h);
+    hash_text(h, version_line);
+    hash_text(h, o->tokenizer);
+    hash_text(h, o->field);
+    hash_text(h, o->prefix);
+    XXH3_64bits_update(h, of, sizeof of);
+    XXH3_64bits_update(h, &given, sizeof given);
+    if (o->weights)
+        XXH3_64bits_update(h, o->weights, (size_t)o->n_inputs * sizeof *o->weights);
+    err = hash_inputs(h, o->inputs, o->n_inputs, why);
+    if (!err && o->val)
+        err = hash_inputs(h, &o->val, 1, why);
+    b->id = XXH3_64bits_digest(h);
+    XXH3_freeState(h);
+    return err;
+}
+
+/* The variables of the encoding. */
+static void walk_encoding(struct build *b, struct record *r)
+{
+    char       path[PATH_MAX];
+    struct why unread;
+
+    record_bytes(r, &b->stream, sizeof b->stream);
+    record_bytes(r, &b->place, sizeof b->place);
+    record_bytes(r, &b->val_begun, sizeof b->val_begun);
+    record_bytes(r, &b->invalid, sizeof b->invalid);
+    record_bytes(r, &b->pos, sizeof b->pos);
+    record_bytes(r, &b->cut, sizeof b->cut);
+    record_bytes(r, &b->split, sizeof b->split);
+    record_bytes(r, &b->open, sizeof b->open);
+    record_bytes(r, &b->d.train, sizeof b->d.train);
+    record_bytes(r, &b->d.val, sizeof b->d.val);
+    for (int i = 0; i < b->d.n_mix; i++)
+        record_bytes(r, &b->d.mix[i].tokens, sizeof b->d.mix[i].tokens);
+    order2_record(&b->order2, r);
+    yardstick_record(&b->val, r);
+    overlap_record(&b->overlap, r);
+    for (int i = TRAIN; i <= VAL && !record_failed(r); i++) {
+        path_join(path, sizeof path, b->dir, shard_files[i]);
+        b->to[i] = shard_record(r, b->to[i], path);
+    }
+    if (!record_failed(r) && !b->encoder &&
+        encoder_open(&b->encoder, b->d.tokenizer, b->d.prefix, b->to, &unread))
+        record_refuse(r);
+    if (!record_failed(r))
+        encoder_record(b->encoder, r);
+    if (b->stream < 0 || b->stream >= n_streams(b) || b->split < TRAIN || b->split > VAL)
+        record_refuse(r);
+}
+
+/* All of them: this walk saves them, or restores them. */
+static void walk(struct build *b, struct record *r)
+{
+    uint64_t id = b->id;
+
+    record_bytes(r, &id, sizeof id);
+    if (id != b->id)
+        record_refuse(r);
+    record_bytes(r, &b->total, sizeof b->total);
+    record_bytes(r, &b->target, sizeof b->target);
+    record_bytes(r, &b->nuls, sizeof b->nuls);
+    record_bytes(r, &b->d.invalid, sizeof b->d.invalid);
+    record_bytes(r, &b->encoding, sizeof b->encoding);
+    if (b->encoding && !record_failed(r))
+        walk_encoding(b, r);
+}
+
+static enum fail save(struct build *b, struct why *why)
+{
+    char           path[PATH_MAX];
+    struct record *r;
+    enum fail      err = record_open(&r, path_join(path, sizeof path, b->dir, UNFINISHED),
+                                     true, why);
+
+    if (err)
+        return err;
+    walk(b, r);
+    return record_close(r, why);
+}
+
+/* Files of the shards that are whole. */
+static int finished(const struct build *b)
+{
+    return shard_finished(b->to[TRAIN]) + shard_finished(b->to[VAL]);
+}
+
+/* Between two pieces of t: record what stands, when a file was finished since. Stdin
+ * cannot be read again. */
+static enum fail record_progress(struct build *b, const struct text *t, struct why *why)
+{
+    enum fail err;
+
+    if (!b->encoding || b->spool[0] || finished(b) == b->recorded ||
+        !text_tell(t, &b->place))
+        return 0;
+    if ((err = encoder_flush(b->encoder, why)))
+        return err;
+    b->recorded = finished(b);
+    b->stands = (double)b->pos / (double)b->total;
+    return save(b, why);
 }
 
 /* ---- reading ---- */
@@ -114,10 +285,14 @@ static enum fail each_piece(struct build *b, const char *const *paths, int n,
 
     if (err)
         return err;
+    if (b->midway)
+        err = text_seek(t, &b->place, why);
+    b->midway = false;
     tell(b, phase, b->total ? (double)b->pos / (double)b->total : 0);
-    while (!(err = text_next(t, &p, why)) && p.bytes && !(err = take(b, &p, why)) &&
-           !(err = stopped(b))) {
+    while (!err && !(err = text_next(t, &p, why)) && p.bytes &&
+           !(err = take(b, &p, why)) && !(err = stopped(b))) {
         b->pos += p.len;
+        err = record_progress(b, t, why);
         if (b->pos - told >= TEXT_PIECE) {
             double all = b->total ? (double)b->total : (double)text_total(t);
             double done = b->total ? (double)b->pos : (double)text_consumed(t);
@@ -360,15 +535,18 @@ static enum fail encode_val_piece(struct build *b, const struct text_piece *p,
 
 static enum fail encode_val(struct build *b, struct why *why)
 {
-    uint64_t  invalid = b->d.invalid;
     enum fail err;
 
-    b->split = VAL;
-    b->target = UINT64_MAX;
-    b->nuls = 0;
+    if (!b->val_begun) {
+        b->val_begun = true;
+        b->invalid = b->d.invalid;
+        b->split = VAL;
+        b->target = UINT64_MAX;
+        b->nuls = 0;
+    }
     err = each_piece(b, &b->o->val, 1, "encoding", encode_val_piece, why);
     if (!err)
-        err = check_text(b, b->o->val, false, b->d.invalid - invalid + b->nuls,
+        err = check_text(b, b->o->val, false, b->d.invalid - b->invalid + b->nuls,
                          b->d.val.bytes, why);
     return err;
 }
@@ -424,17 +602,12 @@ static enum fail open_mix(struct build *b, struct why *why)
     return 0;
 }
 
-/* The inputs one by one, with a mark after each. */
-static enum fail encode_mix(struct build *b, struct why *why)
+/* One of the inputs of a mix, and a mark after it. */
+static enum fail encode_one(struct build *b, int i, struct why *why)
 {
-    enum fail err = open_mix(b, why);
+    enum fail err = each_piece(b, &b->inputs[i], 1, "encoding", encode_piece, why);
 
-    for (int i = 0; !err && i < b->d.n_mix; i++) {
-        err = each_piece(b, &b->inputs[i], 1, "encoding", encode_piece, why);
-        if (!err)
-            err = encoder_mark(b->encoder, &b->d.mix[i].tokens, why);
-    }
-    return err;
+    return err ? err : encoder_mark(b->encoder, &b->d.mix[i].tokens, why);
 }
 
 /* From marks to lengths. */
@@ -451,17 +624,28 @@ static enum fail close_mix(struct build *b, struct why *why)
     return 0;
 }
 
-static enum fail encode_inputs(struct build *b, struct why *why)
+static enum fail encode_stream(struct build *b, struct why *why)
 {
-    enum fail err = mixed(b->o) ? encode_mix(b, why)
-                                : each_piece(b, b->inputs, b->o->n_inputs, "encoding",
-                                             encode_piece, why);
+    bool      last = b->stream == n_streams(b) - 1;
+    enum fail err;
 
-    if (!err && b->pos != b->total)
+    if (b->o->val && last)
+        return encode_val(b, why);
+    err = b->d.n_mix ? encode_one(b, b->stream, why)
+                     : each_piece(b, b->inputs, b->o->n_inputs, "encoding", encode_piece,
+                                  why);
+    if (!err && b->stream == n_streams(b) - 1 - (b->o->val != NULL) && b->pos != b->total)
         err = fail(why, FAIL_INPUT, "%s: the text changed while it was read; try again",
                    b->o->inputs[0]);
-    if (!err && b->o->val)
-        err = encode_val(b, why);
+    return err;
+}
+
+static enum fail encode_inputs(struct build *b, struct why *why)
+{
+    enum fail err = 0;
+
+    for (; !err && b->stream < n_streams(b); b->stream++)
+        err = encode_stream(b, why);
     return err;
 }
 
@@ -473,29 +657,40 @@ static enum fail finish_shard(struct shard_writer **w, uint64_t *n, struct why *
     return err;
 }
 
-static enum fail encode_text(struct build *b, struct why *why)
+static enum fail begin_encoding(struct build *b, struct why *why)
 {
-    static const char *const names[] = {"train.tok.zst", "val.tok.zst"};
-
-    char path[PATH_MAX];
+    char      path[PATH_MAX];
     int       width = b->d.vocab > 1 << 16 ? 4 : 2;
     enum fail err;
 
     b->cut = UINT64_MAX;
     for (int i = TRAIN; i <= VAL; i++) {
-        path_join(path, sizeof path, b->dir, names[i]);
+        path_join(path, sizeof path, b->dir, shard_files[i]);
         if ((err = shard_create(&b->to[i], path, width, why)))
             return err;
+        shard_limit(b->to[i], b->shard);
     }
-    if (!yardstick_open(&b->val) || !order2_open(&b->order2) ||
-        !overlap_open(&b->overlap))
-        return no_memory(why);
-    if ((err = encoder_open(&b->encoder, b->d.tokenizer, b->d.prefix, b->to, why)) ||
-        (err = encode_inputs(b, why)) ||
-        (err = encoder_flush(b->encoder, why)) ||
+    b->encoding = true;
+    return encoder_open(&b->encoder, b->d.tokenizer, b->d.prefix, b->to, why);
+}
+
+static int files_of(const struct build *b, uint64_t tokens)
+{
+    return tokens ? (int)((tokens + b->shard - 1) / b->shard) : 1;
+}
+
+static enum fail encode_text(struct build *b, struct why *why)
+{
+    enum fail err = b->encoding ? 0 : begin_encoding(b, why);
+
+    if (err)
+        return err;
+    if ((err = encode_inputs(b, why)) || (err = encoder_flush(b->encoder, why)) ||
         (err = finish_shard(&b->to[TRAIN], &b->d.train.tokens, why)) ||
         (err = finish_shard(&b->to[VAL], &b->d.val.tokens, why)))
         return err;
+    b->d.train.files = files_of(b, b->d.train.tokens);
+    b->d.val.files = files_of(b, b->d.val.tokens);
     if (!b->d.train.bytes || !b->d.val.bytes)
         return too_short(b, "one character of text", why);
     return close_mix(b, why);
@@ -518,26 +713,29 @@ static enum fail measure(struct build *b, struct why *why)
     return b->d.zstd_bpb < 0 ? no_memory(why) : stopped(b);
 }
 
-static enum fail run(struct build *b, struct why *why)
+static enum fail run(struct build *b, bool restored, struct why *why)
 {
-    enum fail err;
+    enum fail err = take_inputs(b, why);
 
-    if ((err = take_inputs(b, why)) || (err = read_text(b, why)) ||
-        (err = make_tokenizer(b, why)) || (err = encode_text(b, why)) ||
-        (err = measure(b, why)))
+    if (!err && !restored && !(err = read_text(b, why)))
+        err = make_tokenizer(b, why);
+    if (!err && !restored && !b->spool[0])
+        err = save(b, why);
+    if (err || (err = encode_text(b, why)) || (err = measure(b, why)))
         return err;
     if (b->spool[0])
         unlink(b->spool);
     return dataset_describe(&b->d, b->dir, why);
 }
 
+/* ---- beginning and ending ---- */
+
 static void release(struct build *b)
 {
-    uint64_t   n;
-    struct why unread;
-
-    (void)finish_shard(&b->to[TRAIN], &n, &unread);
-    (void)finish_shard(&b->to[VAL], &n, &unread);
+    if (!b)
+        return;
+    shard_drop(b->to[TRAIN]);
+    shard_drop(b->to[VAL]);
     encoder_close(b->encoder);
     yardstick_close(&b->val);
     order2_close(&b->order2);
@@ -549,31 +747,130 @@ static void release(struct build *b)
     free(b);
 }
 
-enum fail dataset_build(const char *dir, const struct dataset_options *o, struct why *why)
+/* In this directory; NULL where it cannot be. */
+static struct build *start(const struct dataset_options *o, const char *dir,
+                           enum fail *err, struct why *why)
 {
     struct build *b = calloc(1, sizeof *b);
-    enum fail     err;
+    uint64_t      shard = o->shard ? o->shard : DATASET_SHARD;
 
+    *err = no_memory(why);
     if (!b)
-        return no_memory(why);
+        return NULL;
     b->o = o;
+    b->dir = dir;
+    b->shard = (shard + SHARD_FRAME - 1) / SHARD_FRAME * SHARD_FRAME;
     if (o->val)
         name_input(b->d.val_file, sizeof b->d.val_file, o->val);
     snprintf(b->d.prefix, sizeof b->d.prefix, "%s", o->prefix ? o->prefix : "");
-    if ((err = check_vocab(o, why)) ||
-        (err = inputs_check(o->inputs, o->n_inputs, o->field, why)))
-        ;
-    else if (path_exists(dir))
-        err = fail(why, FAIL_USAGE,
-                   "%s: exists already; remove it or choose another name", dir);
-    else if (!(err = dir_begin(&b->whole, dir, why))) {
-        b->dir = b->whole.tmp;
-        err = run(b, why);
-        if (!err)
-            err = dir_commit(&b->whole, why);
-        if (err)
-            dir_abort(&b->whole);
+    if (yardstick_open(&b->val) && order2_open(&b->order2) &&
+        overlap_open(&b->overlap) &&
+        !(*err = identify(b, why)) && !(*err = mixed(o) ? open_mix(b, why) : 0))
+        return b;
+    release(b);
+    return NULL;
+}
+
+/* The tokenizer that is in dir. */
+static enum fail load_tokenizer(struct build *b, struct why *why)
+{
+    char      path[PATH_MAX], *model;
+    size_t    len;
+    enum fail err = file_read(path_join(path, sizeof path, b->dir, "tokenizer.model"),
+                              DATASET_MODEL, &model, &len, why);
+
+    if (err)
+        return err;
+    err = tokenizer_load(&b->d.tokenizer, model, len, why);
+    if (!err)
+        b->d.vocab = tokenizer_vocab(b->d.tokenizer);
+    free(model);
+    return err;
+}
+
+/* Go on with what another call left; false: there is nothing of use, and b is not, too. */
+static bool restore(struct build *b)
+{
+    char           path[PATH_MAX];
+    struct record *r;
+    struct why     unread;
+
+    for (int i = 0; i < b->o->n_inputs; i++)
+        if (!strcmp(b->o->inputs[i], "-"))
+            return false;
+    if (load_tokenizer(b, &unread) ||
+        record_open(&r, path_join(path, sizeof path, b->dir, UNFINISHED), false, &unread))
+        return false;
+    walk(b, r);
+    if (record_close(r, &unread))
+        return false;
+    b->midway = b->encoding;
+    if (b->encoding)
+        b->recorded = finished(b);
+    b->stands = b->encoding ? (double)b->pos / (double)b->total : 0;
+    return true;
+}
+
+/* What is left of a call that failed: worth keeping when the same one may succeed. */
+static void keep_or_remove(const struct build *b, struct dir *whole, enum fail err)
+{
+    bool again = err == FAIL_INTERRUPTED || err == FAIL_WRITE || err == FAIL_MEMORY;
+
+    if (again && b && b->stands > 0)
+        dir_leave(whole);
+    else
+        dir_abort(whole);
+}
+
+static void tell_stands(const struct build *b)
+{
+    if (b && b->o->stands)
+        *b->o->stands = b->stands;
+}
+
+/* In the directory as whatever was before left it. */
+static enum fail build_in(struct dir *whole, const struct dataset_options *o,
+                          struct why *why)
+{
+    enum fail     err;
+    struct build *b = start(o, whole->tmp, &err, why);
+    bool          restored = b && restore(b);
+
+    if (b && !restored) {
+        release(b);
+        dir_restart(whole, UNFINISHED);
+        b = start(o, whole->tmp, &err, why);
+    }
+    tell_stands(b);
+    if (b)
+        err = run(b, restored, why);
+    if (err) {
+        tell_stands(b);
+        keep_or_remove(b, whole, err);
     }
     release(b);
+    return err;
+}
+
+enum fail dataset_build(const char *dir, const struct dataset_options *o, struct why *why)
+{
+    struct dir whole;
+    char       path[PATH_MAX];
+    enum fail  err;
+
+    if ((err = check_vocab(o, why)) ||
+        (err = inputs_check(o->inputs, o->n_inputs, o->field, why)))
+        return err;
+    if (path_exists(dir))
+        return fail(why, FAIL_USAGE,
+                    "%s: exists already; remove it or choose another name", dir);
+    if ((err = dir_continue(&whole, dir, UNFINISHED, why)) ||
+        (err = build_in(&whole, o, why)))
+        return err;
+    err = dir_commit(&whole, why);
+    if (err)
+        dir_abort(&whole);
+    else
+        unlink(path_join(path, sizeof path, dir, UNFINISHED));
     return err;
 }

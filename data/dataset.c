@@ -10,12 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { JSON_MAX = 1 << 16, MODEL_MAX = 64 << 20, FILES = 3, VERSION = 1 };
+enum { JSON_MAX = 1 << 20, MAX_FILES = 9999 };
 
 static const char        advice[] = "rebuild it with: weft data build";
-static const char *const file_names[FILES] = {
-    "tokenizer.model", "train.tok.zst", "val.tok.zst",
-};
+static const char *const shard_names[] = {"train.tok.zst", "val.tok.zst"};
 
 /* dataset.json as jansson's own formats: packing and unpacking are one list of keys. */
 #define SPLIT  "{s:I, s:I, s:I}"
@@ -74,32 +72,80 @@ static const char *take_mix(struct dataset *d, const json_t *j)
     return sum == d->train.tokens ? NULL : "the mix is not that of the training text";
 }
 
+/* ---- the files ---- */
+
+/* Version 2 has a shard of several files. */
+static int version_of(const struct dataset *d)
+{
+    return d->train.files > 1 || d->val.files > 1 ? 2 : 1;
+}
+
+/* How many files are listed, and which is i. */
+static int n_files(const struct dataset *d)
+{
+    return 1 + d->train.files + d->val.files;
+}
+
+static char *file_name(char *buf, size_t cap, const struct dataset *d, int i)
+{
+    if (i == 0)
+        snprintf(buf, cap, "tokenizer.model");
+    else if (i <= d->train.files)
+        shard_name(buf, cap, shard_names[0], i - 1);
+    else
+        shard_name(buf, cap, shard_names[1], i - 1 - d->train.files);
+    return buf;
+}
+
+static enum fail hash_file(const struct dataset *d, const char *dir, int i,
+                           uint64_t *hash, struct why *why)
+{
+    char     name[64], path[PATH_MAX];
+    uint64_t size;
+
+    file_name(name, sizeof name, d, i);
+    return file_hash(path_join(path, sizeof path, dir, name), hash, &size, why);
+}
+
+/* {"tokenizer.model": "16 hexadecimal digits", ...} */
+static enum fail files_json(const struct dataset *d, const char *dir, json_t **out,
+                            struct why *why)
+{
+    enum fail err = 0;
+
+    *out = json_object();
+    for (int i = 0; i < n_files(d) && !err; i++) {
+        char     name[64], hex[17];
+        uint64_t hash = 0;
+
+        err = hash_file(d, dir, i, &hash, why);
+        to_hex(hex, hash);
+        json_object_set_new(*out, file_name(name, sizeof name, d, i), json_string(hex));
+    }
+    if (err)
+        json_decref(*out);
+    return err;
+}
+
 enum fail dataset_describe(const struct dataset *d, const char *dir, struct why *why)
 {
-    char     path[PATH_MAX], print[17], hash[FILES][17];
-    uint64_t h, size;
+    char      path[PATH_MAX], print[17];
+    json_t   *files;
+    enum fail err = files_json(d, dir, &files, why);
 
+    if (err)
+        return err;
     to_hex(print, tokenizer_fingerprint(d->tokenizer));
-    for (int i = 0; i < FILES; i++) {
-        enum fail err = file_hash(path_join(path, sizeof path, dir, file_names[i]), &h,
-                                  &size, why);
-
-        if (err)
-            return err;
-        to_hex(hash[i], h);
-    }
     json_t *j = json_pack(
-        "{s:i, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
-        "s:{s:s, s:s, s:s}}",
-        "version", VERSION, "build", version_line, "tokenizer", "kind",
+        "{s:i, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, s:o}",
+        "version", version_of(d), "build", version_line, "tokenizer", "kind",
         tokenizer_kind(d->tokenizer), "vocab", d->vocab, "fingerprint", print, "train",
         "tokens", (json_int_t)d->train.tokens, "bytes", (json_int_t)d->train.bytes,
         "documents", (json_int_t)d->train.documents, "val", "tokens",
         (json_int_t)d->val.tokens, "bytes", (json_int_t)d->val.bytes, "documents",
         (json_int_t)d->val.documents, "invalid_bytes", (json_int_t)d->invalid,
         "zstd19_bpb", d->zstd_bpb, "order2_bpb", d->order2_bpb, "floor_bpb",
-        d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(), "files", file_names[0],
-        hash[0], file_names[1], hash[1], file_names[2], hash[2]);
+        d->floor_bpb > 0 ? json_real(d->floor_bpb) : json_null(), "files", files);
 
     if (j && *d->val_file)
         json_object_set_new(j, "val_file", json_string(d->val_file));
@@ -118,7 +164,8 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
 /* What dataset.json says beside what goes into struct dataset. */
 struct claims {
     char     kind[16];
-    uint64_t fingerprint, hash[FILES];
+    uint64_t fingerprint;
+    json_t  *files;             // owned: each file's hash
 };
 
 static bool take_hex(uint64_t *hash, const char *text)
@@ -129,9 +176,40 @@ static bool take_hex(uint64_t *hash, const char *text)
     return true;
 }
 
+/* The files of a shard that are listed. */
+static int count_files(const json_t *files, const char *first)
+{
+    char name[64];
+    int  n = 0;
+
+    while (n < MAX_FILES && json_object_get(files, shard_name(name, sizeof name, first, n)))
+        n++;
+    return n;
+}
+
+/* All of them are listed, and nothing else is. */
+static bool take_files(struct dataset *d, struct claims *c, json_t *files)
+{
+    char name[64];
+
+    d->train.files = count_files(files, shard_names[0]);
+    d->val.files = count_files(files, shard_names[1]);
+    if (!d->train.files || !d->val.files || json_object_size(files) != (size_t)n_files(d))
+        return false;
+    for (int i = 0; i < n_files(d); i++) {
+        json_t  *hex = json_object_get(files, file_name(name, sizeof name, d, i));
+        uint64_t unread;
+
+        if (!json_is_string(hex) || !take_hex(&unread, json_string_value(hex)))
+            return false;
+    }
+    c->files = json_incref(files);
+    return true;
+}
+
 static bool take_split(struct split *s, const json_int_t n[3])
 {
-    *s = (struct split){(uint64_t)n[0], (uint64_t)n[1], (uint64_t)n[2]};
+    *s = (struct split){(uint64_t)n[0], (uint64_t)n[1], (uint64_t)n[2], s->files};
     return n[0] > 0 && n[1] > 0 && n[2] > 0 && n[2] <= n[0];
 }
 
@@ -139,26 +217,24 @@ static bool take_split(struct split *s, const json_int_t n[3])
 static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
                                json_error_t *err)
 {
-    const char *kind, *print, *hash[FILES], *build, *prefix = "", *val_file = "";
+    const char *kind, *print, *build, *prefix = "", *val_file = "";
     json_int_t  version, vocab, train[3], val[3], invalid, seen = 0, lines = 0;
-    json_t     *least, *mix = NULL;
+    json_t     *least, *files, *mix = NULL;
 
     if (json_unpack_ex(
             j, err, 0,
             "{s:I, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, "
-            "s:o, s:{s:s, s:s, s:s!}, s?s, s?s, s?{s:I, s:I!}, "
-            "s?o!}",
+            "s:o, s:o, s?s, s?s, s?{s:I, s:I!}, s?o!}",
             "version", &version, "build", &build,
             "tokenizer", "kind", &kind, "vocab", &vocab, "fingerprint", &print,
             "train", "tokens", &train[0], "bytes", &train[1], "documents", &train[2],
             "val", "tokens", &val[0], "bytes", &val[1], "documents", &val[2],
             "invalid_bytes", &invalid,
             "zstd19_bpb", &d->zstd_bpb, "order2_bpb", &d->order2_bpb, "floor_bpb", &least,
-            "files", file_names[0], &hash[0], file_names[1], &hash[1],
-            file_names[2], &hash[2], "prefix", &prefix, "val_file",
-            &val_file, "val_seen", "lines", &seen, "of", &lines, "mix", &mix))
+            "files", &files, "prefix", &prefix, "val_file", &val_file, "val_seen",
+            "lines", &seen, "of", &lines, "mix", &mix))
         return err->text;
-    if (version != VERSION)
+    if (version > 2)
         return "written by another version";
     if (vocab < 2 || vocab > TOKENIZER_VOCAB_MAX || strlen(kind) >= sizeof c->kind)
         return "an impossible tokenizer";
@@ -168,9 +244,10 @@ static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
         return "a negative number";
     if (!json_is_null(least) && !(json_is_real(least) && json_real_value(least) > 0))
         return "floor_bpb is neither null nor above 0";
-    for (int i = 0; i < FILES; i++)
-        if (!take_hex(&c->hash[i], hash[i]))
-            return "a hash is not 16 hexadecimal digits";
+    if (!take_files(d, c, files))
+        return "files are missing, unknown, or without a hash of 16 hexadecimal digits";
+    if (version != version_of(d))
+        return "written by another version";
     if (!take_hex(&c->fingerprint, print))
         return "the fingerprint is not 16 hexadecimal digits";
     if (strlen(prefix) >= sizeof d->prefix)
@@ -222,7 +299,7 @@ static enum fail load_tokenizer(struct dataset *d, const struct claims *c,
     enum fail  err;
 
     path_join(path, sizeof path, d->dir, "tokenizer.model");
-    if ((err = file_read(path, MODEL_MAX, &model, &len, why)))
+    if ((err = file_read(path, DATASET_MODEL, &model, &len, why)))
         return err;
     err = tokenizer_load(&d->tokenizer, model, len, &bad);
     free(model);
@@ -242,8 +319,14 @@ static enum fail open_shard(struct dataset *d, int i, uint64_t tokens, struct wh
     int       width = d->vocab > 1 << 16 ? 4 : 2;
     enum fail err;
 
-    path_join(path, sizeof path, d->dir, file_names[1 + i]);
-    if ((err = shard_open(&d->shard[i], path, width, why)))
+    path_join(path, sizeof path, d->dir, shard_names[i]);
+    err = shard_open(&d->shard[i], path, width, why);
+    for (int k = 1; k < (i ? d->val.files : d->train.files) && !err; k++) {
+        char name[PATH_MAX];
+
+        err = shard_join(&d->shard[i], shard_name(name, sizeof name, path, k), why);
+    }
+    if (err)
         return err;
     if (d->shard[i].n != tokens)
         return fail(why, FAIL_INPUT, "%s: %llu tokens, but dataset.json says %llu; %s",
@@ -258,7 +341,8 @@ static enum fail open_claims(struct dataset *d, struct claims *c, const char *di
 {
     enum fail err;
 
-    *d = (struct dataset){.shard = {{.fd = -1}, {.fd = -1}}};
+    *c = (struct claims){0};
+    *d = (struct dataset){0};
     if (strlen(dir) >= sizeof d->dir)
         return fail(why, FAIL_INPUT, "%s: too long a path", dir);
     strcpy(d->dir, dir);
@@ -275,8 +359,10 @@ static enum fail open_claims(struct dataset *d, struct claims *c, const char *di
 enum fail dataset_open(struct dataset *d, const char *dir, struct why *why)
 {
     struct claims c;
+    enum fail     err = open_claims(d, &c, dir, why);
 
-    return open_claims(d, &c, dir, why);
+    json_decref(c.files);
+    return err;
 }
 
 void dataset_close(struct dataset *d)
@@ -285,7 +371,7 @@ void dataset_close(struct dataset *d)
     free(d->mix);
     shard_close(&d->shard[0]);
     shard_close(&d->shard[1]);
-    *d = (struct dataset){.shard = {{.fd = -1}, {.fd = -1}}};
+    *d = (struct dataset){0};
 }
 
 static enum fail check_frames(const struct shard *s, struct why *why)
@@ -305,18 +391,21 @@ enum fail dataset_verify(const char *dir, struct why *why)
     struct claims  c;
     enum fail      err = open_claims(&d, &c, dir, why);
 
-    for (int i = 0; i < FILES && !err; i++) {
-        char     path[PATH_MAX];
-        uint64_t hash, size;
+    for (int i = 0; !err && i < n_files(&d); i++) {
+        char     name[64], hex[17];
+        uint64_t hash = 0;
 
-        err = file_hash(path_join(path, sizeof path, dir, file_names[i]), &hash, &size,
-                        why);
-        if (!err && hash != c.hash[i])
-            err = fail(why, FAIL_INPUT, "%s: its hash is not the one in dataset.json; %s",
-                       path, advice);
+        err = hash_file(&d, dir, i, &hash, why);
+        to_hex(hex, hash);
+        file_name(name, sizeof name, &d, i);
+        if (!err && strcmp(hex, json_string_value(json_object_get(c.files, name))))
+            err = fail(why, FAIL_INPUT,
+                       "%s/%s: its hash is not the one in dataset.json; %s", dir, name,
+                       advice);
     }
     for (int i = 0; i < 2 && !err; i++)
         err = check_frames(&d.shard[i], why);
+    json_decref(c.files);
     dataset_close(&d);
     return err;
 }

@@ -1,9 +1,9 @@
 /* A dataset directory: text, tokenized once.
  *
- *     dataset.json      what is below in struct dataset, the xxh3 of the other three, and
- *                       what wrote it; mix and val_file where there are any
+ *     dataset.json      what is below in struct dataset, the xxh3 of the others, and what
+ *                       wrote it; mix and val_file where there are any
  *     tokenizer.model
- *     train.tok.zst, val.tok.zst
+ *     train.tok.zst, val.tok.zst, and where they are large train-1.tok.zst, ...
  */
 #ifndef WEFT_DATASET_H
 #define WEFT_DATASET_H
@@ -17,6 +17,7 @@ struct split {
     uint64_t tokens;            // EOS included
     uint64_t bytes;             // of the documents' own text
     uint64_t documents;
+    int      files;             // of its shard
 };
 
 struct dataset {
@@ -40,6 +41,8 @@ struct dataset {
 };
 
 enum { DATASET_MIX = 256 };         // inputs of different weight at most
+enum { DATASET_MODEL = 64 << 20 };  // bytes of a tokenizer at most
+enum { DATASET_SHARD = 1 << 26 };   // tokens in a file, unless told otherwise
 
 struct dataset_options {
     const char *const *inputs;      // files or directories; "-" is stdin
@@ -58,15 +61,24 @@ struct dataset_options {
                                     // be trained
     const char        *prefix;      // (optional) text before every document
     double             val_fraction;
+    uint64_t           shard;       // tokens in a file at most, a multiple of a frame's;
+                                    // 0: DATASET_SHARD
     int                lock_fd;     // not to be inherited by the tokenizer's trainer; -1
     /* (optional) called now and then: a phase ("reading", "training the tokenizer",
      * "encoding", "measuring") and how far it is, 0 .. 1. */
     void             (*progress)(void *user, const char *phase, double done);
     void              *user;
-    volatile int      *stop;        // (optional) not 0: give up, leaving nothing behind
+    volatile int      *stop;        // (optional) not 0: give up
+    double            *stands;      // (optional) gets the share of the text that was
+                                    // encoded before: by an earlier call when this one
+                                    // began; when it was stopped, by both
 };
 
 /* Build dir from the inputs; it appears whole or not at all. Refuses an existing dir.
+ * Until then it is DIR.part. A call that was stopped or killed after it had finished
+ * files of a shard leaves that, and the same call for the same files goes on from there:
+ * the same bytes as without the stop. What one for other files left is thrown away. Memory
+ * does not grow with the text, but for eight bytes for every frame.
  * Must run before the first OpenMP region of the process (the tokenizer's trainer forks).
  * FAIL_USAGE: dir exists, a vocabulary that the text cannot fill (says which fits),
  * an unknown tokenizer. FAIL_INPUT: unreadable, too little text for two splits, or

@@ -114,6 +114,12 @@ enum fail encoder_flush(struct encoder *e, struct why *why)
     return err ? err : turn(e, why);
 }
 
+void encoder_record(struct encoder *e, struct record *r)
+{
+    record_bytes(r, &e->inside, sizeof e->inside);
+    record_bytes(r, &e->tokens, sizeof e->tokens);
+}
+
 static enum fail add(struct encoder *e, const struct slice *s, const char *bytes,
                      struct why *why)
 {

@@ -27,6 +27,9 @@ enum fail encoder_mark(struct encoder *e, uint64_t *tokens, struct why *why);
 
 /* Encode and append all that was given so far. */
 enum fail encoder_flush(struct encoder *e, struct why *why);
+
+/* Save, or restore, what it has come to; flushed. */
+void encoder_record(struct encoder *e, struct record *r);
 void encoder_close(struct encoder *e);      // NULL is fine; does not flush
 
 #endif

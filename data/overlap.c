@@ -1,3 +1,4 @@
+#define XXH_STATIC_LINKING_ONLY         // what a state of its holds
 #include "data/overlap.h"
 
 #include <stdlib.h>
@@ -19,6 +20,22 @@ void overlap_close(struct overlap *o)
     free(o->hash);
     XXH3_freeState(o->line);
     *o = (struct overlap){0};
+}
+
+void overlap_record(struct overlap *o, struct record *r)
+{
+    uint64_t            *hash = o->hash;
+    XXH3_state_t        *line = o->line;
+    const unsigned char *secret = line->extSecret;      // points into xxHash
+
+    record_bytes(r, o, sizeof *o);
+    o->hash = hash;
+    o->line = line;
+    record_bytes(r, hash, SLOTS * sizeof *hash);
+    record_bytes(r, line, sizeof *line);
+    line->extSecret = secret;
+    if (o->n >= OVERLAP_MOST)
+        record_refuse(r);
 }
 
 /* Where the hash is, or its free slot. Its upper bits choose: the lower ones drop out. */

@@ -9,6 +9,8 @@
 #ifndef WEFT_OVERLAP_H
 #define WEFT_OVERLAP_H
 
+#include "data/base/record.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +33,7 @@ struct overlap {
 bool overlap_open(struct overlap *o);           // false: out of memory
 void overlap_learn(struct overlap *o, const char *bytes, size_t len, bool document_ends);
 void overlap_count(struct overlap *o, const char *bytes, size_t len, bool document_ends);
+void overlap_record(struct overlap *o, struct record *r);   // save, or restore
 void overlap_close(struct overlap *o);          // a zeroed one is fine
 
 #endif

@@ -91,6 +91,14 @@ void source_close(struct source *s)
     s->fd = -1;
 }
 
+bool source_seek(struct source *s, uint64_t at)
+{
+    if (s->zstd || s->in.size > 0 || lseek(s->fd, (off_t)at, SEEK_SET) != (off_t)at)
+        return false;
+    s->read = at;
+    return true;
+}
+
 static enum fail fail_zstd(const struct source *s, size_t err, struct why *why)
 {
     if (ZSTD_getErrorCode(err) == ZSTD_error_frameParameter_windowTooLarge)

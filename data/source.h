@@ -28,6 +28,9 @@ enum fail source_open(struct source *s, const char *path, bool zst, struct why *
 enum fail source_read(struct source *s, char *buf, size_t cap, size_t *got,
                       struct why *why);
 
+/* Go on at this byte of the file; false where it is compressed, and must be read. */
+bool source_seek(struct source *s, uint64_t at);
+
 void source_close(struct source *s);
 
 #endif

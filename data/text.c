@@ -25,6 +25,7 @@ struct text {
     bool          jsonl;            // the current input
     char         *buf;              // read, not handed out: buf[start .. end)
     size_t        cap, start, end;
+    uint64_t      offset;           // bytes of src before buf[0]
     bool          eof;              // src has no more than that
     bool          line_start;       // buf[start] begins a line
     long          line;             // .jsonl: lines read
@@ -89,6 +90,7 @@ static size_t cut(const char *s, size_t n)
 static enum fail fill(struct text *t, struct why *why)
 {
     memmove(t->buf, t->buf + t->start, t->end - t->start);
+    t->offset += t->start;
     t->end -= t->start;
     t->start = 0;
     while (!t->eof && t->end < t->cap) {
@@ -175,6 +177,7 @@ static enum fail open_input(struct text *t, struct why *why)
         return err;
     t->open = true;
     t->start = t->end = 0;
+    t->offset = 0;
     t->eof = false;
     t->line_start = true;
     t->line = 0;
@@ -381,6 +384,49 @@ void text_close(struct text *t)
     free(t->buf);
     free(t->field);
     free(t);
+}
+
+/* ---- places ------------------------------------------------------------------------ */
+
+bool text_tell(const struct text *t, struct text_place *at)
+{
+    if (!t->open || t->doc_len || inputs_stdin(t->in.file[t->at].path))
+        return false;
+    *at = (struct text_place){
+        .input = t->at, .offset = t->offset + t->start, .line = t->line,
+        .line_start = t->line_start, .any = t->any,
+    };
+    return true;
+}
+
+enum fail text_seek(struct text *t, const struct text_place *at, struct why *why)
+{
+    enum fail err = 0;
+
+    for (; t->at < at->input && t->at < t->in.n; t->at++)
+        t->consumed += t->in.file[t->at].size;
+    if (t->at < t->in.n)
+        err = open_input(t, why);
+    if (!err && t->offset + t->end < at->offset && source_seek(&t->src, at->offset)) {
+        t->start = t->end = 0;
+        t->offset = at->offset;
+        t->eof = false;
+        err = fill(t, why);
+    }
+    while (!err && t->offset + t->end < at->offset && !t->eof) {
+        t->start = t->end;
+        err = fill(t, why);
+    }
+    if (err)
+        return err;
+    if (t->at == t->in.n || t->offset + t->end < at->offset)
+        return fail(why, FAIL_INPUT, "%s: shorter than it was; try again",
+                    t->in.file[t->in.n - 1].path);
+    t->start = (size_t)(at->offset - t->offset);
+    t->line = (long)at->line;
+    t->line_start = at->line_start;
+    t->any = at->any;
+    return 0;
 }
 
 uint64_t text_consumed(const struct text *t)

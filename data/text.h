@@ -51,6 +51,21 @@ enum fail text_next(struct text *t, struct text_piece *piece, struct why *why);
 
 void text_close(struct text *t);                        // NULL is fine
 
+/* Where a stream is, between two pieces. */
+struct text_place {
+    uint64_t input;         // files before this one
+    uint64_t offset;        // bytes of it that were handed out, decompressed
+    int64_t  line;          // of .jsonl
+    bool     line_start, any;
+};
+
+/* False inside a document of .jsonl, or in stdin: there is no such place. */
+bool text_tell(const struct text *t, struct text_place *at);
+
+/* A stream that was just opened, of the same files, goes on from that place; compressed
+ * files are decompressed up to there. FAIL_INPUT. */
+enum fail text_seek(struct text *t, const struct text_place *at, struct why *why);
+
 /* Bytes of input consumed so far, and in all (files only; 0 when stdin makes it unknown):
  * for progress. Compressed files count compressed. */
 uint64_t text_consumed(const struct text *t);

@@ -72,6 +72,15 @@ double order2_bits(const struct order2 *o)
     return o->measured ? o->bits / (double)o->measured : 0;
 }
 
+void order2_record(struct order2 *o, struct record *r)
+{
+    uint32_t *abc = o->abc;
+
+    record_bytes(r, o, sizeof *o);
+    o->abc = abc;
+    record_bytes(r, abc, (1 << 24) * sizeof *abc);
+}
+
 void order2_close(struct order2 *o)
 {
     free(o->abc);
@@ -115,6 +124,18 @@ void yardstick_add(struct yardstick *y, const char *bytes, size_t len, bool docu
 double yardstick_floor(const struct yardstick *y)
 {
     return y->stories && y->total ? y->bits / (double)y->total : 0;
+}
+
+void yardstick_record(struct yardstick *y, struct record *r)
+{
+    char *text = y->text;
+
+    record_bytes(r, y, sizeof *y);
+    y->text = text;
+    if (y->len > YARDSTICK)
+        record_refuse(r);
+    else
+        record_bytes(r, text, y->len);
 }
 
 void yardstick_close(struct yardstick *y)

@@ -2,6 +2,7 @@
 #ifndef WEFT_YARDSTICK_H
 #define WEFT_YARDSTICK_H
 
+#include "data/base/record.h"
 #include "data/stories/stories.h"
 
 #include <stdbool.h>
@@ -35,6 +36,7 @@ void   order2_learn(struct order2 *o, const char *bytes, size_t len, bool docume
 void   order2_measure(struct order2 *o, const char *bytes, size_t len,
                       bool document_ends);
 double order2_bits(const struct order2 *o);     // per byte; 0 when none was measured
+void   order2_record(struct order2 *o, struct record *r);   // save, or restore
 void   order2_close(struct order2 *o);          // a zeroed one is fine
 
 /* Validation text on its way past: the first YARDSTICK bytes are kept for zstd -19,
@@ -62,6 +64,7 @@ double yardstick_floor(const struct yardstick *y);
  * the share done. */
 double yardstick_zstd(const struct yardstick *y,
                       void (*progress)(void *user, double done), void *user);
+void   yardstick_record(struct yardstick *y, struct record *r);     // save, or restore
 void   yardstick_close(struct yardstick *y);            // a zeroed one is fine
 
 #endif

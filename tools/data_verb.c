@@ -20,7 +20,8 @@ static const char build_help[] =
     "Tokenizes text once, for many runs: weft train DIR. INPUT is .txt (documents\n"
     "parted by lines <|endoftext|>), .jsonl (a document per line), either with .zst,\n"
     "a directory of such files, or - for stdin; a.txt:2 is read twice as often. The\n"
-    "end of the text becomes the validation split.\n"
+    "end of the text becomes the validation split. Killed, it goes on where it was when\n"
+    "the same command is given again; memory does not grow with the text.\n"
     "\n"
     "  weft data build corpus/ more.jsonl.zst --out data/mix --vocab 4096\n"
     "  weft data build a.txt:2 b.jsonl:1 --val held.txt --out data/two\n"
@@ -85,7 +86,7 @@ static void print_split(const char *name, const struct split *s, const char *aft
            s->documents == 1 ? "" : "s", grouped(tokens, s->tokens), after);
 }
 
-static void print_summary(const struct dataset *d, double seconds)
+static void print_summary(const struct dataset *d, double seconds, double stood)
 {
     double bytes = (double)(d->train.bytes + d->val.bytes);
     char   share[32], buf[32], word[PATH_MAX];
@@ -93,6 +94,9 @@ static void print_summary(const struct dataset *d, double seconds)
     snprintf(share, sizeof share, " (%.1f %%)", 100 * (double)d->val.bytes / bytes);
     format_time(buf, sizeof buf, seconds);
     say(stdout, "%s: written in %s\n", d->dir, buf);
+    if (stood > 0)
+        say(stdout, "  went on      from %.0f %% of the text, where it was stopped before\n",
+            100 * stood);
     print_split("train", &d->train, "");
     print_split("validation", &d->val, share);
     say(stdout, "  vocabulary   %d (%s), %.2f bytes per token\n", d->vocab,
@@ -122,20 +126,24 @@ static int build(const struct cli *c, const char *out, struct dataset_options *o
     struct live    l = live_open(0);
     struct dataset d;
     struct why     why;
-    double         began = wall_seconds();
+    double         began = wall_seconds(), stands = 0;
     enum fail      err;
 
     o->progress = live_phase;
     o->user = &l;
     o->stop = &interrupted;
+    o->stands = &stands;
     catch_interrupts();
     err = dataset_build(out, o, &why);
     live_clear(&l);
+    if (err == FAIL_INTERRUPTED && stands > 0)
+        cli_die(c, FAIL_INTERRUPTED, "interrupted; %.0f %% of the text stands in %s.part, "
+                "and the same command goes on from there", 100 * stands, out);
     if (err == FAIL_INTERRUPTED)
         cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
     if (err || (err = dataset_open(&d, out, &why)))
         cli_fail(c, err, &why);
-    print_summary(&d, wall_seconds() - began);
+    print_summary(&d, wall_seconds() - began, stands);
     dataset_close(&d);
     return 0;
 }
@@ -145,6 +153,7 @@ static int build_main(int argc, char **argv)
     enum { VOCAB, TOKENIZER, SHARE, THREADS };
 
     const char    *out = NULL, *field = NULL, *val = NULL;
+    long           shard = 0;
     struct setting s[] = {{"vocab", NULL}, {"tokenizer", NULL}, {"val_fraction", NULL},
                           {"threads", NULL}, {NULL, NULL}};
 
@@ -161,6 +170,8 @@ static int build_main(int argc, char **argv)
          .text = &s[SHARE].value},
         {"val", 0, "FILE", "validation text; the inputs are then all for training",
          .text = &val},
+        {"shard", 0, "N", "tokens in one file of the dataset (default: 64M)",
+         .count = &shard, .min = 1, .max = 1e12},
         {"threads", 0, "N", "default: all cores", .text = &s[THREADS].value},
         {0},
     };
@@ -194,7 +205,7 @@ static int build_main(int argc, char **argv)
         .inputs = c.args, .n_inputs = c.n_args, .weights = weight, .val = val,
         .field = field,
         .tokenizer = config.tokenizer, .vocab = config.vocab,
-        .val_fraction = config.val_fraction, .lock_fd = -1,
+        .val_fraction = config.val_fraction, .shard = (uint64_t)shard, .lock_fd = -1,
     });
 }
 

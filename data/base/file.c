@@ -411,6 +411,32 @@ enum fail file_put(struct file *f, const void *bytes, size_t len, struct why *wh
     return write_all(f->fd, bytes, len) ? 0 : fail_write(why, f->path);
 }
 
+enum fail file_sync(struct file *f, struct why *why)
+{
+    return fsync(f->fd) ? fail_write(why, f->path) : 0;
+}
+
+enum fail file_resume(struct file *f, const char *path, const char *tmp, uint64_t len,
+                      struct why *why)
+{
+    char        dir[PATH_MAX];
+    struct stat st;
+
+    f->fd = -1;
+    snprintf(f->path, sizeof f->path, "%s", path);
+    if (path_is_temporary(tmp) && !strchr(tmp, '/') && parent(dir, path) &&
+        (size_t)snprintf(f->tmp, sizeof f->tmp, "%s/%s", dir, tmp) < sizeof f->tmp)
+        f->fd = open(f->tmp, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (f->fd >= 0 && flock(f->fd, LOCK_EX | LOCK_NB) == 0 && fstat(f->fd, &st) == 0 &&
+        S_ISREG(st.st_mode) && (uint64_t)st.st_size >= len &&
+        ftruncate(f->fd, (off_t)len) == 0 && lseek(f->fd, 0, SEEK_END) == (off_t)len)
+        return 0;
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+    return fail(why, FAIL_INPUT, "%s: what was written of it is gone", path);
+}
+
 /* The lock is let go after the rename, or a sweep might come between. */
 enum fail file_commit(struct file *f, struct why *why)
 {
@@ -514,6 +540,84 @@ enum fail dir_begin(struct dir *d, const char *path, struct why *why)
     sweep_beside(path);
     d->lock = create_locked(create_dir, d->tmp, sizeof d->tmp, path);
     return d->lock < 0 ? fail_write(why, path) : 0;
+}
+
+/* The mark is there, or nothing is and it is made. */
+static bool is_marked(const char *dir, const char *mark)
+{
+    char path[PATH_MAX + NAME_MAX + 2];
+    int  fd;
+
+    path_join(path, sizeof path, dir, mark);
+    if (path_exists(path))
+        return true;
+    if (rmdir(dir) || mkdir(dir, 0777))     // fails where something is in it
+        return false;
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
+/* Open and lock a directory; -1 with errno: EWOULDBLOCK when another has the lock. */
+static int lock_dir(const char *path)
+{
+    struct stat st, now;
+    int         fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int         error = fd < 0 ? errno : 0;
+
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB))
+        error = errno;
+    else if (fd >= 0 && (fstat(fd, &st) || stat(path, &now) || st.st_ino != now.st_ino))
+        error = EWOULDBLOCK;                // renamed by its writer, just now
+    if (error && fd >= 0)
+        close(fd);
+    errno = error;
+    return error ? -1 : fd;
+}
+
+enum fail dir_continue(struct dir *d, const char *path, const char *mark,
+                       struct why *why)
+{
+    char      dir[PATH_MAX], whole[PATH_MAX];
+    enum fail err;
+
+    errno = ENAMETOOLONG;
+    *d = (struct dir){.lock = -1};
+    if (!trim(whole, path) || !parent(dir, path) ||
+        (size_t)snprintf(d->path, sizeof d->path, "%s", whole) >= sizeof d->path ||
+        (size_t)snprintf(d->tmp, sizeof d->tmp, "%s.part", whole) >= sizeof d->tmp)
+        return fail_write(why, path);
+    if ((err = dir_make(dir, why)))
+        return err;
+    if (mkdir(d->tmp, 0777) && errno != EEXIST)
+        return fail_write(why, d->tmp);
+    if (!is_marked(d->tmp, mark))
+        return fail(why, FAIL_WRITE, "%s: in the way of writing %s, and not weft's; "
+                    "choose another name", d->tmp, d->path);
+    d->lock = lock_dir(d->tmp);
+    if (d->lock < 0 && errno == EWOULDBLOCK)
+        return fail(why, FAIL_WRITE, "%s: another process is writing it; wait for it or "
+                    "stop it", d->path);
+    return d->lock < 0 ? fail_write(why, d->tmp) : 0;
+}
+
+void dir_restart(struct dir *d, const char *mark)
+{
+    DIR           *files = opendir(d->tmp);
+    struct dirent *e;
+
+    while (files && (e = readdir(files)))
+        if (strcmp(e->d_name, mark) && strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            unlinkat(dirfd(files), e->d_name, 0);
+    if (files)
+        closedir(files);
+}
+
+void dir_leave(struct dir *d)
+{
+    close(d->lock);
+    d->lock = -1;
 }
 
 /* fsync one file of an open directory; a link has nothing to sync. */

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <math.h>
 #include <omp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -593,6 +594,142 @@ START_TEST(a_stopped_build_leaves_nothing)
 }
 END_TEST
 
+/* ---- going on after a kill ---- */
+
+/* Inputs of some megabytes: records are made after each batch of the encoder's, of two. */
+static const struct { const char *name, *val; double weights[3]; } long_builds[] = {
+    {"one after the other", NULL, {1, 1, 1}},
+    {"mixed", NULL, {1, 3, 2}},
+    {"validation apart", "c.jsonl", {1, 1, 1}},
+};
+
+/* Lines that count, n bytes: as plain text, and as .jsonl. */
+static void put_lines(const char *dir, const char *name, size_t n, bool json)
+{
+    char  *text = malloc(n + 128);
+    size_t at = 0;
+
+    for (int i = 0; at < n; i++)
+        at += (size_t)sprintf(text + at, json ? "{\"text\": \"line %d of %s\"}\n"
+                                              : "line %d of %s\n", i, name);
+    put(dir, name, text, at);
+    free(text);
+}
+
+static double die_at;
+
+static void die_there(void *user, const char *phase, double done)
+{
+    (void)user;
+    if (!strcmp(phase, "encoding") && done >= die_at)
+        raise(SIGKILL);
+}
+
+/* Build in a process that is killed when that much of the text is encoded. */
+static void build_killed(const char *dir, struct dataset_options o, double at)
+{
+    int        status;
+    struct why why;
+    pid_t      child = fork();
+
+    if (child == 0) {
+        die_at = at;
+        o.progress = die_there;
+        _exit(dataset_build(dir, &o, &why));
+    }
+    ck_assert(waitpid(child, &status, 0) == child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void same_files(const char *one, const char *two)
+{
+    DIR           *d = opendir(one);
+    struct dirent *e;
+    uint64_t       a, b, size;
+    struct why     why;
+
+    ck_assert_int_eq(entries(one), entries(two));
+    while ((e = readdir(d)))
+        if (e->d_name[0] != '.')
+            ck_assert_msg(!file_hash(in(one, e->d_name), &a, &size, &why) &&
+                              !file_hash(in(two, e->d_name), &b, &size, &why) && a == b,
+                          "%s differs", e->d_name);
+    closedir(d);
+}
+
+START_TEST(a_killed_build_goes_on_and_gives_the_same_bytes)
+{
+    const char *tmp = rig_tmp(), *val = long_builds[_i].val;
+    char        paths[3][PATH];
+    const char *inputs[3] = {paths[0], paths[1], paths[2]};
+    double      stands = -1;
+    struct why  why;
+    struct dataset_options o = {
+        .inputs = inputs, .n_inputs = val ? 2 : 3, .weights = long_builds[_i].weights,
+        .tokenizer = "bytes", .val_fraction = 0.3, .shard = 1 << 20, .lock_fd = -1,
+    };
+
+    put_lines(tmp, "a.txt", 5 << 20, false);
+    put_lines(tmp, "b.txt", 2 << 20, false);
+    put_lines(tmp, "c.jsonl", 5 << 20, true);
+    path_join(paths[0], PATH, tmp, "a.txt");
+    path_join(paths[1], PATH, tmp, "b.txt");
+    path_join(paths[2], PATH, tmp, "c.jsonl");
+    o.val = val ? paths[2] : NULL;
+    build_killed(in(tmp, "two"), o, 0.1);           // nothing was finished
+    build_killed(in(tmp, "two"), o, 0.6);
+    ck_assert(path_exists(in(tmp, "two.part/train-1.tok.zst")));
+    build_killed(in(tmp, "two"), o, 0.95);
+    o.stands = &stands;
+    ck_assert_int_eq(dataset_build(in(tmp, "two"), &o, &why), 0);
+    ck_assert_msg(stands > 0.6 && stands < 1.6, "went on from %g", stands);
+    ck_assert_int_eq(dataset_build(in(tmp, "one"), &o, &why), 0);
+    ck_assert(stands == 0);
+    same_files(in(tmp, "one"), in(tmp, "two"));
+    ck_assert_int_eq(dataset_verify(in(tmp, "two"), &why), 0);
+    ck_assert(!path_exists(in(tmp, "two.part")));
+}
+END_TEST
+
+static int stop_late;
+
+static void stop_there(void *user, const char *phase, double done)
+{
+    (void)user;
+    stop_late = !strcmp(phase, "encoding") && done > 0.7;
+}
+
+START_TEST(a_stopped_build_keeps_what_stands_for_the_same_text_alone)
+{
+    const char *tmp = rig_tmp();
+    char        path[PATH];
+    const char *input = path_join(path, PATH, tmp, "a.txt");
+    double      stands;
+    struct why  why;
+    struct dataset_options o = {
+        .inputs = &input, .n_inputs = 1, .tokenizer = "bytes", .val_fraction = 0.1,
+        .shard = 1 << 20, .lock_fd = -1, .progress = stop_there, .stop = &stop_late,
+        .stands = &stands,
+    };
+
+    put_lines(tmp, "a.txt", 8 << 20, false);
+    ck_assert_int_eq(dataset_build(in(tmp, "set"), &o, &why), FAIL_INTERRUPTED);
+    ck_assert(stands > 0.4 && path_exists(in(tmp, "set.part/unfinished")));
+    put_lines(tmp, "a.txt", 9 << 20, false);
+    o.progress = NULL;
+    stop_late = 0;
+    ck_assert_int_eq(dataset_build(in(tmp, "set"), &o, &why), 0);
+    ck_assert(stands == 0);                         // other text: from its beginning
+    ck_assert_int_eq(dataset_verify(in(tmp, "set"), &why), 0);
+    put(tmp, "mine.part", "", 0);
+    ck_assert_int_eq(dataset_build(in(tmp, "mine"), &o, &why), FAIL_WRITE);
+    ck_assert_int_eq(dir_make(in(tmp, "other.part"), &why), 0);
+    put(in(tmp, "other.part"), "letter", "Dear", 4);
+    ck_assert_int_eq(dataset_build(in(tmp, "other"), &o, &why), FAIL_WRITE);
+    ck_assert(path_exists(in(tmp, "other.part/letter")));
+}
+END_TEST
+
 /* ---- damage ---- */
 
 /* Replace `from` by `to` in a file of the dataset, or write the file anew. */
@@ -832,6 +969,9 @@ static Suite *suite(void)
     tcase_add_test(tc, an_existing_directory_is_not_touched);
     tcase_add_test(tc, two_bytes_are_a_dataset);
     tcase_add_test(tc, a_stopped_build_leaves_nothing);
+    tcase_add_loop_test(tc, a_killed_build_goes_on_and_gives_the_same_bytes, 0,
+                        ROWS(long_builds));
+    tcase_add_test(tc, a_stopped_build_keeps_what_stands_for_the_same_text_alone);
     tcase_add_loop_test(tc, damage_is_noticed, 0, ROWS(damage));
     tcase_add_test(tc, another_datasets_shard_is_noticed);
     tcase_add_test(tc, the_order_2_yardstick_is_exact);

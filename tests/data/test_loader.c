@@ -337,6 +337,61 @@ START_TEST(an_epoch_of_a_mix_draws_every_part_by_its_weight)
 }
 END_TEST
 
+/* N ids 0, 1, 2, ... in files of two frames. */
+static void open_files(struct shard *s, uint64_t n)
+{
+    const char          *path = in(rig_tmp(), "many.tok.zst");
+    struct shard_writer *w;
+    struct why           why;
+    uint64_t             written;
+    char                 name[512];
+
+    ck_assert_int_eq(shard_create(&w, path, 4, &why), 0);
+    shard_limit(w, SHARD_FRAME + 1);
+    for (uint32_t id = 0; id < n; id++)
+        ck_assert_int_eq(shard_append(w, &id, 1, &why), 0);
+    ck_assert_int_eq(shard_finish(w, &written, &why), 0);
+    ck_assert_uint_eq(written, n);
+    open_ok(s, path, 4);
+    for (int i = 1; s->n < n; i++)
+        ck_assert_msg(!shard_join(s, shard_name(name, sizeof name, path, i), &why), "%s",
+                      why.line);
+}
+
+START_TEST(several_files_are_read_as_one)
+{
+    enum { N = 7 * SHARD_FRAME, T = 100, B = 4 };
+
+    struct shard   one, many;
+    const int32_t *tokens, *targets, *as;
+    struct loader *l, *other;
+    int            first[4] = {0};
+    struct why     why;
+
+    open_files(&many, N);
+    ck_assert_int_eq(many.files, 4);
+    open_ok(&one, write_shard(rig_tmp(), N, 4, 1), 4);
+    l = loader_ok(&many, 7, B, T), other = loader_ok(&one, 7, B, T);
+    for (uint64_t k = 0; k < loader_windows(l) / B / 4; k++) {
+        batch_ok(other, k, &as, &targets);
+        batch_ok(l, k, &tokens, &targets);
+        ck_assert(!memcmp(tokens, as, B * T * sizeof *as));
+        for (int b = 0; b < B; b++)
+            first[tokens[b * T] / (2 * SHARD_FRAME)]++;
+    }
+    for (int i = 0; i < 4; i++)         // 82, 82, 82 and 41 of 287, within four sigmas
+        ck_assert_int_lt(abs(first[i] - (i < 3 ? 82 : 41)), 32);
+    ck_assert_int_eq(shard_join(&one, one.path, &why), FAIL_NONE);      // of full frames
+    ck_assert_uint_eq(one.n, 2 * N);
+    loader_close(l), loader_close(other);
+    shard_close(&one);
+    open_ok(&one, write_shard(rig_tmp(), 5, 4, 1), 4);
+    ck_assert_int_eq(shard_join(&one, one.path, &why), FAIL_INPUT);
+    ck_assert_ptr_nonnull(strstr(why.line, "middle of a frame"));
+    shard_close(&one), shard_close(&many);
+}
+END_TEST
+
 START_TEST(a_batch_does_not_depend_on_what_was_asked_before)
 {
     enum { N = 3 * SHARD_FRAME, T = 100, B = 4, BATCHES = 300, SIZE = B * T };
@@ -509,6 +564,7 @@ static Suite *suite(void)
     tcase_add_test(tc, each_epoch_visits_every_window_once);
     tcase_add_test(tc, an_epoch_of_a_mix_draws_every_part_by_its_weight);
     tcase_add_test(tc, a_batch_does_not_depend_on_what_was_asked_before);
+    tcase_add_test(tc, several_files_are_read_as_one);
     tcase_add_test(tc, seeds_draw_different_batches);
     tcase_add_test(tc, the_shortest_text_is_one_window);
     tcase_add_test(tc, windows_may_be_longer_than_a_frame);
