@@ -7,8 +7,8 @@
  *                 lines of validation that stand in training are counted
  *     measuring   zstd -19 of the validation text
  *
- * What it has come to is recorded in UNFINISHED when the tokenizer is there, and between two
- * pieces of text after each file of a shard that is finished.
+ * What it has come to is recorded in UNFINISHED when the tokenizer is there, and between
+ * two pieces of text after each file of a shard that is finished.
  */
 #include "data/base/clock.h"
 #include "data/base/file.h"
@@ -788,7 +788,7 @@ static enum fail load_tokenizer(struct build *b, struct why *why)
     return err;
 }
 
-/* Go on with what another call left; false: there is nothing of use, and b is not, too. */
+/* Go on with what another call left; false: there is nothing of use, nor is b. */
 static bool restore(struct build *b)
 {
     char           path[PATH_MAX];

@@ -137,7 +137,8 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
         return err;
     to_hex(print, tokenizer_fingerprint(d->tokenizer));
     json_t *j = json_pack(
-        "{s:i, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, s:o}",
+        "{s:i, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
+        "s:o}",
         "version", version_of(d), "build", version_line, "tokenizer", "kind",
         tokenizer_kind(d->tokenizer), "vocab", d->vocab, "fingerprint", print, "train",
         "tokens", (json_int_t)d->train.tokens, "bytes", (json_int_t)d->train.bytes,
@@ -182,7 +183,8 @@ static int count_files(const json_t *files, const char *first)
     char name[64];
     int  n = 0;
 
-    while (n < MAX_FILES && json_object_get(files, shard_name(name, sizeof name, first, n)))
+    while (n < MAX_FILES &&
+           json_object_get(files, shard_name(name, sizeof name, first, n)))
         n++;
     return n;
 }

@@ -77,8 +77,8 @@ struct dataset_options {
 /* Build dir from the inputs; it appears whole or not at all. Refuses an existing dir.
  * Until then it is DIR.part. A call that was stopped or killed after it had finished
  * files of a shard leaves that, and the same call for the same files goes on from there:
- * the same bytes as without the stop. What one for other files left is thrown away. Memory
- * does not grow with the text, but for eight bytes for every frame.
+ * the same bytes as without the stop. What one for other files left is thrown away.
+ * Memory does not grow with the text, but for eight bytes for every frame.
  * Must run before the first OpenMP region of the process (the tokenizer's trainer forks).
  * FAIL_USAGE: dir exists, a vocabulary that the text cannot fill (says which fits),
  * an unknown tokenizer. FAIL_INPUT: unreadable, too little text for two splits, or

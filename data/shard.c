@@ -46,7 +46,7 @@ struct shard_writer {
     uint32_t       fill;                // of them in raw
     int            files;               // finished before this one
     uint32_t       limit;               // frames of a file; 0: any number
-    uint32_t       frames, cap;         // of this one: entries in the table, and allocated
+    uint32_t       frames, cap;         // of this one: entries in the table, allocated
     unsigned char *table;               // (cap, ENTRY)
     uint64_t       length;              // of its frames, in bytes
     unsigned char  raw[MAX_RAW], packed[MAX_PACKED];

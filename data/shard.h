@@ -67,7 +67,7 @@ struct shard {
     int       token_bytes;  // 2 or 4
     uint64_t  n;            // tokens
     uint64_t  frames;
-    uint64_t *offset;       // (frames + 1) where each frame starts, as if all files were one
+    uint64_t *offset;       // (frames + 1) where each starts, as if all files were one
     uint32_t  vocab;        // shard_frame refuses ids at or above it; 0 (as opened): any
     const struct stretch *mix;  // (n_mix) not owned; its tokens in order; none as opened
     int       n_mix;

@@ -68,16 +68,19 @@ for what in --arch=softmax --arch=gla --arch=swax optimiser=muon accumulate=24 \
     echo "ranks.sh: $what: the same on 1, 2, 4 and 8 ranks"
 done
 
-# A model of several buckets, whose gradients are exchanged during the backward pass, or after it.
+# A model of several buckets, whose gradients are exchanged during the backward pass, or
+# after it.
 large="$settings width=256 layers=3 heads=4 steps=6 sample_every=0"
 for what in accumulate=8 optimiser=muon; do
-    "$weft" train "$tmp/data" --out "$tmp/large" $large "$what" > "$tmp/out" 2>&1 || die "$what"
+    "$weft" train "$tmp/data" --out "$tmp/large" $large "$what" > "$tmp/out" 2>&1 ||
+        die "$what"
     for n in 2 4 8; do
         for WEFT_OVERLAP in 0 1; do
             export WEFT_OVERLAP
             run $n "$tmp/data" --out "$tmp/many" $large "$what"
             [ $status -eq 0 ] || die "a large model, $what on $n ranks: exit $status"
-            same "$tmp/large" "$tmp/many" "a large model, $what on $n ranks, overlap $WEFT_OVERLAP"
+            same "$tmp/large" "$tmp/many" \
+                "a large model, $what on $n ranks, overlap $WEFT_OVERLAP"
             rm -r "$tmp/many"
         done
     done

@@ -95,8 +95,8 @@ static void print_summary(const struct dataset *d, double seconds, double stood)
     format_time(buf, sizeof buf, seconds);
     say(stdout, "%s: written in %s\n", d->dir, buf);
     if (stood > 0)
-        say(stdout, "  went on      from %.0f %% of the text, where it was stopped before\n",
-            100 * stood);
+        say(stdout, "  went on      from %.0f %% of the text, where it was stopped "
+            "before\n", 100 * stood);
     print_split("train", &d->train, "");
     print_split("validation", &d->val, share);
     say(stdout, "  vocabulary   %d (%s), %.2f bytes per token\n", d->vocab,
@@ -137,8 +137,8 @@ static int build(const struct cli *c, const char *out, struct dataset_options *o
     err = dataset_build(out, o, &why);
     live_clear(&l);
     if (err == FAIL_INTERRUPTED && stands > 0)
-        cli_die(c, FAIL_INTERRUPTED, "interrupted; %.0f %% of the text stands in %s.part, "
-                "and the same command goes on from there", 100 * stands, out);
+        cli_die(c, FAIL_INTERRUPTED, "interrupted; %.0f %% of the text stands in "
+                "%s.part, and the same command goes on from there", 100 * stands, out);
     if (err == FAIL_INTERRUPTED)
         cli_die(c, FAIL_INTERRUPTED, "interrupted; nothing was written");
     if (err || (err = dataset_open(&d, out, &why)))

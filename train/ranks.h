@@ -40,9 +40,9 @@ void ranks_share(void *p, size_t bytes);    // all together: rank 0's to all
  * ranks_share_of says which one is this rank's.
  *
  * ranks_sum: each rank's own share of x becomes the sum over all ranks, as the tree of
- * train/leaves.h over their numbers; the other shares are left undefined. Recursive halving:
- * a rank exchanges half of x with its neighbour at distance 1, a quarter at distance 2,
- * and so on.
+ * train/leaves.h over their numbers; the other shares are left undefined. Recursive
+ * halving: a rank exchanges half of x with its neighbour at distance 1, a quarter at
+ * distance 2, and so on.
  * ranks_spread: every rank gets every share from its owner. The same way back.
  * ranks_collect, ranks_deal: rank 0's `whole` gets, or gives, every share; the others
  * have theirs in x. */
@@ -54,10 +54,11 @@ void ranks_deal(const real *whole, real *x, const size_t *cut);
 
 /* All together: ranks_sum of several buckets, cut (buckets, n + 1), while the caller
  * computes: ranks_sum_begin, then ranks_sum_ready as often as more of x stands, from
- * element `from` on; the last bucket is summed as soon as all of it stands, and so on down
- * to the first. ranks_sum_end, when all of x stands, waits for the rest. In between no
- * other function of these may be called. Another thread sends and adds; without one, or
- * with WEFT_OVERLAP=0 in the environment, ranks_sum_end does everything. The same bits. */
+ * element `from` on; the last bucket is summed as soon as all of it stands, and so on
+ * down to the first. ranks_sum_end, when all of x stands, waits for the rest. In between
+ * no other function of these may be called. Another thread sends and adds; without one,
+ * or with WEFT_OVERLAP=0 in the environment, ranks_sum_end does everything. The same
+ * bits. */
 void ranks_sum_begin(real *x, const size_t *cut, int buckets);
 void ranks_sum_ready(size_t from);
 void ranks_sum_end(void);

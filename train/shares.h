@@ -1,5 +1,5 @@
-/* Which rank keeps the moments of which parameters, and updates them. With one rank all is
- * its own.
+/* Which rank keeps the moments of which parameters, and updates them. With one rank all
+ * is its own.
  *
  * The parameters' array is cut into buckets, in the order of the array: blocks of the
  * model, as many as make 1 MiB or more. The gradients of the last bucket stand first, and
@@ -12,7 +12,7 @@
 #include "model/model.h"
 
 struct shares {
-    int     ranks, mine;        // how many shares a bucket has, and which one is this rank's
+    int     ranks, mine;        // shares of a bucket, and which one is this rank's
     int     buckets;
     size_t *cut;                // (buckets, ranks + 1) a bucket's ends and cuts
     double *squares;            // see adamw_squares

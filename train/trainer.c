@@ -205,9 +205,9 @@ double trainer_step_flops(const struct trainer *t, int window)
            (with_muon(&t->cfg) ? muon_flops(&t->model) : 0);
 }
 
-/* Leaf i of the step: the loss of a micro-batch, and its gradient, added to pass.dw. Ranks
- * agree at the last one that each has, or at one that fails: what comes then, the exchange
- * of gradients included, cannot fail. */
+/* Leaf i of the step: the loss of a micro-batch, and its gradient, added to pass.dw.
+ * Ranks agree at the last one that each has, or at one that fails: what comes then, the
+ * exchange of gradients included, cannot fail. */
 static enum fail leaf(void *user, int i, double *loss, struct why *why)
 {
     struct trainer *t = user;

@@ -416,6 +416,14 @@ enum fail file_sync(struct file *f, struct why *why)
     return fsync(f->fd) ? fail_write(why, f->path) : 0;
 }
 
+/* A temporary file that is written on; also when it got its name meanwhile. */
+static int reopen(const char *tmp, const char *path)
+{
+    if (access(tmp, F_OK) && rename(path, tmp))
+        return -1;
+    return open(tmp, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+}
+
 enum fail file_resume(struct file *f, const char *path, const char *tmp, uint64_t len,
                       struct why *why)
 {
@@ -426,7 +434,7 @@ enum fail file_resume(struct file *f, const char *path, const char *tmp, uint64_
     snprintf(f->path, sizeof f->path, "%s", path);
     if (path_is_temporary(tmp) && !strchr(tmp, '/') && parent(dir, path) &&
         (size_t)snprintf(f->tmp, sizeof f->tmp, "%s/%s", dir, tmp) < sizeof f->tmp)
-        f->fd = open(f->tmp, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+        f->fd = reopen(f->tmp, path);
     if (f->fd >= 0 && flock(f->fd, LOCK_EX | LOCK_NB) == 0 && fstat(f->fd, &st) == 0 &&
         S_ISREG(st.st_mode) && (uint64_t)st.st_size >= len &&
         ftruncate(f->fd, (off_t)len) == 0 && lseek(f->fd, 0, SEEK_END) == (off_t)len)

@@ -43,8 +43,8 @@ enum fail file_put(struct file *f, const void *bytes, size_t len, struct why *wh
 enum fail file_sync(struct file *f, struct why *why);   // what was put is on the disk
 
 /* Go on with a file that a killed writer left under the temporary name tmp (the last
- * component of its path), after its first len bytes. FAIL_INPUT: it is not there, or is
- * shorter, or its writer lives. */
+ * component of its path), or had given its name just before, after its first len bytes.
+ * FAIL_INPUT: it is not there, or is shorter, or its writer lives. */
 enum fail file_resume(struct file *f, const char *path, const char *tmp, uint64_t len,
                       struct why *why);
 enum fail file_commit(struct file *f, struct why *why);
@@ -79,11 +79,11 @@ enum fail dir_begin(struct dir *d, const char *path, struct why *why);
 enum fail dir_commit(struct dir *d, struct why *why);
 void      dir_abort(struct dir *d);
 
-/* As dir_begin, for a directory that is worth going on with when its writer is killed: its
- * name until it is committed is PATH.part, nothing sweeps it, and it holds the file
+/* As dir_begin, for a directory that is worth going on with when its writer is killed:
+ * its name until it is committed is PATH.part, nothing sweeps it, and it holds the file
  * `mark`, empty at first. What a dead writer left there is as that left it. dir_restart
- * begins anew: it removes all files but the mark; dir_leave leaves it for later. FAIL_WRITE:
- * its writer lives, or PATH.part is not such a directory. */
+ * begins anew: it removes all files but the mark; dir_leave leaves it for later.
+ * FAIL_WRITE: its writer lives, or PATH.part is not such a directory. */
 enum fail dir_continue(struct dir *d, const char *path, const char *mark,
                        struct why *why);
 void      dir_restart(struct dir *d, const char *mark);

@@ -91,7 +91,8 @@ static void write_bytes(struct record *r, const void *p, size_t n, ZSTD_EndDirec
 
         left = ZSTD_compressStream2(r->pack, &out, &in, mode);
         if (ZSTD_isError(left))
-            r->err = fail(&r->why, FAIL_WRITE, "%s: %s", r->path, ZSTD_getErrorName(left));
+            r->err = fail(&r->why, FAIL_WRITE, "%s: %s", r->path,
+                          ZSTD_getErrorName(left));
         else
             r->err = file_put(&r->to, r->packed, out.pos, &r->why);
     }
@@ -135,7 +136,9 @@ static void read_end(struct record *r)
     while (!r->err && r->pending) {
         if (r->in.pos == r->in.size && !refill(r))
             record_refuse(r);
-        else if (ZSTD_isError(r->pending = ZSTD_decompressStream(r->unpack, &out, &r->in)))
+        else
+            r->pending = ZSTD_decompressStream(r->unpack, &out, &r->in);
+        if (ZSTD_isError(r->pending))
             record_refuse(r);
     }
 }

@@ -1,5 +1,5 @@
-/* What a long work has come to, kept in a file so that it can go on after a kill. One walk
- * over the work's variables saves them, or restores them:
+/* What a long work has come to, kept in a file so that it can go on after a kill. One
+ * walk over the work's variables saves them, or restores them:
  *
  *     record_bytes(r, &w->pos, sizeof w->pos);
  *     record_bytes(r, w->table, w->n * sizeof *w->table);

@@ -596,7 +596,7 @@ END_TEST
 
 /* ---- going on after a kill ---- */
 
-/* Inputs of some megabytes: records are made after each batch of the encoder's, of two. */
+/* Inputs of some megabytes: records are made after a batch of the encoder's, of two. */
 static const struct { const char *name, *val; double weights[3]; } long_builds[] = {
     {"one after the other", NULL, {1, 1, 1}},
     {"mixed", NULL, {1, 3, 2}},
@@ -625,6 +625,16 @@ static void die_there(void *user, const char *phase, double done)
         raise(SIGKILL);
 }
 
+/* A number that a build in a process of its own can set. */
+static double *shared_number(void)
+{
+    double *x = mmap(NULL, sizeof *x, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                     -1, 0);
+
+    ck_assert(x != MAP_FAILED);
+    return x;
+}
+
 /* Build in a process that is killed when that much of the text is encoded. */
 static void build_killed(const char *dir, struct dataset_options o, double at)
 {
@@ -641,13 +651,15 @@ static void build_killed(const char *dir, struct dataset_options o, double at)
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void same_files(const char *one, const char *two)
+static void same_files(const char *tmp)
 {
-    DIR           *d = opendir(one);
+    char           one[PATH], two[PATH];
+    DIR           *d = opendir(path_join(one, PATH, tmp, "one"));
     struct dirent *e;
     uint64_t       a, b, size;
     struct why     why;
 
+    path_join(two, PATH, tmp, "two");
     ck_assert_int_eq(entries(one), entries(two));
     while ((e = readdir(d)))
         if (e->d_name[0] != '.')
@@ -662,7 +674,7 @@ START_TEST(a_killed_build_goes_on_and_gives_the_same_bytes)
     const char *tmp = rig_tmp(), *val = long_builds[_i].val;
     char        paths[3][PATH];
     const char *inputs[3] = {paths[0], paths[1], paths[2]};
-    double      stands = -1;
+    double     *stands = shared_number();
     struct why  why;
     struct dataset_options o = {
         .inputs = inputs, .n_inputs = val ? 2 : 3, .weights = long_builds[_i].weights,
@@ -680,12 +692,12 @@ START_TEST(a_killed_build_goes_on_and_gives_the_same_bytes)
     build_killed(in(tmp, "two"), o, 0.6);
     ck_assert(path_exists(in(tmp, "two.part/train-1.tok.zst")));
     build_killed(in(tmp, "two"), o, 0.95);
-    o.stands = &stands;
-    ck_assert_int_eq(dataset_build(in(tmp, "two"), &o, &why), 0);
-    ck_assert_msg(stands > 0.6 && stands < 1.6, "went on from %g", stands);
-    ck_assert_int_eq(dataset_build(in(tmp, "one"), &o, &why), 0);
-    ck_assert(stands == 0);
-    same_files(in(tmp, "one"), in(tmp, "two"));
+    o.stands = stands;
+    ck_assert_int_eq(build_with(in(tmp, "two"), &o, 1, &why), 0);
+    ck_assert_msg(*stands > 0.6 && *stands < 1.6, "went on from %g", *stands);
+    ck_assert_int_eq(build_with(in(tmp, "one"), &o, 2, &why), 0);
+    ck_assert(*stands == 0);
+    same_files(tmp);
     ck_assert_int_eq(dataset_verify(in(tmp, "two"), &why), 0);
     ck_assert(!path_exists(in(tmp, "two.part")));
 }
@@ -704,22 +716,22 @@ START_TEST(a_stopped_build_keeps_what_stands_for_the_same_text_alone)
     const char *tmp = rig_tmp();
     char        path[PATH];
     const char *input = path_join(path, PATH, tmp, "a.txt");
-    double      stands;
+    double     *stands = shared_number();
     struct why  why;
     struct dataset_options o = {
         .inputs = &input, .n_inputs = 1, .tokenizer = "bytes", .val_fraction = 0.1,
         .shard = 1 << 20, .lock_fd = -1, .progress = stop_there, .stop = &stop_late,
-        .stands = &stands,
+        .stands = stands,
     };
 
     put_lines(tmp, "a.txt", 8 << 20, false);
-    ck_assert_int_eq(dataset_build(in(tmp, "set"), &o, &why), FAIL_INTERRUPTED);
-    ck_assert(stands > 0.4 && path_exists(in(tmp, "set.part/unfinished")));
+    ck_assert_int_eq(build_with(in(tmp, "set"), &o, 1, &why), FAIL_INTERRUPTED);
+    ck_assert(*stands > 0.4 && path_exists(in(tmp, "set.part/unfinished")));
     put_lines(tmp, "a.txt", 9 << 20, false);
     o.progress = NULL;
     stop_late = 0;
-    ck_assert_int_eq(dataset_build(in(tmp, "set"), &o, &why), 0);
-    ck_assert(stands == 0);                         // other text: from its beginning
+    ck_assert_int_eq(build_with(in(tmp, "set"), &o, 1, &why), 0);
+    ck_assert(*stands == 0);                        // other text: from its beginning
     ck_assert_int_eq(dataset_verify(in(tmp, "set"), &why), 0);
     put(tmp, "mine.part", "", 0);
     ck_assert_int_eq(dataset_build(in(tmp, "mine"), &o, &why), FAIL_WRITE);

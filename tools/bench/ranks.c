@@ -6,8 +6,8 @@
  *     sum = spread + (n-1)/n 4N / c               of the gradients
  *     rest = max(sum - back, tail sum)            of sum, behind the backward pass
  *
- * for k buckets, of which the last to be complete is the share `tail` of all. The latency a
- * and the rate b of a message, the rate c of adding and the seconds `back` between the
+ * for k buckets, of which the last to be complete is the share `tail` of all. The latency
+ * a and the rate b of a message, the rate c of adding and the seconds `back` between the
  * first bucket and the last are measured here, and carried on to 1,024 ranks on slower
  * networks. Without overlap rest is sum. */
 #include "tools/bench/bench.h"
@@ -239,8 +239,8 @@ static void print_fit(const struct fit *f, double params)
     format_bytes(sent, sizeof sent, f->sent);
     format_bytes(rule, sizeof rule, f->formula);
     printf("%d ranks, %s parameters\n", ranks_n(), count);
-    printf("  leaf      %.1f ms, %.1f of them in the backward pass behind the first of %.0f "
-           "buckets\n",
+    printf("  leaf      %.1f ms, %.1f of them in the backward pass behind the first of "
+           "%.0f buckets\n",
            1e3 * f->leaf, 1e3 * f->back, f->buckets);
     printf("  optimiser %.1f ms of all\n", 1e3 * f->adam);
     printf("  network   latency %.1f us, %.2f GB/s each way, adding %.2f GB/s\n",
@@ -259,16 +259,19 @@ static void print_projection(const struct fit *f, const struct shape *s, double 
     char   tokens[16], steps[16];
 
     format_count(tokens, sizeof tokens, (double)LEAVES * s->batch * s->context);
-    printf("\nefficiency at %d passes a step (%s tokens), without and with overlap; and the\n"
-           "steps of a run of 20 tokens a parameter at one pass a rank\n"
+    printf("\nefficiency at %d passes a step (%s tokens), without and with overlap; and "
+           "the\nsteps of a run of 20 tokens a parameter at one pass a rank\n"
            "%6s %15s %15s %15s  %8s\n",
            LEAVES, tokens, "ranks", "1 Gb/s", "10 Gb/s", "100 Gb/s", "steps");
     for (double n = 1; n <= LEAVES; n *= 2) {
         printf("%6.0f", n);
         for (int i = 0; i < 3; i++)
-            for (int overlap = 0; overlap < 2; overlap++)
-                printf(" %6.1f%%", 100 * one / (n * predict(f, params, n, LEAVES,
-                                                            gbits[i] * 1e9 / 8, overlap)));
+            for (int overlap = 0; overlap < 2; overlap++) {
+                double b = gbits[i] * 1e9 / 8;
+
+                printf(" %6.1f%%",
+                       100 * one / (n * predict(f, params, n, LEAVES, b, overlap)));
+            }
         format_count(steps, sizeof steps, 20 * params / (n * s->batch * s->context));
         printf("  %8s\n", steps);
     }
