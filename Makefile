@@ -11,6 +11,10 @@
 #   make test-page    the page of weft serve in chromium without a window; says when that is missing
 #   make check        the tests again under AddressSanitizer and UBSan, and MODE=tiny's
 #   make test-mpi     the same bits on 1, 2, 4 and 8 ranks; needs libopenmpi-dev and openmpi-bin
+#   make race         threads under ThreadSanitizer and Archer, which knows OpenMP; needs clang
+#   make memcheck     the small suites under valgrind
+#   make coverage     the share of lines that make test runs, by room
+#   make mutate       break the source in N=160 places, one at a time: do the tests notice?
 #   make deps         install what is missing; silent when all is there
 #   make layers       fail when an include goes the wrong way
 #   make format       indentation and blanks by .clang-format; make format-check only names the lines
@@ -28,6 +32,8 @@
 #   MODE=debug        -O0 -g
 #   MODE=asan         AddressSanitizer and UBSan
 #   MODE=double       every real is a double: for the golden vectors and finite differences
+#   MODE=race         ThreadSanitizer
+#   MODE=coverage     counts the lines that run, for gcov
 #   MODE=portable     one program for every x86-64: the CPU it runs on chooses its level
 #   MODE=tiny         double, with the smallest chunks and tiles: nine tokens cross every seam
 #   MPI=1             with MPI (see docs/ranks.md), in build/release-mpi
@@ -78,8 +84,11 @@ OPT.asan    := -O2 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize
 OPT.fuzz    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 OPT.double  := -O2 -march=$(MARCH) -DWEFT_DOUBLE
 OPT.tiny    := $(OPT.double) -DWEFT_TINY
+OPT.race    := -O1 -g -march=$(MARCH) -fsanitize=thread
+OPT.coverage := -O1 -march=$(MARCH) --coverage
 OPT         := $(OPT.$(MODE))
-$(if $(OPT),,$(error MODE=$(MODE) is none of release, portable, debug, asan, double, tiny, fuzz))
+$(if $(OPT),,$(error MODE=$(MODE) is none of release, portable, debug, asan, double, \
+  tiny, fuzz, race, coverage))
 
 # OpenBLAS in its openmp flavour (products=openblas loads it), by its own directory: the
 # alternatives may prefer another.
@@ -288,6 +297,39 @@ test: deps
 check: deps
 	@$(call all_of,$(MAKE),test-asan test-tiny)
 
+# Two threads everywhere. What the system's libraries do among themselves is not looked at.
+RACE := test_session test_trainer test_loader test_pass test_serve test_products test_softmax
+race: deps
+	@command -v clang > /dev/null && archer=$$(ls /usr/lib/llvm-*/lib/libarcher.so 2> /dev/null | \
+	    tail -n 1) && [ "$$archer" ] || \
+	  { echo "make race: skipped: it needs clang and libomp-dev"; exit 0; }; \
+	export OMP_TOOL_LIBRARIES=$$archer; \
+	export TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tests/race.supp; \
+	$(call all_of,$(MAKE) MODE=race CC=clang CXX=clang++ BESIDE='OMP_NUM_THREADS=2 CK_TIMEOUT_MULTIPLIER=20' \
+	    SUITES='$(RACE)',suites)
+
+# MODE=debug: valgrind does not know every instruction of this machine.
+SMALL := test_rng test_cli test_files test_live test_text test_config
+memcheck: deps
+	@command -v valgrind > /dev/null || \
+	  { echo "make memcheck: skipped: it needs valgrind"; exit 0; }; \
+	$(call all_of,$(MAKE) MODE=debug SUITES='$(SMALL)' \
+	    UNDER='valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite',suites)
+
+# A program that was killed has not counted: what only kill -9 runs is missing.
+coverage: deps
+	@find build/coverage -name '*.gcda' -delete 2> /dev/null; \
+	$(call all_of,$(MAKE),test-coverage); tests/coverage.sh build/coverage
+test-coverage: ; @$(MAKE) MODE=coverage SUITES='$(ALL)' suites
+
+N    ?= 160
+SEED ?= 1
+mutate: deps
+	@command -v python3 > /dev/null || { echo "make mutate: skipped: there is no python3"; exit 0; }; \
+	$(MAKE) MODE=$(MODE) SUITES='$(notdir $(TESTS:.c=))' suites > /dev/null && \
+	MUTATE_CC='$C' MUTATE_LINK='$(LINK)' MUTATE_LIBS='$(LDLIBS) $(shell pkg-config --libs check)' \
+	  MUTATE_DIR=$O python3 tests/mutate.py $N $(SEED) $(or $(TIME_LIMIT),3000) $(if $(ONLY),--only $(ONLY))
+
 test-cpus: deps
 	@$(MAKE) MODE=portable all
 	@tests/cpus.sh
@@ -352,7 +394,7 @@ expected: ; @mkdir -p $O/results; touch $(SUITES:%=$O/results/%.ran)
 
 define run_program
 run-$(notdir $(1:.c=)): $O/$(1:.c=)
-	@tests/run.sh $O/results/$(notdir $(1:.c=)) $$< env $(BESIDE) $$<
+	@tests/run.sh $O/results/$(notdir $(1:.c=)) $$< env $(BESIDE) $(UNDER) $$<
 endef
 define run_script
 run-$(notdir $1): $1 $O/bin/weft $(if $(findstring tests/api,$1),lib)
@@ -475,7 +517,8 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
 	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
-.PHONY: fuzz test-mpi test-serve lib all demo compare-demo recording test check test-cpus test-mixer test-all \
+.PHONY: fuzz race memcheck coverage test-coverage mutate test-mpi test-serve lib all demo \
+        compare-demo recording test check test-cpus test-mixer test-all \
         test-double test-tiny test-asan \
         one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall deb clean help FORCE
 .SECONDARY:

@@ -5,8 +5,8 @@
 began=$1
 shift
 
-# Lines "SUITE SECONDS CHECKS FAILED LOG"; a suite of another mode than release is "SUITE
-# (MODE)".
+# Lines "SUITE SECONDS CHECKS FAILED CPU LOG"; a suite of another mode than release is
+# "SUITE(MODE)".
 results() {
     for dir; do
         mode=$(basename "$(dirname "$dir")")
@@ -14,7 +14,7 @@ results() {
             [ -e "$ran" ] || continue
             suite=$(basename "$ran" .ran)
             [ "$mode" = release ] || suite="$suite($mode)"
-            [ -s "$ran" ] && came=$(cat "$ran") || came="0 0 not-built"
+            [ -s "$ran" ] && came=$(cat "$ran") || came="0 0 not-built 0"
             echo "$suite $came ${ran%.ran}.log"
         done
     done
@@ -32,12 +32,13 @@ results "$@" | sort -k2,2nr -k1,1 | awk -v seconds=$(($(date +%s) - began)) '
             print "    " line
     }
     NR <= 5 { slowest = slowest (NR > 1 ? ", " : "") $1 " " $2 " s" }
-    { suites++; checks += $3 }
+    { suites++; checks += $3; cpu += $5 }
     $4 == "not-built" { bad[++n] = $1; missing++; next }
     $4 > 0 { bad[++n] = $1; failed += $4
-             log_of[$1] = $5; failures[$1] = $4; of[$1] = $3 }
+             log_of[$1] = $6; failures[$1] = $4; of[$1] = $3 }
     END {
-        printf "\n%d suites in %d s; the slowest: %s\n", suites, seconds, slowest
+        printf "\n%d suites in %d s, %d s of CPU; the slowest: %s\n", suites, seconds, \
+            cpu, slowest
         for (i = 1; i <= n; i++) {
             name = bad[i]
             if (!(name in log_of))

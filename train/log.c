@@ -110,15 +110,15 @@ static enum fail flush(struct log *l, struct why *why)
 
 static enum fail hold(struct log *l, const char *text, size_t len, struct why *why)
 {
-    if (l->n_held + len > l->room) {
-        size_t room = 2 * (l->n_held + len);
-        char  *more = realloc(l->held, room);
+    if (l->n_held + len > l->cap) {
+        size_t cap = 2 * (l->n_held + len);
+        char  *more = realloc(l->held, cap);
 
         if (!more)
             return fail(why, FAIL_MEMORY, "%s: out of memory for what the disk does not "
                         "take", l->path);
         l->held = more;
-        l->room = room;
+        l->cap = cap;
     }
     memcpy(l->held + l->n_held, text, len);
     l->n_held += len;

@@ -13,7 +13,7 @@ struct log {
     char   path[1100];
     int    fd;
     char  *held;                    // (n_held) bytes, owned
-    size_t n_held, room;
+    size_t n_held, cap;
 };
 
 /* What the steps' lines need besides the step. */

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static const double most_evals = 20, eval_share = 0.05, save_seconds = 60, samples = 5;
@@ -24,16 +25,65 @@ double plan_memory(const struct model *m, const struct config *c)
            (double)pass_bytes(m, c->batch, c->context, pass_training(c));
 }
 
-double plan_memory_limit(void)
+static double read_limit(const char *path)
 {
-    double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), group;
-    FILE  *f = fopen("/sys/fs/cgroup/memory.max", "r");
+    FILE  *f = fopen(path, "re");
+    double limit;
+    bool   is = f && fscanf(f, "%lf", &limit) == 1 && limit > 0;
 
-    if (f && fscanf(f, "%lf", &group) == 1 && group > 0 && group < limit)
-        limit = group;
     if (f)
         fclose(f);
-    return limit;
+    return is ? limit : INFINITY;
+}
+
+/* Of the group, "/a/b", and of those above it: /a and /. */
+static double least_limit(const char *root, char *group, const char *file)
+{
+    double least = INFINITY;
+    char   path[3000];
+
+    for (;;) {
+        char *slash = strrchr(group, '/');
+
+        snprintf(path, sizeof path, "%.900s%.1000s/%s", root, group, file);
+        least = fmin(least, read_limit(path));
+        if (!slash)
+            return least;
+        *slash = 0;
+    }
+}
+
+/* A line of self is "0::/a/b" in version 2, "4:memory:/a/b" in version 1. In a container
+ * the path may be one of the host's, which is not there: the root's limit is its own. */
+double plan_group_limit(const char *self, const char *root)
+{
+    FILE  *f = fopen(self, "re");
+    double least = INFINITY;
+    char   line[2000], memory[1000];
+
+    snprintf(memory, sizeof memory, "%.900s/memory", root);
+    while (f && fgets(line, sizeof line, f)) {
+        char *name = strchr(line, ':'), *path = name ? strchr(name + 1, ':') : NULL;
+
+        line[strcspn(line, "\n")] = 0;
+        if (path && !strncmp(name, "::", 2))
+            least = fmin(least, least_limit(root, path + 1, "memory.max"));
+        else if (path && !strncmp(name, ":memory:", 8))
+            least = fmin(least, least_limit(memory, path + 1, "memory.limit_in_bytes"));
+    }
+    if (f)
+        fclose(f);
+    return least;
+}
+
+double plan_memory_limit(void)
+{
+    double limit = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    struct rlimit addresses;
+
+    if (!getrlimit(RLIMIT_AS, &addresses) && addresses.rlim_cur != RLIM_INFINITY)
+        limit = fmin(limit, (double)addresses.rlim_cur);
+    return fmin(limit, plan_group_limit("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
 
 double plan_most_parameters(int ranks)

@@ -9,9 +9,14 @@
  * cache. */
 double plan_memory(const struct model *m, const struct config *c);
 
-/* Bytes that this process may use: the machine's, or less where a control group says
- * so. */
+/* Bytes that this process may use: the machine's, or less where a control group or
+ * `ulimit -v` says so. */
 double plan_memory_limit(void);
+
+/* The least limit of the control groups that `self` (/proc/self/cgroup) names and of
+ * those above them, version 1 or 2, as they stand below root (/sys/fs/cgroup). Infinite:
+ * none. */
+double plan_group_limit(const char *self, const char *root);
 
 /* Parameters whose weights, gradients and moments alone fill that, of one rank and of
  * many: activations come on top. */

@@ -960,6 +960,23 @@ START_TEST(a_sample_is_even_and_bounded)
 }
 END_TEST
 
+/* Three bytes a character: no cut at a multiple of anything is between two. */
+START_TEST(a_sample_is_never_cut_inside_a_character)
+{
+    static const char line[] = "\u4eba\u4eba\u4eba\u4eba";
+    struct sample     s = {0};
+
+    ck_assert_int_eq(sample_add(&s, 0, line, 12), 0);
+    for (uint64_t at = 11; at > 0; at--) {
+        sample_cut(&s, at);
+        ck_assert_uint_eq(s.slice[s.n - 1].len, at / 3 * 3);
+    }
+    sample_free(&s);
+    for (size_t max = 1; max < 12; max++)
+        ck_assert_uint_eq(text_slice(line, 12, max), max / 3 * 3);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("dataset");
@@ -991,6 +1008,7 @@ static Suite *suite(void)
     tcase_add_test(tc, the_zstd_yardstick_is_that_of_zstd_19);
     tcase_add_loop_test(tc, the_floor_of_stories_is_exact, 0, 2);
     tcase_add_test(tc, a_sample_is_even_and_bounded);
+    tcase_add_test(tc, a_sample_is_never_cut_inside_a_character);
     suite_add_tcase(s, tc);
     return s;
 }

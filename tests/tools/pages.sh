@@ -4,7 +4,7 @@
 # reader looks for it.
 set -eu
 weft=${WEFT:-build/release/bin/weft}
-pages="README.md CONTRIBUTING.md CHANGELOG.md docs/*.md"
+pages="README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md"
 rooms='data|tokenizer|model|infer|serve|train|tools|tests|docs'
 bad=0
 wrong() { echo "pages.sh: $*"; bad=1; }

@@ -305,6 +305,41 @@ END_TEST
 
 /* ---- plan ---- */
 
+/* What /proc/self/cgroup says, files below the root with their limits, the least. */
+static const struct {
+    const char *self, *file[2], *limit[2];
+    double      want;
+} groups[] = {
+    {"0::/\n", {"memory.max"}, {"1000\n"}, 1000},
+    {"0::/\n", {"memory.max"}, {"max\n"}, INFINITY},
+    {"0::/a/b\n", {"a/b/memory.max", "a/memory.max"}, {"5000\n", "4000\n"}, 4000},
+    {"0::/a/b\n", {"a/b/memory.max", "a/memory.max"}, {"3000\n", "max\n"}, 3000},
+    {"0::/../../host\n", {"memory.max"}, {"7000\n"}, 7000},
+    {"5:cpu:/a\n4:memory:/a\n0::/\n", {"memory/a/memory.limit_in_bytes"}, {"900\n"}, 900},
+    {"4:cpu:/a\n", {"memory/a/memory.limit_in_bytes"}, {"900\n"}, INFINITY},
+    {"no group\n:\n", {"memory.max"}, {"1000\n"}, INFINITY},
+};
+
+START_TEST(the_memory_is_that_of_the_narrowest_group)
+{
+    char       root[400], path[600], dir[600];
+    struct why why;
+
+    snprintf(root, sizeof root, "%s/groups%d", rig_tmp(), _i);
+    for (int i = 0; i < 2 && groups[_i].file[i]; i++) {
+        path_join(path, sizeof path, root, groups[_i].file[i]);
+        snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(path, '/') - path), path);
+        ck_assert_int_eq(dir_make(dir, &why), 0);
+        ck_assert_int_eq(file_write(path, groups[_i].limit[i],
+                                    strlen(groups[_i].limit[i]), &why), 0);
+    }
+    path_join(path, sizeof path, root, "self");
+    ck_assert_int_eq(file_write(path, groups[_i].self, strlen(groups[_i].self), &why), 0);
+    ck_assert_double_eq(plan_group_limit(path, root), groups[_i].want);
+    ck_assert_double_eq(plan_group_limit("/no/such/file", root), INFINITY);
+}
+END_TEST
+
 START_TEST(intervals_are_filled_sensibly)
 {
     struct config c = {.steps = 2000, .batch = 16, .context = 256, .accumulate = 1};
@@ -625,6 +660,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, hybrids_are_those_of_the_table, 0,
                         sizeof hybrids / sizeof *hybrids);
     tcase_add_loop_test(tc, bad_sources_are_refused_with_a_way_on, 0, ROWS(bad_sources));
+    tcase_add_loop_test(tc, the_memory_is_that_of_the_narrowest_group, 0,
+                        sizeof groups / sizeof *groups);
     tcase_add_test(tc, intervals_are_filled_sensibly);
     tcase_add_test(tc, given_intervals_stay);
     tcase_add_test(tc, a_time_budget_buys_steps_and_what_goes_with_them);

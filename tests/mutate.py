@@ -1,0 +1,247 @@
+#!/usr/bin/env python3
+"""make mutate: would the tests notice? Breaks the source in one place at a time.
+
+Chooses N mutants by SEED among all places of data/, model/, infer/ and train/ where an
+operator can be turned around, a condition negated or a statement left out, and adds
+those of tests/mutants.txt. Each is compiled, linked in front of weft.a into the suites
+that hold its file, the likeliest and the shortest first, and run until one fails. A
+mutant that all of them pass has survived: a test is missing, or the change has no effect.
+Prints a line a mutant, the survivors again, and the share that was killed; begins no
+mutant after TIME seconds. Exits with 1 below 90 %.
+
+    MUTATE_CC, MUTATE_LINK, MUTATE_LIBS, MUTATE_DIR are set by the Makefile.
+"""
+import argparse
+import concurrent.futures
+import glob
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+import time
+
+CC, LINK, LIBS, O = (os.environ["MUTATE_" + k] for k in ("CC", "LINK", "LIBS", "DIR"))
+ROOMS = ("data", "model", "infer", "train")
+PATIENCE = 60           # seconds of CPU that a mutant's suites may take in all
+SWAPS = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "==", "+": "-",
+         "-": "+", "*": "/", "/": "*", "&&": "||", "||": "&&", "+=": "-=", "-=": "+="}
+# Left out, these change nothing that a test could see.
+QUIET = re.compile(r"\s*(free|\w+_free|close|\w+_close|fclose|closedir|memset|live_\w+|"
+                   r"pthread_\w+|atomic_\w+|madvise|json_decref|omp_\w+)\(")
+
+
+# ---- where to break it -----------------------------------------------------------------
+
+
+def blank(text):
+    """The text with comments, strings and preprocessor lines blanked out."""
+    def spaces(m):
+        return re.sub(r"[^\n]", " ", m.group())
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(\\.|[^"\\])*"|\'(\\.|[^\'\\])*\'|'
+                  r"^[ \t]*#([^\n]*\\\n)*[^\n]*", spaces, text, flags=re.S | re.M)
+
+
+def bodies(code):
+    """Ranges of function bodies: from a { in the first column to its }."""
+    return [(m.start(), code.find("\n}", m.start())) for m in
+            re.finditer(r"^\{$", code, flags=re.M)]
+
+
+def places(path):
+    """(start, end, replacement) of every mutant of a file."""
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    code, found = blank(text), []
+    for begin, end in bodies(code):
+        body = code[begin:end]
+        for m in re.finditer(r" (<=|>=|==|!=|&&|\|\||\+=|-=|[<>+*/-]) ", body):
+            start = begin + m.start(1)
+            found.append((start, start + len(m.group(1)), SWAPS[m.group(1)]))
+        for m in re.finditer(r"\bif \(", body):
+            start = begin + m.end()
+            stop = closing(code, start)
+            found.append((start, stop, "!(" + text[start:stop] + ")"))
+        for m in re.finditer(r"^ +([a-z_]+(->|\.|\w)*\([^;{}]*\)|[^;{}=()]+[-+*/|]?= "
+                             r"[^;{}]+);$", body, flags=re.M):
+            start, stop = begin + m.start(1), begin + m.end(1)
+            if statement(code, start) and not QUIET.match(code[start:stop]):
+                found.append((start, stop, "(void)0"))
+    return [(path,) + f for f in found]
+
+
+def closing(code, at):
+    """Where the parenthesis that is open at `at` ends."""
+    depth = 1
+    while depth:
+        depth += {"(": 1, ")": -1}.get(code[at], 0)
+        at += 1
+    return at - 1
+
+
+def statement(code, at):
+    """Does a statement begin here, and not a declaration or what an if or for has?"""
+    before = code[:at].rstrip()
+    line = code[at:code.find("\n", at)]
+    return before.endswith((";", "{", "}")) and not re.match(
+        r"(static|const|struct|enum|int|long|double|float|real|char|bool|size_t|"
+        r"u?int\d+_t|void|unsigned|json_t|FILE|return|vec|DIR|va_\w+)\b", line)
+
+
+def named(path):
+    """The mutants that are always made: FILE, a line's text and what to put there."""
+    rows = []
+    with open(path, encoding="utf-8") as f:
+        for row in f:
+            if not row.startswith("#") and row.strip():
+                file, old, new = (part.strip() for part in row.split("|||"))
+                with open(file, encoding="utf-8") as g:
+                    at = g.read().find(old)
+                if at < 0:
+                    sys.exit(f"mutate: {path}: {file} has no '{old}'")
+                rows.append((file, at, at + len(old), new))
+    return rows
+
+
+# ---- which suites hold it --------------------------------------------------------------
+
+
+def symbols(path, kinds):
+    """Functions; those that others may call are t in a program, T in an object."""
+    out = subprocess.run(["nm", "--defined-only", path], capture_output=True, text=True,
+                         check=True).stdout
+    return {line.split()[-1] for line in out.splitlines() if line.split()[-2] in kinds}
+
+
+def suites():
+    """Symbols and seconds of CPU of each test program that was run."""
+    found = {}
+    for source in sorted(glob.glob("tests/*/test_*.c")):
+        program = f"{O}/{source[:-2]}"
+        ran = f"{O}/results/{os.path.basename(program)}.ran"
+        if not os.path.exists(ran):
+            continue
+        with open(ran, encoding="utf-8") as f:
+            words = f.read().split()
+        if len(words) < 4 or words[2] != "0":
+            sys.exit(f"mutate: {program} has not passed; see {ran[:-4]}.log")
+        found[program] = (symbols(program, "tT"), float(words[3]))
+    return found
+
+
+def order(path, all_suites):
+    """Suites that hold the file: of its name first, then of its room, then the short."""
+    own = symbols(f"{O}/{path}.o", "T")
+    stem = os.path.basename(path)[:-2]
+    room = path.split("/")[0]
+    holds = [p for p, (has, _) in all_suites.items() if own and own <= has]
+    return sorted(holds, key=lambda p: (stem not in p, f"tests/{room}/" not in p,
+                                        all_suites[p][1]))
+
+
+# ---- one mutant ------------------------------------------------------------------------
+
+
+def limited(seconds):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    return limit
+
+
+def passes(program, seconds):
+    env = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive",
+               CK_TIMEOUT_MULTIPLIER="20", CK_VERBOSITY="silent")
+    try:
+        return subprocess.run([program], stdout=subprocess.DEVNULL, env=env,
+                              stderr=subprocess.DEVNULL, timeout=300 + 40 * seconds,
+                              preexec_fn=limited(int(10 + 4 * seconds))).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def describe(path, start, end, new):
+    with open(path, encoding="utf-8") as f:
+        text = f.read()
+    line = text.count("\n", 0, start) + 1
+    old = " ".join(text[start:end].split())
+    return text, f"{path}:{line}: {old[:50]} -> {' '.join(new.split())[:54]}"
+
+
+def run(i, mutant, all_suites):
+    """(what it is, which suite killed it, or None, "" or "not compiled")."""
+    path, start, end, new = mutant
+    text, what = describe(*mutant)
+    base = f"{O}/mutate/{i}"
+    with open(base + ".c", "w", encoding="utf-8") as f:
+        f.write(text[:start] + new + text[end:])
+    try:
+        if subprocess.run(f"{CC} -w -MF /dev/null -c -o {base}.o {base}.c", shell=True,
+                          stderr=subprocess.DEVNULL).returncode:
+            return what, "the compiler"
+        spent, killer = 0.0, None
+        for program in order(path, all_suites):
+            seconds = all_suites[program][1]
+            if spent and spent + seconds > PATIENCE:
+                continue
+            rig = " ".join(sorted(glob.glob(f"{O}/tests/support/*.o")))
+            subprocess.run(f"{LINK} -o {base}.x {program}.c.o {rig} {base}.o {O}/weft.a "
+                           f"{LIBS}", shell=True, check=True)
+            spent += seconds + 0.1
+            if not passes(f"{base}.x", seconds):
+                killer = os.path.basename(program)
+                break
+        return what, killer
+    finally:
+        for name in glob.glob(base + ".*"):
+            os.remove(name)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("n", type=int)
+    p.add_argument("seed", type=int)
+    p.add_argument("time", type=float)
+    p.add_argument("--jobs", type=int, default=os.cpu_count())
+    p.add_argument("--only", default="", help="files whose path has this")
+    a = p.parse_args()
+
+    began, all_suites = time.monotonic(), suites()
+    os.makedirs(f"{O}/mutate", exist_ok=True)
+    files = sorted(f for room in ROOMS for f in glob.glob(f"{room}/**/*.c",
+                                                          recursive=True)
+                   if a.only in f and order(f, all_suites))
+    every = [m for f in files for m in places(f)]
+    chosen = [m for m in named("tests/mutants.txt") if a.only in m[0]]
+    chosen += random.Random(a.seed).sample(every, min(a.n, len(every)))
+    print(f"{len(every)} places in {len(files)} files; {len(chosen)} mutants, seed "
+          f"{a.seed}", flush=True)
+
+    killed, survived, later = 0, [], 0
+
+    def one(job):
+        return run(*job, all_suites) if time.monotonic() - began < a.time else None
+
+    with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
+        for result in pool.map(one, enumerate(chosen)):
+            if not result:
+                later += 1
+                continue
+            what, killer = result
+            killed += killer is not None
+            print(f"{'killed by ' + killer if killer else 'SURVIVED':28} {what}",
+                  flush=True)
+            if not killer:
+                survived.append(what)
+    for what in survived:
+        print("survived:", what)
+    made = killed + len(survived)
+    print(f"mutate: {killed} of {made} mutants killed ({100 * killed / max(made, 1):.1f} "
+          f"%), {later} not tried, seed {a.seed}, {time.monotonic() - began:.0f} s")
+    return made == 0 or killed < 0.9 * made
+
+
+if __name__ == "__main__":
+    sys.exit(main())
