@@ -7,7 +7,7 @@
 #
 #   WEFT      the program (build/release/bin/weft)
 #   WORK      where runs go (runs/recipe)
-#   RESULTS   architecture, dataset, seed, time, steps, seconds, clock, cosine
+#   RESULTS   architecture, dataset, seed, time, steps, clock, cosine
 #             (tools/recipe/clock.tsv)
 set -eu
 
@@ -53,11 +53,9 @@ pairs() {
 pairs | while IFS="$(printf '\t')" read -r arch text seed time; do
     pair=$(printf '%s\t%s\t%s\t%s' "$arch" "$(basename "$text")" "$seed" "$time")
     ! grep -qF "$pair" "$results" || continue
-    start=$(date +%s)
     train clock "$arch" "$text" "$seed" --for "$time"
-    seconds=$(($(date +%s) - start))
     steps=$(last clock step)
     train cosine "$arch" "$text" "$seed" steps="$steps" eval_every="$steps"
-    printf '%s\t%s\t%s\t%.4f\t%.4f\n' "$pair" "$steps" "$seconds" \
+    printf '%s\t%s\t%.4f\t%.4f\n' "$pair" "$steps" \
         "$(last clock val_bpb)" "$(last cosine val_bpb)" >> "$results"
 done
