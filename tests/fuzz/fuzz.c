@@ -1,7 +1,6 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "data/base/file.h"
-#include "tests/support/rig.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -48,20 +47,18 @@ static void put(const char *path, const uint8_t *bytes, size_t len)
     close(fd);
 }
 
-static const char *place(void)
-{
-    static char dir[PATH_MAX];
+static char place[PATH_MAX];
 
-    if (!*dir)
-        snprintf(dir, sizeof dir, "%s", rig_tmp());
-    return dir;
+void fuzz_place(const char *dir)
+{
+    snprintf(place, sizeof place, "%s", dir);
 }
 
 const char *fuzz_file(const char *name, const uint8_t *bytes, size_t len)
 {
     static char path[PATH_MAX];
 
-    put(path_join(path, sizeof path, place(), name), bytes, len);
+    put(path_join(path, sizeof path, place, name), bytes, len);
     return path;
 }
 
@@ -82,7 +79,7 @@ const char *fuzz_bundle(const char *const *names, int n, const uint8_t *bytes, s
     char        path[PATH_MAX];
     struct why  why;
 
-    path_join(dir, sizeof dir, place(), "bundle");
+    path_join(dir, sizeof dir, place, "bundle");
     dir_remove(dir);
     fuzz_must(!dir_make(dir, &why), "there is room");
     while (len >= 3) {
@@ -103,7 +100,8 @@ const char *fuzz_bundle(const char *const *names, int n, const uint8_t *bytes, s
 
 static const struct fuzz_target *target;
 
-/* WEFT_FUZZ names the target; without it their names are printed. */
+/* WEFT_FUZZ names the target; without it their names are printed. Files go to TMPDIR,
+ * which tests/fuzz/run.sh removes. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const char *name = getenv("WEFT_FUZZ");
@@ -117,6 +115,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
             target = t;
     if (!target)
         exit(name ? FAIL_USAGE : 0);
+    fuzz_place(getenv("TMPDIR") ? getenv("TMPDIR") : ".");
     return 0;
 }
 

@@ -39,7 +39,9 @@ void fuzz_must(bool holds, const char *what);
 bool        fuzz_took(enum fail err, const struct why *why);
 extern long fuzz_takes;
 
-/* The input as one file of this name, in a directory in memory; its path. */
+void fuzz_place(const char *dir);           // where files are put, before the first
+
+/* The input as one file of this name; its path. */
 const char *fuzz_file(const char *name, const uint8_t *bytes, size_t len);
 
 /* The input as a string that ends with a NUL; free it. */

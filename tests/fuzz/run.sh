@@ -9,7 +9,8 @@ here=$(dirname "$0") out=$(dirname "$(dirname "$fuzz")") shm=/dev/shm
 tmp=$(mktemp -d -p "$shm") || exit 1
 trap 'rm -rf "$tmp"' EXIT
 export TMPDIR="$tmp" OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
-export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:handle_abort=1
+asan=detect_leaks=1:allocator_may_return_null=1:handle_abort=1
+export ASAN_OPTIONS=$asan:malloc_context_size=6:quarantine_size_mb=8
 export UBSAN_OPTIONS=print_stacktrace=1
 mkdir -p "$out/found"
 touch "$out/tally"

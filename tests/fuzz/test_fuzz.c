@@ -34,6 +34,7 @@ START_TEST(the_reader_survives_its_seeds)
     int                       n = 0;
     struct dirent            *e;
 
+    fuzz_place(rig_tmp());
     snprintf(dir, sizeof dir, "tests/fuzz/seeds/%s", t->name);
     DIR *d = opendir(dir);
 
