@@ -81,7 +81,7 @@ OPT.release := -O3 -march=$(MARCH)
 OPT.portable := -O3 $(if $(LEVEL),-march=x86-64-$(LEVEL:%-bf16=% -mavx512vnni -mavx512bf16))
 OPT.debug   := -O0 -g
 OPT.asan    := -O2 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
-OPT.fuzz    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
+OPT.fuzz    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -Wno-pass-failed
 OPT.double  := -O2 -march=$(MARCH) -DWEFT_DOUBLE
 OPT.tiny    := $(OPT.double) -DWEFT_TINY
 OPT.race    := -O1 -g -march=$(MARCH) -fsanitize=thread

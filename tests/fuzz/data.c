@@ -1,7 +1,7 @@
 /* Texts, datasets and what becomes of them. */
 #include "tests/fuzz/fuzz.h"
 
-#include "data/base/utf8.h"
+#include "data/base/record.h"
 #include "data/dataset.h"
 #include "data/jsonl.h"
 #include "data/stories/stories.h"
@@ -47,8 +47,9 @@ void fuzz_shard(const uint8_t *bytes, size_t len)
 void fuzz_dataset(const uint8_t *bytes, size_t len)
 {
     static const char *const names[] = {"dataset.json", "tokenizer.model",
-                                        "train.tok.zst", "val.tok.zst"};
-    const char              *dir = fuzz_bundle(names, 4, bytes, len);
+                                        "train.tok.zst", "val.tok.zst",
+                                        "train-1.tok.zst"};
+    const char              *dir = fuzz_bundle(names, 5, bytes, len);
     struct dataset           d;
     struct why               why;
 
@@ -57,6 +58,23 @@ void fuzz_dataset(const uint8_t *bytes, size_t len)
     read_frames(&d.shard[0]);
     read_frames(&d.shard[1]);
     dataset_close(&d);
+}
+
+/* What a build has come to. Whatever the bytes, the walk over them ends. */
+void fuzz_record(const uint8_t *bytes, size_t len)
+{
+    const char    *path = fuzz_file("record", bytes, len);
+    struct record *r;
+    struct why     why;
+    unsigned char  n = 1, part[256];
+
+    if (!fuzz_took(record_open(&r, path, false, &why), &why))
+        return;
+    for (int i = 0; i < 64 && n && !record_failed(r); i++) {
+        record_bytes(r, &n, 1);
+        record_bytes(r, part, n);
+    }
+    fuzz_took(record_close(r, &why), &why);
 }
 
 void fuzz_text(const uint8_t *bytes, size_t len)

@@ -25,9 +25,9 @@ extern const struct fuzz_target fuzz_targets[];         // ends with a NULL name
 /* One walk of the readers of each folder. */
 #define FUZZ(X)                                                                   \
     X(safetensors) X(checkpoint) X(config_json) X(config_cfg) X(trainer_json)     \
-    X(manifest) X(arch) X(dataset) X(shard) X(jsonl) X(text) X(tokenizer)         \
-    X(story) X(stream) X(log) X(compare) X(lab) X(gguf) X(hf) X(llama2c) X(vocab) \
-    X(http)
+    X(manifest) X(arch) X(dataset) X(shard) X(jsonl) X(record) X(text)            \
+    X(tokenizer) X(story) X(stream) X(log) X(compare) X(lab) X(gguf) X(hf)        \
+    X(llama2c) X(vocab) X(http)
 #define DECLARE_FUZZ(name) void fuzz_##name(const uint8_t *bytes, size_t len);
 FUZZ(DECLARE_FUZZ)
 
