@@ -69,7 +69,8 @@ status=0
 
 # The laboratory: the same cells, the same words.
 lab="mqar --brief --arch softmax,linear,gla --seeds 3"
-cells() { grep -v '^#' "$1/mqar.csv" | sort; }
+# Without the seconds that each took.
+cells() { grep -v '^#' "$1/mqar.csv" | sed 's/\(",[^,]*\),[^,]*/\1/' | sort; }
 "$weft" lab $lab --out "$tmp/lab" > "$tmp/lab.txt" 2> "$tmp/null" || die "lab alone"
 for i in 1 2 3; do
     "$weft" lab $lab --join "$tmp/shared" > "$tmp/shared.$i" 2> "$tmp/null" &

@@ -69,9 +69,9 @@ START_TEST(every_experiment_runs_and_exact_ones_agree_with_their_yardsticks)
 
     ck_assert_msg(r->code == 0, "%s: exit %d: %s", e->name, r->code, r->err);
     ck_assert_msg(count(r->out, "\"cell\": ") > 0, "%s: no cell", e->name);
-    ck_assert_msg(count(r->out, "\"holds\": ") > 0, "%s: no verdict", e->name);
-    ck_assert_msg(!e->exact || !strstr(r->out, "\"holds\": false"), "%s: %.400s", e->name,
-                  strstr(r->out, "\"holds\": false"));
+    ck_assert_msg(count(r->out, "\"verdict\": ") > 0, "%s: no verdict", e->name);
+    ck_assert_msg(!e->exact || !strstr(r->out, "\"verdict\": \"fails\""), "%s: %.400s",
+                  e->name, strstr(r->out, "\"verdict\": \"fails\""));
     snprintf(record, sizeof record, "%s.csv", e->name);
     bytes = file_bytes(e->name, record);
     ck_assert_msg(bytes > 0, "%s: no record", e->name);
@@ -97,6 +97,7 @@ START_TEST(all_of_them_end_with_one_table_in_a_file)
     ck_assert_int_eq(file_read(path, 1 << 20, &text, &len, &why), 0);
     ck_assert_int_ge(count(text, "\n| "), 1 + n_experiments);
     ck_assert_ptr_nonnull(strstr(r->out, "\n| experiment | claim | measured |"));
+    ck_assert_ptr_nonnull(strstr(text, "exact rows hold; of "));
     for (int i = 0; i < n_experiments; i++) {
         char row[64];
 
@@ -104,6 +105,79 @@ START_TEST(all_of_them_end_with_one_table_in_a_file)
         ck_assert_msg(strstr(text, row) != NULL, "%s: no row", experiments[i]->name);
     }
     free(text);
+    path_join(path, sizeof path, tmp(), "report.html");
+    ck_assert_int_eq(file_read(path, 16 << 20, &text, &len, &why), 0);
+    ck_assert_int_eq(count(text, "<h2 id="), n_experiments);
+    ck_assert_int_gt(count(text, "<svg"), n_experiments / 2);
+    ck_assert_ptr_null(strstr(text, "<?xml"));
+    ck_assert_ptr_null(strstr(text, "<script"));
+    free(text);
+}
+END_TEST
+
+/* malloc'ed; NULL: it cannot be read. */
+static char *read_all(const char *path, size_t *len)
+{
+    char      *text;
+    struct why why;
+
+    return file_read(path, 1 << 20, &text, len, &why) ? NULL : text;
+}
+
+/* What is measured was registered before: a claim that changes changes its line. */
+START_TEST(the_registered_claims_are_those_of_the_program)
+{
+    size_t            len;
+    char             *text = read_all("tools/lab/claims.txt", &len);
+    const struct ran *r = lab("lab --claims");
+
+    ck_assert_ptr_nonnull(text);
+    ck_assert_msg(!strcmp(r->out, text),
+                  "other claims than tools/lab/claims.txt; after a change on purpose: "
+                  "weft lab --claims > tools/lab/claims.txt");
+    free(text);
+}
+END_TEST
+
+START_TEST(a_record_of_a_claim_that_was_not_registered_is_refused)
+{
+    char              path[512], *text, *at;
+    size_t            len;
+    struct why        why;
+    const struct ran *r = lab("lab copy --brief --arch gla --out %s/check/copy", tmp());
+
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    r = lab("lab --check %s/check", tmp());
+    ck_assert_msg(r->code == 0 && strstr(r->out, "1 records, 3 claims"), "%s%s", r->out,
+                  r->err);
+    snprintf(path, sizeof path, "%s/check/copy/copy.csv", tmp());
+    text = read_all(path, &len);
+    ck_assert_ptr_nonnull(text);
+    at = strstr(text, "# claim ");
+    ck_assert_ptr_nonnull(at);
+    at[8] = at[8] == '0' ? '1' : '0';
+    ck_assert(!file_write(path, text, len, &why));
+    r = lab("lab --check %s/check", tmp());
+    ck_assert_msg(r->code == FAIL_INPUT && strstr(r->err, "was not registered"), "%s",
+                  r->err);
+    ck_assert(!file_write(path, "form,cell\n", 10, &why));
+    free(text);
+    r = lab("lab --check %s/check", tmp());
+    ck_assert_msg(r->code == FAIL_INPUT && strstr(r->err, "names no claim"), "%s",
+                  r->err);
+    r = lab("lab --check %s/nothing", tmp());
+    ck_assert_int_eq(r->code, FAIL_INPUT);
+}
+END_TEST
+
+START_TEST(seeds_begin_where_they_are_asked_to)
+{
+    const struct ran *r =
+        lab("lab copy --brief --arch gla --seed 1007 --seeds 2 --json --out %s/s", tmp());
+
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    ck_assert(strstr(r->out, "seed 1007\"") && strstr(r->out, "seed 1008\""));
+    ck_assert_ptr_nonnull(strstr(r->out, "\"parameters\": "));
 }
 END_TEST
 
@@ -202,6 +276,9 @@ static Suite *suite(void)
                         every_experiment_runs_and_exact_ones_agree_with_their_yardsticks,
                         0, n_experiments);
     tcase_add_test(tc, all_of_them_end_with_one_table_in_a_file);
+    tcase_add_test(tc, the_registered_claims_are_those_of_the_program);
+    tcase_add_test(tc, a_record_of_a_claim_that_was_not_registered_is_refused);
+    tcase_add_test(tc, seeds_begin_where_they_are_asked_to);
     tcase_add_test(tc, after_ctrl_c_the_same_command_continues_to_the_same_numbers);
     tcase_add_test(tc, a_damaged_record_is_refused_and_stays);
     tcase_add_test(tc, the_list_names_every_experiment);

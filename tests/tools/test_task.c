@@ -334,7 +334,8 @@ static enum fail transfer_lag(struct lab *l, struct why *why)
 static int run_in(const char *name, enum form                               form,
                   enum fail (*run)(struct lab *, struct why *), struct why *why)
 {
-    struct experiment e = {"try", "claim", "paper", "a,b", 1, run, false, false};
+    struct experiment e = {.name = "try", .claim = "claim", .paper = "paper",
+                           .columns = "a,b", .seeds = 1, .run = run};
     char              dir[512];
     struct lab_ask    ask = {.form = form, .json = false, .out = dir};
     struct verdicts   v = {0};

@@ -8,6 +8,8 @@
 #include "data/base/live.h"
 #include "data/base/split.h"
 #include "data/base/version.h"
+#include "tools/compare/stats.h"
+#include "tools/lab/claims.h"
 
 #include <limits.h>
 #include <math.h>
@@ -25,8 +27,12 @@ const int n_experiments = sizeof experiments / sizeof *experiments - 1;
 
 static const char *const form_names[] = {"brief", "quick", "full"};
 
+enum { TOKENS, SECONDS, PARAMETERS, COSTS };
+#define COST_COLUMNS "tokens,seconds,parameters"
+
 struct cell {
     char  *key;                     // owned
+    double cost[COSTS];
     double value[LAB_VALUES];
     bool   met;                     // recalled or recorded in this run
 };
@@ -52,8 +58,10 @@ struct lab {
     bool             waits;         // another computes a cell that was asked for
     struct held     *held;
     int              n_held;
-    double                   start;
-    struct live              live;
+    double           cost[COSTS];   // of the cell that is being computed
+    double           asked;         // when it was
+    double           start;
+    struct live      live;
 };
 
 enum form lab_form(const struct lab *l) { return l->ask.form; }
@@ -69,8 +77,17 @@ int lab_seeds(const struct lab *l)
 
 uint64_t lab_seed(const struct lab *l, int k)
 {
-    (void)l;
-    return (uint64_t)k + 1;
+    uint64_t first = l->ask.form == LAB_BRIEF ? 1 : LAB_REPORTED;
+
+    return (l->ask.seed ? l->ask.seed : first) + (uint64_t)k;
+}
+
+bool lab_develops(const struct lab *l) { return l->ask.seed >= LAB_DEVELOPMENT; }
+
+void lab_cost(struct lab *l, double tokens, double parameters)
+{
+    l->cost[TOKENS] += tokens;
+    l->cost[PARAMETERS] += parameters;
 }
 
 bool lab_arch(const struct lab *l, const char *standard, int i, char *buf, size_t cap)
@@ -155,8 +172,9 @@ bool lab_progress(struct lab *l, const char *key, double share)
 static void print_cell(const struct lab *l, const struct cell *c)
 {
     const char *name = l->e->columns;
-    json_t     *j = json_pack("{s:s, s:s, s:s}", "experiment", l->e->name, "form",
-                              form_names[l->ask.form], "cell", c->key);
+    json_t     *j = json_pack("{s:s, s:s, s:s, s:f, s:f}", "experiment", l->e->name,
+                              "form", form_names[l->ask.form], "cell", c->key, "tokens",
+                              c->cost[TOKENS], "parameters", c->cost[PARAMETERS]);
 
     for (int i = 0; i < l->columns; i++) {
         size_t len = split_length(name, ',');
@@ -171,12 +189,21 @@ static void print_cell(const struct lab *l, const struct cell *c)
     fflush(stdout);
 }
 
-static void print_verdict(const struct verdict *v)
+static const char *const verdict_names[] = {"holds", "fails", "not decided"};
+
+static void print_verdict(const struct answered *a)
 {
+    bool exact = a->claim->answer == ANSWER_EXACT;
+
     json_line(stdout,
-              json_pack("{s:s, s:b, s:s, s:s, s:s, s:s}", "experiment", v->name, "holds",
-                        v->holds, "claim", v->claim, "measured", v->measured, "yardstick",
-                        v->yardstick, "build", version_line),
+              json_pack("{s:s, s:s, s:s, s:b, s:s, s:o, s:o, s:s, s:s, s:s, s:s}",
+                        "experiment", a->e->name, "claim", a->claim->name, "says",
+                        a->claim->says, "exact", exact, "verdict",
+                        verdict_names[a->verdict], "p",
+                        json_from_double(exact ? NAN : a->p), "q",
+                        json_from_double(exact ? NAN : a->q), "gate",
+                        a->found.learnt ? "" : a->found.gate, "measured", a->measured,
+                        "yardstick", a->yardstick, "build", version_line),
               0);
     fflush(stdout);
 }
@@ -236,12 +263,14 @@ static void append(struct lab *l, const char *line)
 
 /* ---- the record ---- */
 
-/* "# BUILD", which computed the lines that follow. */
+/* "# BUILD", which computed the lines that follow, or "# claim ...", which it knew. */
 static const char *take_build(struct lab *l, const char *line)
 {
     size_t n = strcspn(line, "\n");
 
-    l->named = n == 2 + strlen(version_line) && !strncmp(line + 2, version_line, n - 2);
+    if (strncmp(line, "# claim ", 8))
+        l->named = n == 2 + strlen(version_line) &&
+                   !strncmp(line + 2, version_line, n - 2);
     return line[n] ? line + n + 1 : NULL;
 }
 
@@ -254,13 +283,13 @@ static const char *take_line(struct lab *l, const char *line)
 
     size_t       form = strcspn(line, ",\n");
     const char  *key = line + form + 2, *p;
-    double       value[LAB_VALUES];
+    double       value[COSTS + LAB_VALUES];
 
     if (strncmp(line + form, ",\"", 2) || !(p = strchr(key, '"')))
         return NULL;
     const char *end = p++;
 
-    for (int i = 0; i < l->columns; i++) {
+    for (int i = 0; i < COSTS + l->columns; i++) {
         char *after;
 
         if (*p++ != ',')
@@ -271,8 +300,12 @@ static const char *take_line(struct lab *l, const char *line)
         p = after;
     }
     if (form == strlen(form_names[l->ask.form]) &&
-        !strncmp(line, form_names[l->ask.form], form))
-        memcpy(hold_cell(l, key, (size_t)(end - key))->value, value, sizeof value);
+        !strncmp(line, form_names[l->ask.form], form)) {
+        struct cell *c = hold_cell(l, key, (size_t)(end - key));
+
+        memcpy(c->cost, value, sizeof c->cost);
+        memcpy(c->value, value + COSTS, sizeof c->value);
+    }
     return *p == '\n' ? p + 1 : NULL;
 }
 
@@ -283,7 +316,7 @@ static enum fail read_record(struct lab *l, struct why *why)
     const char *line;
     enum fail   err;
 
-    snprintf(head, sizeof head, "form,cell,%s\n", l->e->columns);
+    snprintf(head, sizeof head, "form,cell," COST_COLUMNS ",%s\n", l->e->columns);
     if (!path_exists(l->path)) {
         if (!l->len)
             append(l, head);
@@ -357,8 +390,11 @@ bool lab_recall(struct lab *l, const char *key, double *values)
 {
     struct cell *c = find_cell(l, key);
 
-    if (!c && (!l->ask.join || claim_cell(l, key)))
+    if (!c && (!l->ask.join || claim_cell(l, key))) {
+        memset(l->cost, 0, sizeof l->cost);
+        l->asked = wall_seconds();
         return false;
+    }
     c = find_cell(l, key);
     if (!c) {
         l->waits = true;
@@ -371,26 +407,44 @@ bool lab_recall(struct lab *l, const char *key, double *values)
     return true;
 }
 
+/* The program that computes from here on, and the claims it knows. */
+static void append_build(struct lab *l)
+{
+    append(l, "# ");
+    append(l, version_line);
+    append(l, "\n");
+    for (const struct lab_claim *c = l->e->claims; c && c->name; c++) {
+        char line[CLAIM_LINE];
+
+        append(l, "# claim ");
+        append(l, claim_line(l->e, c, line));
+        append(l, "\n");
+    }
+    l->named = true;
+}
+
+static void append_numbers(struct lab *l, const double *x, int n)
+{
+    char number[40];
+
+    for (int i = 0; i < n; i++) {
+        snprintf(number, sizeof number, ",%.17g", x[i]);
+        append(l, number);
+    }
+}
+
 /* A line more in the record. */
 static enum fail write_cell(struct lab *l, const char *key, const double *values,
                             struct why *why)
 {
-    char number[40];
-
-    if (!l->named) {
-        append(l, "# ");
-        append(l, version_line);
-        append(l, "\n");
-        l->named = true;
-    }
+    if (!l->named)
+        append_build(l);
     append(l, form_names[l->ask.form]);
     append(l, ",\"");
     append(l, key);
     append(l, "\"");
-    for (int i = 0; i < l->columns; i++) {
-        snprintf(number, sizeof number, ",%.17g", values[i]);
-        append(l, number);
-    }
+    append_numbers(l, l->cost, COSTS);
+    append_numbers(l, values, l->columns);
     append(l, "\n");
     return file_write(l->path, l->text, l->len, why);
 }
@@ -421,6 +475,8 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
 {
     struct cell *c = hold_cell(l, key, strlen(key));
 
+    l->cost[SECONDS] = wall_seconds() - l->asked;
+    memcpy(c->cost, l->cost, sizeof c->cost);
     memcpy(c->value, values, (size_t)l->columns * sizeof *values);
     live_clear(&l->live);
     l->computed += !c->met;
@@ -431,28 +487,104 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
 
 /* ---- results ---- */
 
-void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measured,
-                 const char *yardstick)
+static struct answered *answer(struct lab *l, const char *name, const char *measured,
+                               const char *yardstick)
 {
-    struct verdicts *v = l->verdicts;
-    struct verdict  *row;
+    struct verdicts        *v = l->verdicts;
+    const struct lab_claim *c = l->e->claims;
 
-    if (l->silent)
-        return;
+    while (c && c->name && strcmp(c->name, name))
+        c++;
+    if (!c || !c->name) {
+        fprintf(stderr, "weft lab: %s has no claim '%s'\n", l->e->name, name);
+        abort();                            // a name of the experiment's own
+    }
     v->row = need(realloc(v->row, (size_t)(v->n + 1) * sizeof *v->row));
-    row = &v->row[v->n++];
-    *row = (struct verdict){l->e->name, holds, need(strdup(claim)),
-                            need(strdup(measured)), need(strdup(yardstick))};
-    if (l->ask.json)
-        print_verdict(row);
-    lab_say(l, "\n%s: %s\n    measured   %s\n    yardstick  %s",
-            holds ? "holds" : "does not show here", claim, measured, yardstick);
+    v->row[v->n] = (struct answered){.e = l->e, .claim = c, .found = {.learnt = true},
+                                     .measured = need(strdup(measured)),
+                                     .yardstick = need(strdup(yardstick))};
+    return &v->row[v->n++];
+}
+
+void lab_exact(struct lab *l, const char *name, bool holds, const char *measured,
+               const char *yardstick)
+{
+    if (!l->silent)
+        answer(l, name, measured, yardstick)->verdict =
+            holds ? VERDICT_HOLDS : VERDICT_FAILS;
+}
+
+void lab_trained(struct lab *l, const char *name, const struct finding *f,
+                 const char *measured, const char *yardstick)
+{
+    if (!l->silent)
+        answer(l, name, measured, yardstick)->found = *f;
+}
+
+/* Correct what `of` points to in every trained row that passed its gate. */
+static void correct(struct verdicts *v, bool against)
+{
+    double *p = need(malloc((size_t)(v->n + 1) * sizeof *p));
+
+    for (int i = 0; i < v->n; i++) {
+        const struct answered *a = &v->row[i];
+        bool judged = a->claim->answer != ANSWER_EXACT && a->found.learnt;
+
+        p[i] = judged ? against ? a->found.q : a->found.p : NAN;
+    }
+    holm(p, v->n);
+    for (int i = 0; i < v->n; i++)
+        *(against ? &v->row[i].q : &v->row[i].p) = p[i];
+    free(p);
+}
+
+void verdicts_settle(struct verdicts *v)
+{
+    correct(v, false);
+    correct(v, true);
+    for (struct answered *a = v->row; a < v->row + v->n; a++)
+        if (a->claim->answer != ANSWER_EXACT)
+            a->verdict = a->p < 0.05 ? VERDICT_HOLDS
+                         : a->q < 0.05 ? VERDICT_FAILS : VERDICT_OPEN;
+}
+
+const char *verdict_text(const struct answered *a, char *buf, size_t cap)
+{
+    const char *name = verdict_names[a->verdict];
+
+    if (a->claim->answer == ANSWER_EXACT)
+        snprintf(buf, cap, "%s", name);
+    else if (!a->found.learnt)
+        snprintf(buf, cap, "%s: %s", name, a->found.gate);
+    else if (isnan(a->p))
+        snprintf(buf, cap, "%s: too few seeds", name);
+    else
+        snprintf(buf, cap, "%s (p %.2g for, %.2g against)", name, a->p, a->q);
+    return buf;
+}
+
+/* The verdicts from row `first` on, which are this experiment's, by themselves. */
+static void tell_verdicts(struct lab *l, int first)
+{
+    struct verdicts mine = {l->verdicts->row + first, l->verdicts->n - first};
+    double          seconds = 0;
+    char            text[192];
+
+    for (int i = 0; i < l->n; i++)
+        seconds += l->cell[i].met ? l->cell[i].cost[SECONDS] : 0;
+    verdicts_settle(&mine);
+    for (struct answered *a = mine.row; a < mine.row + mine.n; a++) {
+        a->seconds = seconds;
+        if (l->ask.json)
+            print_verdict(a);
+        lab_say(l, "\n%s: %s\n    measured   %s\n    yardstick  %s", a->claim->says,
+                verdict_text(a, text, sizeof text), a->measured, a->yardstick);
+    }
 }
 
 void verdicts_free(struct verdicts *v)
 {
     for (int i = 0; i < v->n; i++) {
-        free(v->row[i].claim);
         free(v->row[i].measured);
         free(v->row[i].yardstick);
     }
@@ -525,7 +657,7 @@ enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
     struct lab l = {
         .e = e, .ask = *ask, .verdicts = v, .columns = count_columns(e->columns)};
     char       file[64];
-    int        lock = -1;
+    int        lock = -1, first = v->n;
     enum fail  err;
 
     snprintf(file, sizeof file, "%s.csv", e->name);
@@ -544,6 +676,8 @@ enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
         err = run_shared(&l, why);
     if (!err)
         err = e->run(&l, why);
+    if (!err)
+        tell_verdicts(&l, first);
     live_clear(&l.live);
     for (int i = 0; i < l.n; i++)
         free(l.cell[i].key);

@@ -4,7 +4,11 @@
  * into cells (one arm, one setting, one seed); a finished cell is remembered in --out, so
  * that the same command after an interruption computes only what is missing.
  *
- *     DIR/NAME.csv      form,cell,<columns>       one line for each cell; the record
+ *     DIR/NAME.csv      the record:
+ *         form,cell,tokens,seconds,parameters,<columns>
+ *         # BUILD                      which computed the lines that follow,
+ *         # claim HASH NAME            and the claims it knew
+ *         quick,"KEY",...              one line for each cell
  *     DIR/CHART.svg     as lab_chart names them
  *
  * Several processes may share an experiment: each claims the cells that nobody has
@@ -17,12 +21,14 @@
 
 #include "data/base/fail.h"
 #include "tools/chart/chart.h"
+#include "tools/lab/judge.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define EXPERIMENTS(X)                                                \
+    X(systems) X(rotations) X(inline) X(metala) X(luna) X(rela)       \
     X(slr) X(prompts) X(icl) X(mqar) X(copy) X(words) X(listops)      \
     X(niah) X(convert) X(dsf) X(swax) X(srope)
 
@@ -36,6 +42,24 @@ enum form {
 
 struct lab;
 
+/* What answers a claim: agreement with a formula, or one of judge.h's findings. */
+enum answer {
+    ANSWER_EXACT,
+    ANSWER_ABOVE, ANSWER_BELOW, ANSWER_MORE, ANSWER_EQUAL, ANSWER_SHARE, ANSWER_ORDER,
+};
+
+/* A claim of a paper, before anything is measured. All of it goes into its hash. */
+struct lab_claim {
+    const char *name;       // unique in the experiment
+    const char *says;       // the paper's sentence in short
+    const char *figure;     // what the paper reports; NULL: a theorem, or no number
+    const char *arm;        // what is trained or computed
+    const char *column;     // what is measured of it
+    enum answer answer;
+    double      limit;      // of the finding
+    const char *gate;       // what the arm must have learnt; NULL: nothing to learn
+};
+
 struct experiment {
     const char *name;       // weft lab NAME
     const char *claim;      // one line: what the paper says
@@ -47,6 +71,7 @@ struct experiment {
     bool arch;              // takes --arch a,b,c
     bool from;              // takes --from RUN [--text PATH]
     int quick;              // seeds by default in the quick form; 0: one
+    const struct lab_claim *claims;     // ends with a NULL name
 };
 
 #define DECLARE_EXPERIMENT(name) extern const struct experiment experiment_##name;
@@ -56,7 +81,12 @@ extern const int n_experiments;
 
 enum form lab_form(const struct lab *l);
 int       lab_seeds(const struct lab *l);
-uint64_t  lab_seed(const struct lab *l, int k);     // the k-th seed
+
+/* The k-th seed: from --seed on or, where it was not given, from LAB_REPORTED. What is
+ * tuned is tuned on seeds from LAB_DEVELOPMENT on. The brief form has its own. */
+enum { LAB_REPORTED = 101, LAB_DEVELOPMENT = 1001 };
+uint64_t lab_seed(const struct lab *l, int k);
+bool     lab_develops(const struct lab *l);     // on these: other rates may be tried
 
 /* Item i of --arch, or when it was not given of `standard`: entries parted by commas
  * outside parentheses, LAB_ARMS at most. False after the last. */
@@ -79,15 +109,21 @@ bool lab_progress(struct lab *l, const char *key, double share);
 enum fail lab_record(struct lab *l, const char *key, const double *values,
                      struct why *why);
 
+/* What the cell that is being computed costs: for its record. Adds up. */
+void lab_cost(struct lab *l, double tokens, double parameters);
+
 /* A line of the table on stdout; nothing under --json, where cells and verdicts are
  * printed. */
 void lab_say(struct lab *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A claim, what was measured in this run, its yardstick, and whether the one agrees with
- * the other. `weft lab all` gathers these. */
-void lab_verdict(struct lab *l, bool holds, const char *claim, const char *measured,
-                 const char *yardstick);
+/* The answer to a claim of the experiment's table: what was measured in this run, and its
+ * yardstick. lab_exact where it agrees with a formula or not, lab_trained where it is for
+ * judge.h to say. Each claim at most once. */
+void lab_exact(struct lab *l, const char *name, bool holds, const char *measured,
+               const char *yardstick);
+void lab_trained(struct lab *l, const char *name, const struct finding *f,
+                 const char *measured, const char *yardstick);
 
 /* NAME.svg in --out. */
 enum fail lab_chart(struct lab *l, const char *name, const struct chart *c,
@@ -98,22 +134,33 @@ enum fail lab_chart(struct lab *l, const char *name, const struct chart *c,
 struct lab_ask {
     enum form   form;
     int         seeds;              // 0: the experiment's
+    uint64_t    seed;               // the first; 0: the form's
     bool        json;
     bool        join;               // others run the same in `out`: share the cells
     const char *arch, *out;         // arch NULL: the experiment's
     const char *from, *text;        // a run to begin with, and its text; or NULL
 };
 
-struct verdict {
-    const char *name;               // of the experiment
-    bool        holds;
-    char       *claim, *measured, *yardstick;
+enum verdict { VERDICT_HOLDS, VERDICT_FAILS, VERDICT_OPEN };
+
+struct answered {
+    const struct experiment *e;
+    const struct lab_claim  *claim;
+    enum verdict   verdict;
+    struct finding found;           // of trained rows
+    double         p, q;            // of these, after Holm's correction
+    double         seconds;         // of the experiment's cells
+    char          *measured, *yardstick;
 };
 
 struct verdicts {
-    struct verdict *row;
-    int             n;
+    struct answered *row;
+    int              n;
 };
+
+/* Correct for the number of trained rows, and decide them. */
+void verdicts_settle(struct verdicts *v);
+const char *verdict_text(const struct answered *a, char *buf, size_t cap);
 
 /* Run one experiment into ask->out and append its verdicts. The experiment's own failure,
  * FAIL_INPUT for a record of something else, FAIL_WRITE, FAIL_INTERRUPTED. */

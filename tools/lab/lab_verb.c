@@ -3,8 +3,8 @@
 #include "data/base/cli.h"
 #include "data/base/clock.h"
 #include "data/base/file.h"
-#include "data/base/version.h"
-#include "tools/lab/lab.h"
+#include "tools/lab/claims.h"
+#include "tools/lab/report.h"
 #include "tools/jobs.h"
 #include "tools/verbs.h"
 
@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const char help[] =
     "weft lab mqar --quick\n"
@@ -21,13 +20,15 @@ static const char help[] =
     "weft lab NAME [flags]\n"
     "weft lab all --quick                  every one, then one table\n"
     "weft lab convert --from RUN           a model of yours, its softmax replaced\n"
+    "weft lab --check DIR                  were the claims of its records registered?\n"
     "\n"
-    "Each experiment measures a claim of a paper beside exact or trivial\n"
-    "yardsticks and says whether it holds here. DIR/NAME.csv keeps every finished\n"
-    "cell, so that the same command continues after Ctrl-C (exit code 130) and\n"
-    "computes nothing twice; charts are written beside it, and by `all` its table\n"
-    "of verdicts, DIR/summary.md. Remove DIR to measure anew. With --join DIR any\n"
-    "number of processes, also on other machines that share DIR, share the cells.\n";
+    "Each experiment measures claims of a paper beside exact or trivial\n"
+    "yardsticks and says of each: holds, fails, or not decided, and why. DIR/NAME.csv\n"
+    "keeps every finished cell, so that the same command continues after Ctrl-C\n"
+    "(exit code 130) and computes nothing twice; charts are written beside it, and\n"
+    "by `all` DIR/summary.md and DIR/report.html. Remove DIR to measure anew. With\n"
+    "--join DIR any number of processes, also on other machines that share DIR,\n"
+    "share the cells.\n";
 
 static void list(void)
 {
@@ -77,70 +78,35 @@ static void run(const struct cli *c, const struct experiment *e, struct lab_ask 
     fflush(stdout);
 }
 
-/* One cell of a Markdown table. */
-static void write_cell(FILE *f, const char *text)
-{
-    for (fputs("| ", f); *text; text++) {
-        if (*text == '|')
-            putc('\\', f);
-        putc(*text, f);
-    }
-    putc(' ', f);
-}
-
-static void write_table(FILE *f, const struct verdicts *v)
-{
-    fputs("| experiment | claim | measured | yardstick | verdict |\n"
-          "|---|---|---|---|---|\n", f);
-    for (int i = 0; i < v->n; i++) {
-        const struct verdict *row = &v->row[i];
-
-        write_cell(f, row->name);
-        write_cell(f, row->claim);
-        write_cell(f, row->measured);
-        write_cell(f, row->yardstick);
-        write_cell(f, row->holds ? "holds" : "does not show here");
-        fputs("|\n", f);
-    }
-}
-
-/* The command and the day of a run of all. */
-static void write_title(FILE *f, const struct lab_ask *ask)
-{
-    static const char *const flag[] = {" --brief", " --quick", ""};
-    time_t                   now = time(NULL);
-    char                     day[16];
-
-    strftime(day, sizeof day, "%Y-%m-%d", gmtime(&now));
-    fprintf(f, "`weft lab all%s", flag[ask->form]);
-    if (ask->seeds)
-        fprintf(f, " --seeds %d", ask->seeds);
-    fprintf(f, "`, %s\n%s\n\n", day, version_line);
-}
-
-/* DIR/summary.md, and the same on stdout. */
+/* DIR/summary.md, also on stdout, and DIR/report.html. */
 static void summary(const struct cli *c, const struct lab_ask *ask, const char *out,
-                    const struct verdicts *v)
+                    struct verdicts *v)
 {
-    char       path[PATH_MAX], *text = NULL;
-    size_t     len = 0;
+    char      *text = NULL;
     struct why why;
-    FILE      *f = open_memstream(&text, &len);
     enum fail  err;
 
-    path_join(path, sizeof path, out, "summary.md");
-    if (!f)
-        cli_die(c, FAIL_MEMORY, "%s: out of memory for the table", path);
-    write_title(f, ask);
-    write_table(f, v);
-    if (fclose(f))
-        cli_die(c, FAIL_MEMORY, "%s: out of memory for the table", path);
-    err = file_write(path, text, len, &why);
+    verdicts_settle(v);
+    err = report_write(out, ask, v, &text, &why);
     if (err)
         cli_fail(c, err, &why);
     if (!ask->json)
-        printf("%s\nwritten to %s\n", text, path);
+        printf("%s\nwritten to %s: summary.md, report.html\n", text, out);
     free(text);
+}
+
+/* Were the claims of these records registered? */
+static void check(const struct cli *c, const char *dir)
+{
+    static const char file[] = "tools/lab/claims.txt";
+    struct checked    found;
+    struct why        why;
+    enum fail         err = claims_check(dir, file, &found, &why);
+
+    if (err)
+        cli_fail(c, err, &why);
+    printf("%s: %d records, %d claims, all of them in %s\n", dir, found.records,
+           found.claims, file);
 }
 
 static void run_all(const struct cli *c, const struct lab_ask *ask, const char *out)
@@ -203,7 +169,8 @@ int lab_main(int argc, char **argv)
     bool              quick = false, brief = false;
     bool              worker = false;
     const char       *out = NULL, *join = NULL;
-    int               jobs = 1, threads = 0;
+    int               jobs = 1, threads = 0, seed = 0;
+    bool              claims = false, checks = false;
     const struct flag flags[] = {
         {.name = "quick",
          .about = "a smaller form, under three minutes on two cores",
@@ -215,6 +182,12 @@ int lab_main(int argc, char **argv)
          .number = &ask.seeds,
          .min = 1,
          .max = LAB_SEEDS},
+        {.name = "seed",
+         .value = "FROM",
+         .about = "the first of them (101; 1001 and up: to try things on)",
+         .number = &seed,
+         .min = 1,
+         .max = 1000000},
         {.name = "arch",
          .value = "A,B",
          .about = "mixers to compare, where the experiment takes them",
@@ -250,6 +223,12 @@ int lab_main(int argc, char **argv)
          .number = &threads,
          .min = 1,
          .max = 1024},
+        {.name = "claims",
+         .about = "a line for each claim, its hash first: tools/lab/claims.txt",
+         .on = &claims},
+        {.name = "check",
+         .about = "are the claims of the records in DIR in that file?",
+         .on = &checks},
         {.name = "worker", .on = &worker},
         {0},
     };
@@ -265,10 +244,18 @@ int lab_main(int argc, char **argv)
         cli_die(&c, FAIL_USAGE, "--join names the directory; leave --out away");
     if (threads)
         omp_set_num_threads(threads);
+    ask.seed = (uint64_t)seed;
     ask.join = join != NULL;
     out = join ? join : out;
     claim_lost = tell_lost;
     catch_interrupts();
+    if (claims || checks) {
+        if (claims)
+            claims_print(stdout);
+        else
+            check(&c, c.n_args ? c.args[0] : "lab");
+        return 0;
+    }
     if (c.n_args && jobs > 1)
         start_jobs(&c, jobs, argc, argv, out);
     if (!c.n_args)

@@ -95,6 +95,13 @@ double panel_spread(const struct panel *p, int arm, int column)
     return p->seeds > 1 ? sqrt(sum / (p->seeds - 1)) : 0;
 }
 
+double *panel_seeds(const struct panel *p, int arm, int column, double *x)
+{
+    for (int s = 0; s < p->seeds; s++)
+        x[s] = values_of(p, arm, s)[column];
+    return x;
+}
+
 int panel_reach(const struct panel *p, int arm, int column, double least)
 {
     int count = 0;
@@ -108,11 +115,8 @@ struct paired panel_paired(const struct panel *p, int a, int b, int column)
 {
     double x[LAB_SEEDS], y[LAB_SEEDS];
 
-    for (int s = 0; s < p->seeds; s++) {
-        x[s] = values_of(p, a, s)[column];
-        y[s] = values_of(p, b, s)[column];
-    }
-    return paired_test(x, y, p->seeds);
+    return paired_test(panel_seeds(p, a, column, x), panel_seeds(p, b, column, y),
+                       p->seeds);
 }
 
 const char *panel_text(const struct panel *p, int arm, int column, char buf[32])

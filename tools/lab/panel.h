@@ -51,6 +51,9 @@ void panel_close(struct panel *p);
 double panel_mean(const struct panel *p, int arm, int column);
 double panel_spread(const struct panel *p, int arm, int column);
 
+/* A value of every seed into x (seeds); returns x. */
+double *panel_seeds(const struct panel *p, int arm, int column, double *x);
+
 /* How many seeds have it at `least` or above. */
 int panel_reach(const struct panel *p, int arm, int column, double least);
 

@@ -170,6 +170,7 @@ enum fail task_train(const struct task *t, struct model *m, struct lab *l,
     if (err)
         return err;
     model_init(m, t->seed);
+    lab_cost(l, (double)t->steps * t->batch * t->length, (double)model_count(m));
     if (t->start)
         model_take(m, t->start, NULL);
     err = gym_open(&g, t, m, why);

@@ -82,9 +82,12 @@ static void set(real *w, int row, int from, int n, double value)
         w[row * WIDTH + from + i] = (real)value;
 }
 
+enum { TURNS = 1, FORGETS = 2 };
+
 /* One head, dk 2: a single pair. All tokens ask with q = (1, 0), the start alone has a
- * key and a value, which its cosine carries into the last channel. */
-static void set_by_hand(struct model *m)
+ * key and a value, which its cosine carries into the last channel. What it can: each 1
+ * turns by half a turn; the start forgets what was before. */
+static void set_by_hand(struct model *m, int can)
 {
     const double pi = 3.14159265358979323846;
 
@@ -104,13 +107,15 @@ static void set_by_hand(struct model *m)
     mixer_weight(m, "ba")[0] = 40;          // log sigmoid(40) is 0: nothing is forgotten
     set(mixer_weight(m, "sr_w"), 0, 1, 1, 1);
     mixer_weight(m, "sr_s")[0] = 1;
-    mixer_weight(m, "sr_conv")[3] = (real)pi;
+    mixer_weight(m, "sr_conv")[3] = can & TURNS ? (real)pi : 0;
+    set(mixer_weight(m, "wa1"), 0, START, 1, 1);
+    mixer_weight(m, "wa2")[0] = can & FORGETS ? -1e4 : 0;   // e^(-2e4 / 16) is 0
 }
 
-/* A model of one gla layer with Selective RoPE whose weights are set by hand: each 1
- * turns by half a turn, the start token alone is remembered, and the sign of the
- * cosine is the answer. It is the caller's to close. */
-static enum fail half_turn(struct model *m, struct why *why)
+/* A model of one gla layer with Selective RoPE whose weights are set by hand: the start
+ * token alone is remembered, and the sign of the cosine is the answer. It is the caller's
+ * to close. */
+static enum fail by_hand(struct model *m, int can, struct why *why)
 {
     struct config c;
     enum fail     err;
@@ -125,7 +130,7 @@ static enum fail half_turn(struct model *m, struct why *why)
     if (!err)
         err = model_open(m, &c, why);
     if (!err)
-        set_by_hand(m);
+        set_by_hand(m, can);
     return err;
 }
 
@@ -154,7 +159,7 @@ enum fail track_exact(struct lab *l, struct why *why)
     double           least = 1, values[LAB_VALUES];
     struct model     m;
     char             text[96];
-    enum fail        err = half_turn(&m, why);
+    enum fail        err = by_hand(&m, TURNS, why);
 
     lab_plan(l, 4);
     for (int i = 0; !err && i < 4; i++) {
@@ -167,8 +172,76 @@ enum fail track_exact(struct lab *l, struct why *why)
         return err;
     snprintf(text, sizeof text, "%.6f of the prefixes right, up to %d elements", least,
              lengths[3] - 1);
-    lab_verdict(l, least == 1,
-                "one gla layer with half turns set by hand computes parity at any length",
-                text, "1, exactly; 0.5 by guessing");
+    lab_exact(l, "by-hand", least == 1, text, "1, exactly; 0.5 by guessing");
+    return FAIL_NONE;
+}
+
+/* ---- either part ------------------------------------------------------------------- */
+
+/* task_fill: parity since the last start token, which comes again with chance 1/8. */
+static void fill_resets(const void *user, struct rng *r, int T, int32_t *tokens,
+                        int32_t *targets)
+{
+    int odd = 0;
+
+    (void)user;
+    for (int t = 0; t < T; t++) {
+        bool start = t == 0 || rng_below(r, 8) == 0;
+
+        tokens[t] = start ? START : (int32_t)rng_below(r, 2);
+        odd = start ? 0 : odd ^ tokens[t];
+        targets[t] = start ? -1 : odd;
+    }
+}
+
+/* The share of all prefixes that a model which can this gets right. */
+static enum fail part_cell(struct lab *l, int can, bool resets, double *right,
+                           struct why *why)
+{
+    static const char *const what[] = {"neither", "turns", "forgets", "both"};
+    double       values[LAB_VALUES];
+    struct group g;
+    struct task  t = {.length = 32, .fill = resets ? fill_resets : group_fill,
+                      .user = &g, .seed = lab_seed(l, 0)};
+    struct model m;
+    char         key[64];
+    enum fail    err = FAIL_NONE;
+
+    snprintf(key, sizeof key, "by hand, %s, %s", what[can],
+             resets ? "since the last start" : "parity");
+    group_make(&g, "parity");
+    if (!lab_recall(l, key, values)) {
+        err = by_hand(&m, can, why);
+        if (!err)
+            err = test_words(&t, &m, 32, values, why);
+        model_close(&m);
+        if (!err)
+            err = lab_record(l, key, values, why);
+    }
+    *right = 0;
+    for (int i = 0; i < TRACK_RANGES; i++)
+        *right += values[i] / TRACK_RANGES;
+    return err;
+}
+
+enum fail track_parts(struct lab *l, struct why *why)
+{
+    double    right[2][4];              // parity, with resets; by what it can
+    char      measured[200];
+    enum fail err = FAIL_NONE;
+
+    lab_plan(l, 8);
+    for (int i = 0; !err && i < 8; i++)
+        err = part_cell(l, i % 4, i / 4, &right[i / 4][i % 4], why);
+    if (err)
+        return err;
+    snprintf(measured, sizeof measured, "parity: neither %.3f, forgets %.3f, turns %.3f, "
+             "both %.3f; since the last start: %.3f, %.3f, %.3f, %.3f", right[0][0],
+             right[0][FORGETS], right[0][TURNS], right[0][3], right[1][0],
+             right[1][FORGETS], right[1][TURNS], right[1][3]);
+    lab_exact(l, "parts",
+              fmin(fmin(right[0][TURNS], right[0][3]), right[1][3]) > 1 - 1e-9 &&
+              right[1][TURNS] < 0.9 && fmax(right[0][FORGETS], right[1][FORGETS]) < 0.65,
+              measured, "1 with turns, without resets; with resets 1 with both alone");
     return FAIL_NONE;
 }

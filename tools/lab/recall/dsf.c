@@ -11,16 +11,22 @@ enum { ARMS = 32 };
 
 /* Besides one arm for every mixer. */
 static const char *const more[] = {
-    "linear(feature=id,normalise=0,dk=4)", "linear(feature=id,normalise=0)",
-    "linear(feature=id,normalise=0,dk=128)", "normattn(eta=exp)+none",
+    "linear(feature=id,normalise=0,dk=4)", "linear(feature=id,normalise=0,dk=16)",
+    "linear(feature=id,normalise=0,dk=64)", "normattn(eta=exp)+none",
     "normattn(eta=sigmoid)+none", "qlstm(reversed=1)",
 };
 enum { N_MORE = sizeof more / sizeof *more };
 
+/* Those that a claim is about come first, as the quick form trains no others. */
+static const char *const judged[] = {
+    "linear", "normattn+none", "softmax+none", "qlstm",
+};
+enum { N_JUDGED = sizeof judged / sizeof *judged };
+
 static const struct recall_size sizes[] = {
     [LAB_BRIEF] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 8, 16, 4, 0},
-    [LAB_QUICK] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 96, 512, 400, 0},
-    [LAB_FULL]  = {{64, {2, 4, 8, 16}, 4}, 64, 64, 1, 64, 512, 2000, 0},
+    [LAB_QUICK] = {{64, {4, 8, 16}, 3}, 64, 32, 1, 16, 256, 1500, 0},
+    [LAB_FULL]  = {{64, {4, 8, 16}, 3}, 64, 64, 1, 16, 512, 4000, 0},
 };
 static const double rates[] = {5e-3, 2e-3};
 
@@ -30,15 +36,30 @@ struct table {
     int                  n;
 };
 
-/* Recall asks for content, not for place: mixers that rotate by default do not here. */
-static void list_arms(struct table *t)
+static void add_arm(struct table *t, const char *arm)
 {
+    for (int a = 0; a < t->n; a++)
+        if (!strcmp(t->arm[a], arm))
+            return;
+    if (t->n < ARMS)
+        snprintf(t->arm[t->n++], RECALL_ARM, "%s", arm);
+}
+
+/* Recall asks for content, not for place: mixers that rotate by default do not here. */
+static void list_arms(struct table *t, bool all)
+{
+    char arm[RECALL_ARM];
+
     t->n = 0;
-    for (int i = 0; i < n_mixers && t->n < ARMS; i++)
-        snprintf(t->arm[t->n++], RECALL_ARM, "%s%s", mixers[i]->name,
+    for (int i = 0; i < N_JUDGED; i++)
+        add_arm(t, judged[i]);
+    for (int i = 0; i < N_MORE; i++)
+        add_arm(t, more[i]);
+    for (int i = 0; all && i < n_mixers; i++) {
+        snprintf(arm, sizeof arm, "%s%s", mixers[i]->name,
                  strcmp(mixers[i]->position, "none") ? "+none" : "");
-    for (int i = 0; i < N_MORE && t->n < ARMS; i++)
-        snprintf(t->arm[t->n++], RECALL_ARM, "%s", more[i]);
+        add_arm(t, arm);
+    }
 }
 
 /* ---- what is shown ---- */
@@ -76,124 +97,89 @@ static const struct recall_result *result_of(const struct table *t, const char *
     abort();                            // a name of this file's own
 }
 
-/* What naming any of the values shown would get. */
-static double bag_of_values(const struct recall_size *s)
-{
-    double sum = 0;
-
-    for (int i = 0; i < s->recall.n; i++)
-        sum += 1.0 / s->recall.pairs[i];
-    return sum / s->recall.n;
-}
-
-/* The arms (ending with NULL) recall ever more, in the order given, each by more than 3
- * standard errors; and the last more than naming any value shown. */
-static void judge_order(struct lab *l, const struct recall_size *s, const struct table *t,
-                        const char *claim, const char *const *arm)
-{
-    char   measured[320] = "", yardstick[192];
-    bool   holds = true;
-    int    seeds = lab_seeds(l);
-    double before = 0, error = 0, most = 0, bag = bag_of_values(s);
-
-    for (int n = 0, first = 1; *arm; arm++, first = 0) {
-        const struct recall_result *r = result_of(t, *arm);
-        double now = r->mean, more_error = recall_mean_error(s, r, seeds);
-
-        holds = holds && (first || now - before > 3 * hypot(error, more_error));
-        n += snprintf(measured + n, sizeof measured - (size_t)n, "%s%s %.1f%%",
-                      n ? ", " : "", *arm, 100 * now);
-        before = now, error = more_error, most = fmax(most, error);
-    }
-    bool learnt = before > bag + 3 * error;
-
-    snprintf(yardstick, sizeof yardstick,
-             "each more by 3 %s (each %.1f%% at most); any value shown: %.1f%%%s",
-             recall_error_name(seeds), 100 * most * sqrt(2), 100 * bag,
-             learnt ? "" : ", so the last has not learnt to recall");
-    lab_verdict(l, holds && learnt, claim, measured, yardstick);
-}
-
-/* Pairs of arms whose states are of fixed size, and of different ones. */
-struct pairs {
-    int    n, more_right;           // more_right: where the larger state recalls more
-    double error;                   // standard error of their share, were size no matter
+static const struct lab_claim claims[] = {
+    {"state", "linear attention recalls more as its keys widen: the state, in one family",
+     "recall rises with n = 32 to 256", "linear(feature=id,normalise=0), dk = 4, 16, 64",
+     "accuracy in the mean over K", ANSWER_ORDER, 0, "the widest above 1/K"},
+    {"softmax", "and comes nearer to softmax, which has a state without end, not there",
+     "softmax above all", "dk = 64, softmax+none", "accuracy in the mean over K",
+     ANSWER_MORE, 0.01, "softmax at 0.95"},
+    {"between", "normalised attention lies between linear and softmax attention",
+     "linear < normalised < softmax", "linear, normattn(eta=exp)+none, softmax+none",
+     "accuracy in the mean over K", ANSWER_ORDER, 0, "softmax at 0.95"},
+    {"eta", "the exp normaliser recalls more than softplus, that more than sigmoid",
+     "exp > softplus > sigmoid", "normattn, eta = sigmoid, softplus, exp",
+     "accuracy in the mean over K", ANSWER_ORDER, 0, "exp above 1/K"},
+    {"reversed", "qLSTM recalls more with the reversed sigmoid", "reversed > plain",
+     "qlstm, qlstm(reversed=1)", "accuracy in the mean over K", ANSWER_MORE, 0.02,
+     "the reversed above 1/K"},
+    {0},
 };
 
-/* The share is (1 + S / n) / 2 with Kendall's S, right less wrong pairs. Of m arms, in
- * groups of t with states of equal size, S has the variance
- *     (m (m - 1) (2 m + 5) - sum of t (t - 1) (2 t + 5)) / 18. */
-static struct pairs compare_states(const struct table *t)
+/* What the arms of a claim (n, the last must have learnt) did, seed by seed in x
+ * (n, seeds), and in words. Returns the seeds. */
+static int gather(struct lab *l, const struct recall_size *s, const struct table *t,
+                  const char *const *arm, int n, double *x, char *measured, size_t cap)
 {
-    struct pairs p = {0};
-    double       arms = 0, ties = 0;
+    double one[RECALL_SEEDS];
+    int    seeds = 0;
+    size_t len = 0;
 
-    for (int a = 0; a < t->n; a++) {
-        int same = 0;                           // arms as large, itself included
+    for (int a = 0; a < n; a++) {
+        const struct recall_result *r = result_of(t, arm[a]);
 
-        if (task_grows(t->arm[a]))
-            continue;
-        for (int b = 0; b < t->n; b++) {
-            bool larger = t->r[a].state > t->r[b].state;
-
-            if (task_grows(t->arm[b]))
-                continue;
-            same += t->r[a].state == t->r[b].state;
-            p.n += larger;
-            p.more_right += larger && t->r[a].mean > t->r[b].mean;
-        }
-        arms++;
-        ties += (same - 1.0) * (2 * same + 5);
+        seeds = recall_seeds(l, s, r, RECALL_MEAN, one);
+        memcpy(x + a * seeds, one, (size_t)seeds * sizeof *x);
+        len += (size_t)snprintf(measured + len, cap - len, "%s%s %.1f%%", a ? ", " : "",
+                                arm[a], 100 * r->mean);
     }
-    p.error = sqrt((arms * (arms - 1) * (2 * arms + 5) - ties) / 18) / (2 * p.n);
-    return p;
+    return seeds;
 }
 
-static void judge_state(struct lab *l, const struct table *t)
+static void judge_claim(struct lab *l, const struct recall_size *s, const struct table *t,
+                        const struct lab_claim *c, const char *const *arm, int n,
+                        double enough)
 {
-    struct pairs p = compare_states(t);
-    double       share = (double)p.more_right / p.n;
-    char         measured[128], yardstick[96];
+    double         x[JUDGE_ORDER * RECALL_SEEDS], bag = recall_bag(s, RECALL_MEAN);
+    char           measured[400], yardstick[96];
+    int            seeds = gather(l, s, t, arm, n, x, measured, sizeof measured);
+    struct finding f = c->answer == ANSWER_ORDER
+                           ? find_order(x, n, seeds)
+                           : find_more(x, x + seeds, seeds, c->limit);
 
-    snprintf(measured, sizeof measured,
-             "in %d of %d pairs of arms with fixed states, unequal in size (%.0f%%)",
-             p.more_right, p.n, 100 * share);
-    snprintf(yardstick, sizeof yardstick,
-             "50%% if size did not matter; more by 3 standard errors: %.0f%%",
-             50 + 300 * p.error);
-    lab_verdict(l, share > 0.5 + 3 * p.error, "the larger state recalls more", measured,
-                yardstick);
+    gate_learnt(&f, arm[n - 1], x + (n - 1) * seeds, seeds, enough,
+                isnan(enough) ? bag : INFINITY);
+    snprintf(yardstick, sizeof yardstick, "in this order over the seeds; any value "
+             "shown: %.1f%%", 100 * bag);
+    lab_trained(l, c->name, &f, measured, yardstick);
 }
 
 static void judge(struct lab *l, const struct recall_size *s, const struct table *t)
 {
-    static const char *const between[] = {"linear", "normattn+none", "softmax+none",
-                                          NULL};
-    const char *const expand[] = {more[0], more[1], more[2], "softmax+none", NULL};
+    static const char *const softmax[] = {"linear(feature=id,normalise=0,dk=64)",
+                                          "softmax+none"};
+    static const char *const between[] = {"linear", "normattn(eta=exp)+none",
+                                          "softmax+none"};
     static const char *const eta[] = {"normattn(eta=sigmoid)+none", "normattn+none",
-                                      "normattn(eta=exp)+none", NULL};
-    static const char *const reversed[] = {"qlstm", "qlstm(reversed=1)", NULL};
+                                      "normattn(eta=exp)+none"};
+    static const char *const reversed[] = {"qlstm", "qlstm(reversed=1)"};
 
-    judge_state(l, t);
-    judge_order(l, s, t, "normalised attention lies between linear and softmax attention",
-                between);
-    judge_order(l, s, t, "linear attention comes nearer to softmax as its keys widen",
-                expand);
-    judge_order(l, s, t,
-                "the exp normaliser recalls more than softplus, that more than sigmoid",
-                eta);
-    judge_order(l, s, t, "qLSTM recalls more with the reversed sigmoid", reversed);
+    judge_claim(l, s, t, &claims[0], more, 3, NAN);
+    judge_claim(l, s, t, &claims[1], softmax, 2, 0.95);
+    judge_claim(l, s, t, &claims[2], between, 3, 0.95);
+    judge_claim(l, s, t, &claims[3], eta, 3, NAN);
+    judge_claim(l, s, t, &claims[4], reversed, 2, NAN);
 }
 
 static enum fail run(struct lab *l, struct why *why)
 {
     const struct recall_size *s = &sizes[lab_form(l)];
-    int                       n_rates = lab_form(l) == LAB_FULL ? 2 : 1;
+    const int                 n_rates = sizeof rates / sizeof *rates;
     enum fail                 err;
     struct table t;
 
-    list_arms(&t);
-    lab_plan(l, t.n * n_rates * lab_seeds(l));
+    list_arms(&t, lab_form(l) != LAB_QUICK);
+    lab_plan(l, t.n * recall_rates(l, n_rates) * lab_seeds(l));
     say_head(l, s);
     for (int a = 0; a < t.n; a++) {
         if ((err = recall_arm(l, s, rates, n_rates, t.arm[a], &t.r[a], why)))
@@ -209,6 +195,8 @@ const struct experiment experiment_dsf = {
     .claim = "as dynamical systems, mixers recall by the size and form of their state",
     .paper = "Understanding the differences in foundation models, arXiv:2405.15731",
     .columns = RECALL_COLUMNS,
-    .seeds = 3,
+    .seeds = 5,
+    .quick = 5,
     .run = run,
+    .claims = claims,
 };

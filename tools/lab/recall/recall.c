@@ -150,91 +150,78 @@ static enum fail cell(struct lab *l, const struct recall_size *s, const char *ar
     return err;
 }
 
-/* A value of every seed so far. */
-struct tally {
-    double sum, squares;
-};
-
-static void add(struct tally *t, double value)
-{
-    t->sum += value, t->squares += value * value;
-}
-
-static void settle(const struct tally *t, int seeds, double *mean, double *error)
-{
-    struct estimate e = estimate_of(t->sum, t->squares, seeds);
-
-    *mean = e.mean, *error = e.se;
-}
-
 static enum fail mean_over_seeds(struct lab *l, const struct recall_size *s,
                                  const char *arm, struct recall_result *out,
                                  struct why *why)
 {
-    struct tally right[RECALL_KS] = {{0}}, mean = {0};
-    int          seeds = lab_seeds(l);
-    enum fail    err;
+    int       seeds = lab_seeds(l);
+    enum fail err;
 
+    *out = (struct recall_result){0};
     for (int k = 0; k < seeds; k++) {
-        if ((err = cell(l, s, arm, lab_seed(l, k), out, why)))
+        struct recall_result one;
+
+        if ((err = cell(l, s, arm, lab_seed(l, k), &one, why)))
             return err;
         for (int i = 0; i < RECALL_KS; i++)
-            add(&right[i], out->right[i]);
-        add(&mean, out->mean);
+            out->right[i] += one.right[i] / seeds;
+        out->mean += one.mean / seeds;
+        out->state = one.state;
+        if (k < RECALL_SEEDS)
+            memcpy(out->seed[k], one.right, sizeof one.right);
     }
-    for (int i = 0; i < RECALL_KS; i++)
-        settle(&right[i], seeds, &out->right[i], &out->error[i]);
-    settle(&mean, seeds, &out->mean, &out->mean_error);
     return FAIL_NONE;
+}
+
+int recall_rates(const struct lab *l, int n_rates)
+{
+    return lab_develops(l) ? n_rates : 1;
 }
 
 enum fail recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
                      int n_rates, const char *arm, struct recall_result *out,
                      struct why *why)
 {
-    int       last = s->recall.n - 1;
+    int       last = s->recall.n - 1, n = recall_rates(l, n_rates);
     enum fail err = FAIL_NONE;
 
-    for (int i = 0; !err && i < n_rates; i++) {
+    for (int i = 0; !err && i < n; i++) {
         struct recall_size   now = *s;
         struct recall_result r;
 
         now.lr = rates[i];
         err = mean_over_seeds(l, &now, arm, &r, why);
+        if (!err && n > 1)
+            lab_say(l, "%s at %g: %.3f", arm, rates[i], r.right[last]);
         if (!err && (i == 0 || r.right[last] > out->right[last]))
             *out = r;
     }
     return err;
 }
 
-/* Of right[i] as a share of the queries of `seeds` tests. */
-static double test_error(const struct recall_size *s, const struct recall_result *r,
-                         int i, int seeds)
+int recall_seeds(const struct lab *l, const struct recall_size *s,
+                 const struct recall_result *r, int i, double x[RECALL_SEEDS])
 {
-    double queries = (double)s->tests * s->recall.pairs[i] * seeds;
+    int n = lab_seeds(l) < RECALL_SEEDS ? lab_seeds(l) : RECALL_SEEDS;
 
-    return sqrt(r->right[i] * (1 - r->right[i]) / queries);
+    for (int k = 0; k < n; k++) {
+        double least = 1;
+
+        for (int j = 0; j < s->recall.n; j++)
+            least = fmin(least, r->seed[k][j]);
+        x[k] = i == RECALL_LEAST ? least
+               : i == RECALL_MEAN ? mean_right(s, r->seed[k]) : r->seed[k][i];
+    }
+    return n;
 }
 
-double recall_error(const struct recall_size *s, const struct recall_result *r, int i,
-                    int seeds)
+double recall_bag(const struct recall_size *s, int i)
 {
-    return fmax(r->error[i], test_error(s, r, i, seeds));
-}
+    double bag[RECALL_KS];
 
-double recall_mean_error(const struct recall_size *s, const struct recall_result *r,
-                         int seeds)
-{
-    double sum = 0;
-
-    for (int i = 0; i < s->recall.n; i++)
-        sum = hypot(sum, test_error(s, r, i, seeds));
-    return fmax(r->mean_error, sum / s->recall.n);
-}
-
-const char *recall_error_name(int seeds)
-{
-    return seeds > 1 ? "standard errors" : "standard errors of the test alone";
+    for (int j = 0; j < s->recall.n; j++)
+        bag[j] = 1.0 / s->recall.pairs[j];
+    return i < 0 ? mean_right(s, bag) : bag[i];
 }
 
 enum fail recall_chart(struct lab *l, const char *name, const struct recall_size *s,

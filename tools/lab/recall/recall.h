@@ -39,32 +39,33 @@ struct recall_size {
 #define RECALL_SHIFT "s6(expand=1,state=1)"
 #define RECALL_COLUMNS "right1,right2,right3,right4,state"
 
+enum { RECALL_SEEDS = 32 };         // judged, at most
+
 struct recall_result {
     double right[RECALL_KS];        // at each of recall.pairs; NaN beyond its n
     double state;                   // bytes of one sequence's decode state
     double mean;                    // of right over recall.pairs
-    /* Standard errors over the seeds, of right and of mean; 0 with one seed. */
-    double error[RECALL_KS], mean_error;
+    double seed[RECALL_SEEDS][RECALL_KS];   // right of each; the others are their means
 };
 
 /* Does the arm parse and fit? FAIL_USAGE. */
 enum fail recall_check(const struct recall_size *s, const char *arm, struct why *why);
 
-/* The mean over the seeds, with the learning rates of `rates` (n_rates) tried and the
- * best mean at the largest number of pairs kept. */
+/* The mean over the seeds, with the learning rate rates[0]; on development seeds each of
+ * `rates` (n_rates) is tried and told, and the best at the most pairs kept. */
 enum fail recall_arm(struct lab *l, const struct recall_size *s, const double *rates,
                      int n_rates, const char *arm, struct recall_result *out,
                      struct why *why);
+int recall_rates(const struct lab *l, int n_rates);     // how many of them are tried
 
-/* Standard error of right[i], and of mean: the larger of that over the seeds and that of
- * a share of the queries of `seeds` tests. */
-double recall_error(const struct recall_size *s, const struct recall_result *r, int i,
-                    int seeds);
-double recall_mean_error(const struct recall_size *s, const struct recall_result *r,
-                         int seeds);
+/* Of each seed into x: right at recall.pairs[i], its mean over them, or its least.
+ * Returns how many. */
+enum { RECALL_MEAN = -1, RECALL_LEAST = -2 };
+int recall_seeds(const struct lab *l, const struct recall_size *s,
+                 const struct recall_result *r, int i, double x[RECALL_SEEDS]);
 
-/* What these errors are: with one seed, of the test alone. */
-const char *recall_error_name(int seeds);
+/* What naming any of the values shown would get: at recall.pairs[i], or in the mean. */
+double recall_bag(const struct recall_size *s, int i);
 
 /* NAME.svg: accuracy at the largest number of pairs against the decode state, a point for
  * each of n <= RECALL_ARMS arms. */

@@ -10,6 +10,7 @@
  * with its own tokenizer. Bits per byte are those of text that training never saw. The
  * attention was trained with rotated queries and keys, so every arm keeps the rotation.
  */
+#include "tools/compare/stats.h"
 #include "tools/lab/text/corpus.h"
 #include "tools/lab/text/subject.h"
 
@@ -19,7 +20,7 @@
 #include <xxhash.h>
 
 enum { ARMS = 16, MARKS = 5, WIDTH = 64, HEADS = 2, LENGTH = 128 };
-enum { HELD_OUT = 64 * LENGTH };
+enum { HELD_OUT = 64 * LENGTH, SEEDS = 32 };      // SEEDS: judged, at most
 
 static const char *const standard =
     "luna,linear(feature=hedgehog),linear(feature=elu1),linear(feature=favor),gla(dk=32)";
@@ -31,8 +32,8 @@ static const struct size {
     long bytes;                 // of text to train on
 } sizes[] = {
     [LAB_BRIEF] = {40, 4, 8, 1, 4, 100000},
-    [LAB_QUICK] = {800, 96, 192, 2, 16, 2000000},
-    [LAB_FULL]  = {3000, 200, 600, 4, 16, 8000000},
+    [LAB_QUICK] = {1600, 150, 300, 2, 4, 2000000},
+    [LAB_FULL]  = {6000, 400, 1200, 4, 4, 8000000},
 };
 
 static const double lr = 3e-3;
@@ -172,10 +173,11 @@ static enum fail run_arm(struct bench *b, const char *arm, bool convert, double 
 struct result {
     char   arm[80];
     double converted[MARKS], scratch[MARKS];        // means over the seeds
+    double end[2][SEEDS];                           // of each seed: converted, scratch
 };
 
 struct table {
-    double        softmax;
+    double        softmax, seed[SEEDS];
     struct result r[ARMS];
     int           n;
 };
@@ -213,7 +215,7 @@ static enum fail run_seed(struct lab *l, const struct size *s, const struct subj
     enum fail    err = open_text(&b, why);
 
     if (!err && !(err = run_softmax(&b, bits, why)))
-        t->softmax += by * bits[MARKS - 1];
+        t->softmax += by * bits[MARKS - 1], t->seed[k % SEEDS] = bits[MARKS - 1];
     for (int i = 0; !err && i < 2 * t->n; i++) {
         struct result *r = &t->r[i / 2];
         double        *to = i % 2 ? r->scratch : r->converted;
@@ -221,6 +223,7 @@ static enum fail run_seed(struct lab *l, const struct size *s, const struct subj
         err = run_arm(&b, r->arm, i % 2 == 0, bits, why);
         for (int j = 0; !err && j < MARKS; j++)
             to[j] += by * bits[j];
+        r->end[i % 2][k % SEEDS] = bits[MARKS - 1];
     }
     model_close(&b.own);
     corpus_close(&b.corpus);
@@ -270,47 +273,100 @@ static bool is_fixed(const char *arm)
     return !strncmp(arm, "linear", 6) && !is_learned(arm);
 }
 
-static const struct result *worse(const struct result *a, const struct result *b)
+static const struct lab_claim claims[] = {
+    {"scratch", "a converted model beats one trained from scratch as long",
+     "recovers within 2 % of training from scratch, in a tenth of the steps", "all arms",
+     "bits per byte", ANSWER_MORE, 0.02, "softmax below 3 bits per byte"},
+    {"tenth", "luna comes within a tenth of the softmax it was converted from",
+     "BERT and ViT recovered", "luna", "bits per byte over softmax's", ANSWER_BELOW, 1.1,
+     "softmax below 3 bits per byte"},
+    {"maps", "learned feature maps (luna, hedgehog) recover more than fixed ones",
+     "LUNA above fixed linearisations", "luna, hedgehog; elu1, favor", "bits per byte",
+     ANSWER_MORE, 0.02, "softmax below 3 bits per byte"},
+    {0},
+};
+
+static void gate(struct finding *f, const struct table *t)
 {
-    return a && end_of(a) > end_of(b) ? a : b;
+    f->learnt = t->softmax < 3;
+    snprintf(f->gate, sizeof f->gate, "softmax %.3f bits per byte, not 3", t->softmax);
+}
+
+static void judge_scratch(struct lab *l, const struct table *t, int seeds,
+                          const char *line)
+{
+    struct finding all[ARMS];
+    int            best = 0;
+    char           measured[200];
+
+    for (int i = 0; i < t->n; i++) {
+        all[i] = find_more(t->r[i].end[0], t->r[i].end[1], seeds, 0.02);
+        best = end_of(&t->r[i]) < end_of(&t->r[best]) ? i : best;
+    }
+    all[0] = find_all(all, t->n);
+    gate(&all[0], t);
+    snprintf(measured, sizeof measured, "each of %d arms; best %s %.3f, from scratch "
+             "%.3f", t->n, t->r[best].arm, end_of(&t->r[best]),
+             t->r[best].scratch[MARKS - 1]);
+    lab_trained(l, "scratch", &all[0], measured, line);
+}
+
+static void judge_tenth(struct lab *l, const struct size *s, const struct table *t,
+                        int seeds, const char *line)
+{
+    for (const struct result *r = t->r; r < t->r + t->n; r++) {
+        double         ratio[SEEDS];
+        char           measured[160];
+        struct finding f;
+
+        if (strncmp(r->arm, "luna", 4))
+            continue;
+        for (int k = 0; k < seeds; k++)
+            ratio[k] = r->end[0][k] / t->seed[k];
+        f = find_below(ratio, seeds, 1.1);
+        gate(&f, t);
+        snprintf(measured, sizeof measured,
+                 "%.3f at once, %.3f after transfer, %.3f after %ld steps more",
+                 r->converted[0], r->converted[1], end_of(r), s->tune);
+        lab_trained(l, "tenth", &f, measured, line);
+        return;
+    }
+}
+
+/* In every seed the worse of the learned maps against the best of the fixed. */
+static void judge_maps(struct lab *l, const struct table *t, int seeds, const char *line)
+{
+    double learned[SEEDS], fixed[SEEDS];
+    char   measured[160];
+
+    for (int k = 0; k < seeds; k++) {
+        learned[k] = fixed[k] = NAN;
+        for (const struct result *r = t->r; r < t->r + t->n; r++)
+            if (is_learned(r->arm))
+                learned[k] = fmax(learned[k], r->end[0][k]);
+            else if (is_fixed(r->arm))
+                fixed[k] = fmin(fixed[k], r->end[0][k]);
+    }
+    struct finding f = find_more(learned, fixed, seeds, 0.02);
+
+    if (isnan(learned[0]) || isnan(fixed[0]))
+        return;
+    gate(&f, t);
+    snprintf(measured, sizeof measured, "the worse learned map %.3f, the best fixed one "
+             "%.3f", mean_of(learned, seeds).mean, mean_of(fixed, seeds).mean);
+    lab_trained(l, "maps", &f, measured, line);
 }
 
 static void judge(struct lab *l, const struct size *s, const struct table *t)
 {
-    const struct result *best = t->r, *luna = NULL, *map = NULL, *fixed = NULL;
-    int  ahead = 0;
-    char measured[256], line[96];
+    int  seeds = lab_seeds(l) < SEEDS ? lab_seeds(l) : SEEDS;
+    char line[96];
 
-    for (const struct result *r = t->r; r < t->r + t->n; r++) {
-        best = end_of(r) < end_of(best) ? r : best;
-        luna = strncmp(r->arm, "luna", 4) ? luna : r;
-        ahead += end_of(r) < r->scratch[MARKS - 1];
-        if (is_learned(r->arm))
-            map = worse(map, r);
-        else if (is_fixed(r->arm))
-            fixed = fixed && worse(fixed, r) == r ? fixed : r;
-    }
-    snprintf(line, sizeof line, "softmax's own %.3f bits per byte", t->softmax);
-    snprintf(measured, sizeof measured, "%d of %d arms; best %s %.3f, from scratch %.3f",
-             ahead, t->n, best->arm, end_of(best), best->scratch[MARKS - 1]);
-    lab_verdict(l, ahead == t->n,
-                "a converted model beats one trained from scratch as long",
-                measured, line);
-    if (luna) {
-        snprintf(measured, sizeof measured,
-                 "%.3f at once, %.3f after transfer, %.3f after %ld steps more",
-                 luna->converted[0], luna->converted[1], end_of(luna), s->tune);
-        lab_verdict(l, end_of(luna) < 1.1 * t->softmax,
-                    "luna comes within a tenth of the softmax it was converted from",
-                    measured, line);
-    }
-    if (map && fixed) {
-        snprintf(measured, sizeof measured, "the worse learned map, %s, %.3f; the best "
-                 "fixed one, %s, %.3f", map->arm, end_of(map), fixed->arm, end_of(fixed));
-        lab_verdict(l, end_of(map) < end_of(fixed),
-                    "learned feature maps (luna, hedgehog) recover more than fixed ones",
-                    measured, line);
-    }
+    snprintf(line, sizeof line, "softmax's own %.3f bits per byte, seed by seed",
+             t->softmax);
+    judge_scratch(l, t, seeds, line);
+    judge_tenth(l, s, t, seeds, line);
+    judge_maps(l, t, seeds, line);
 }
 
 static enum fail draw(struct lab *l, const struct size *s, const struct table *t,
@@ -372,8 +428,10 @@ const struct experiment experiment_convert = {
              "in few steps",
     .paper = "LUNA, arXiv:2512.08061",
     .columns = "bpb0,bpb1,bpb2,bpb3,bpb4",
-    .seeds = 3,
+    .seeds = 4,
+    .quick = 3,
     .run = run,
     .arch = true,
     .from = true,
+    .claims = claims,
 };

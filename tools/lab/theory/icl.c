@@ -175,10 +175,8 @@ static void judge_heads(struct lab *l, double (*v)[ICL_VALUES])
     snprintf(yardstick, sizeof yardstick,
              "one head %.4f, two and four %.4f, each within 25 %%; exact linear %.4f",
              approximate(1), approximate(2), exact_linear());
-    lab_verdict(l, near_formula(v[1], 1) && near_formula(v[2], 2) &&
-                near_formula(v[3], 4),
-                "two softmax heads come near linear attention, more do as two, "
-                "one pays a factor e", measured, yardstick);
+    lab_exact(l, "heads", near_formula(v[1], 1) && near_formula(v[2], 2) &&
+              near_formula(v[3], 4), measured, yardstick);
 }
 
 static void judge_risks(struct lab *l, double (*v)[ICL_VALUES])
@@ -189,8 +187,9 @@ static void judge_risks(struct lab *l, double (*v)[ICL_VALUES])
     snprintf(measured, sizeof measured, "%.4f +- %.4f", v[0][ICL_RISK], v[0][ICL_SE]);
     snprintf(yardstick, sizeof yardstick,
              "1 - eta = %.4f, within 3 standard errors + 2 %%", exact);
-    lab_verdict(l, fabs(v[0][ICL_RISK] - exact) < 3 * v[0][ICL_SE] + 0.02 * exact,
-                "trained linear attention is one step of descent", measured, yardstick);
+    lab_exact(l, "linear",
+              fabs(v[0][ICL_RISK] - exact) < 3 * v[0][ICL_SE] + 0.02 * exact, measured,
+              yardstick);
     if (lab_form(l) != LAB_BRIEF)
         judge_heads(l, v);
     snprintf(measured, sizeof measured,
@@ -199,9 +198,8 @@ static void judge_risks(struct lab *l, double (*v)[ICL_VALUES])
     snprintf(yardstick, sizeof yardstick,
              "softmax less than at L = %d: %.4f (linear %.4f); not divided: above 1, the "
              "risk of answering 0", L, v[2][ICL_RISK], v[0][ICL_RISK]);
-    lab_verdict(l, v[2][ICL_LONGER] < v[2][ICL_RISK] && v[0][ICL_UNSCALED] > 1,
-                "trained at L = 40, softmax goes on at L = 200; "
-                "sums without division do not", measured, yardstick);
+    lab_exact(l, "lengths", v[2][ICL_LONGER] < v[2][ICL_RISK] && v[0][ICL_UNSCALED] > 1,
+              measured, yardstick);
 }
 
 /* How far the two heads of softmax-2 are from (omega, mu), (-omega, -mu): the largest of
@@ -225,10 +223,9 @@ static void judge_pattern(struct lab *l, const double *v)
              "furthest of %d: omega %+.3f %+.3f, mu %+.3f %+.3f; outside the pattern "
              "%.1f %% of the squared weights", lab_seeds(l), v[ICL_KQ], v[ICL_KQ + 1],
              v[ICL_OV], v[ICL_OV + 1], 100 * v[ICL_OFF]);
-    lab_verdict(l, unpaired(v) <= 0.02,
-                "heads pair up as (omega, mu) and (-omega, -mu)", measured,
-                "KQ = omega (I, 0), OV = mu on y; both sums and what is outside: 0, "
-                "within 2 %");
+    lab_exact(l, "pairs", unpaired(v) <= 0.02, measured,
+              "KQ = omega (I, 0), OV = mu on y; both sums and what is outside: 0, "
+              "within 2 %");
 }
 
 static enum fail run_heads(struct lab *l, struct why *why)
@@ -271,6 +268,25 @@ static enum fail run(struct lab *l, struct why *why)
     return err ? err : icl_factor(l, why);
 }
 
+static const struct lab_claim claims[] = {
+    {"linear", "trained linear attention is one step of descent", NULL, "linear", "risk"},
+    {"heads", "two softmax heads come near linear attention, more do as two, one pays a "
+     "factor e", "arXiv:2503.12734", "softmax with 1, 2, 4 heads", "risk"},
+    {"lengths", "trained at L = 40, softmax goes on at L = 200; sums without division do "
+     "not", "arXiv:2503.12734", "softmax-2, linear", "risk at L = 200"},
+    {"pairs", "heads pair up as (omega, mu) and (-omega, -mu)", "arXiv:2503.12734",
+     "softmax-2", "KQ, OV"},
+    {"one-head", "each task is taken by one head", "arXiv:2402.19442", "softmax-4",
+     "least share of a task's value weight in one head"},
+    {"leader", "the head whose value weight began largest leads its task in the end",
+     "arXiv:2402.19442", "softmax-4", "tasks whose leader stays"},
+    {"plain", "plain descent feels the condition number", "arXiv:2603.01514", "plain",
+     "steps to 1e-8 of the loss"},
+    {"preconditioned", "preconditioned descent does not feel the condition number",
+     "arXiv:2603.01514", "preconditioned", "log loss a step"},
+    {0},
+};
+
 const struct experiment experiment_icl = {
     .name = "icl",
     .claim = "attention learns regression in context: paired heads, "
@@ -280,4 +296,5 @@ const struct experiment experiment_icl = {
     .seeds = 3,
     .run = run,
     .exact = true,
+    .claims = claims,
 };

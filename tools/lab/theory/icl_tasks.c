@@ -160,12 +160,10 @@ static void judge(struct lab *l, const struct outcome *o)
     snprintf(yardstick, sizeof yardstick,
              "share > 0.9 (even: %.2f); KQ 1/sqrt(%d) = %.3f on, 0 off", 1.0 / H, GROUP,
              1 / sqrt(GROUP));
-    lab_verdict(l, o->least > 0.9, "each task is taken by one head", measured, yardstick);
+    lab_exact(l, "one-head", o->least > 0.9, measured, yardstick);
     snprintf(measured, sizeof measured, "%.0f of %d tasks", tasks - o->lost, tasks);
     snprintf(yardstick, sizeof yardstick, "all; by chance %.2f of them", 1.0 / H);
-    lab_verdict(l, o->lost == 0,
-                "the head whose value weight began largest leads its task in the end",
-                measured, yardstick);
+    lab_exact(l, "leader", o->lost == 0, measured, yardstick);
 }
 
 static void add_seed(struct outcome *o, const double *v, int seeds)

@@ -144,8 +144,8 @@ static void judge_slopes(struct lab *l, const struct sizes *s, const struct curv
              "furthest of 9: %s, U = %g, n = %d to %d: %.3f +- %.3f",
              what[from / SCALES], scales[from % SCALES], s->size[last - 1],
              s->size[last], at.mean, at.se);
-    lab_verdict(l, worst <= 1, "outputs and gradients approach the linear map as 1/n",
-                measured, "slope -1, within 3 standard errors + 2 %");
+    lab_exact(l, "rate", worst <= 1,
+              measured, "slope -1, within 3 standard errors + 2 %");
 }
 
 static void judge_constant(struct lab *l, const struct sizes *s, const struct curves *c)
@@ -166,9 +166,8 @@ static void judge_constant(struct lab *l, const struct sizes *s, const struct cu
              "furthest of %d: U = %g, n = %g: n x error %.3f +- %.3f, exact %.4f", SCALES,
              scales[at], n, n * c->y[0][at][last], n * c->se[0][at][last],
              n * c->exact[at][last]);
-    lab_verdict(l, worst <= 1,
-                "n x squared error tends to the constant of the central limit theorem",
-                measured, "e^(a.Ga) (tr G + |Ga|^2), within 3 standard errors + 2 %");
+    lab_exact(l, "constant", worst <= 1, measured,
+              "e^(a.Ga) (tr G + |Ga|^2), within 3 standard errors + 2 %");
 }
 
 static enum fail chart_rates(struct lab *l, const struct sizes *s, const struct curves *c,
@@ -244,17 +243,16 @@ static enum fail run_controls(struct lab *l, struct why *why)
             if (controls[i].p.signs) {
                 snprintf(measured, sizeof measured, "%.5f +- %.5f at U z = 2", v[OUTPUT],
                          v[OUTPUT_SE]);
-                lab_verdict(l, off < 4,
-                            "control: tokens +-1 give tanh, not the linear map", measured,
-                            "tanh(2) = 0.96403 (the Gaussian formula says 2)");
+                lab_exact(l, "signs", off < 4, measured,
+                          "tanh(2) = 0.96403 (the Gaussian formula says 2)");
             } else if (off >= worst) {
                 worst = off, at[0] = v[OUTPUT], at[1] = v[OUTPUT_SE], at[2] = v[EXACT];
             }
         }
     snprintf(measured, sizeof measured, "furthest of 6: %.5f +- %.5f, exact %.5f",
              at[0], at[1], at[2]);
-    lab_verdict(l, worst < 4, "over a mixture of Gaussians attention is its closed form",
-                measured, "G U z + sum of w_k m_k, within 4 standard errors");
+    lab_exact(l, "mixture", worst < 4, measured,
+              "G U z + sum of w_k m_k, within 4 standard errors");
     return 0;
 }
 
@@ -453,11 +451,9 @@ static void judge_endless(struct lab *l, const struct trained *t, int sizes)
              "%.3f to %.3f, risk %.3f to %.3f", t->x[0], t->x[last], t->distance[0][0],
              t->distance[0][last], t->gap[0][0], t->gap[0][last], t->risk[0][0],
              t->risk[0][last]);
-    lab_verdict(l, falls(t->distance[0], sizes) && falls(t->gap[0], sizes) &&
-                falls(t->risk[0], sizes),
-                "trained on n tokens, softmax goes where an endless prompt leads",
-                measured, "all three fall with every fourfold n; bA = S^-1, risk 0 "
-                "without end");
+    lab_exact(l, "trained", falls(t->distance[0], sizes) && falls(t->gap[0], sizes) &&
+              falls(t->risk[0], sizes), measured,
+              "all three fall with every fourfold n; bA = S^-1, risk 0 without end");
 }
 
 static void judge_linear(struct lab *l, const struct trained *t, int sizes)
@@ -476,10 +472,8 @@ static void judge_linear(struct lab *l, const struct trained *t, int sizes)
     snprintf(measured, sizeof measured,
              "furthest of %d: n = %g: risk %.4f +- %.4f, exact %.4f", sizes, t->x[at],
              t->risk[1][at], t->se[1][at], linear_risk((int)t->x[at]));
-    lab_verdict(l, worst <= 1,
-                "trained on n tokens, linear attention has the risk of its optimum",
-                measured, "bA = ((1 + 1/n) S + tr(S) I / n)^-1, within 3 standard "
-                "errors + 2 %");
+    lab_exact(l, "optimum", worst <= 1, measured,
+              "bA = ((1 + 1/n) S + tr(S) I / n)^-1, within 3 standard errors + 2 %");
 }
 
 static void judge_value(struct lab *l, const struct trained *t, int last)
@@ -494,10 +488,8 @@ static void judge_value(struct lab *l, const struct trained *t, int last)
              t->b[0][last], t->b[1][last]);
     snprintf(yardstick, sizeof yardstick, "b = tr(S^-2)^(1/4) = %.4f, within 2 %%",
              limit);
-    lab_verdict(l, fabs(t->b[0][last] / limit - 1) <= 0.02 &&
-                fabs(t->b[1][last] / limit - 1) <= 0.02,
-                "the value weight b, too, ends at its limit for an endless prompt",
-                measured, yardstick);
+    lab_exact(l, "value", fabs(t->b[0][last] / limit - 1) <= 0.02 &&
+              fabs(t->b[1][last] / limit - 1) <= 0.02, measured, yardstick);
 }
 
 static enum fail run_training(struct lab *l, struct why *why)
@@ -541,6 +533,24 @@ static enum fail run(struct lab *l, struct why *why)
     return err ? err : run_training(l, why);
 }
 
+static const struct lab_claim claims[] = {
+    {"rate", "outputs and gradients approach the linear map as 1/n",
+     "Propositions 3.1 and 3.4", "softmax", "slope of the squared error in n"},
+    {"constant", "n x squared error tends to the constant of the central limit theorem",
+     NULL, "softmax", "n x squared error"},
+    {"signs", "control: tokens +-1 give tanh, not the linear map", "Lemma 2.1",
+     "softmax", "output"},
+    {"mixture", "over a mixture of Gaussians attention is its closed form", NULL,
+     "softmax", "output"},
+    {"trained", "trained on n tokens, softmax goes where an endless prompt leads",
+     "Theorem 4.3", "softmax", "distance, gap of the path, risk"},
+    {"optimum", "trained on n tokens, linear attention has the risk of its optimum",
+     NULL, "linear", "risk"},
+    {"value", "the value weight b, too, ends at its limit for an endless prompt",
+     "Theorem 5.1, for an endless prompt only", "softmax, linear", "b"},
+    {0},
+};
+
 const struct experiment experiment_prompts = {
     .name = "prompts",
     .claim = "over a long prompt of Gaussian tokens softmax attention is a linear map",
@@ -549,4 +559,5 @@ const struct experiment experiment_prompts = {
     .seeds = 3,
     .run = run,
     .exact = true,
+    .claims = claims,
 };

@@ -308,6 +308,29 @@ static enum fail run(struct lab *l, struct why *why)
     return err ? err : slr_samples(l, why);
 }
 
+static const struct lab_claim claims[] = {
+    {"bayes", "trained softmax attention has the Bayes risk", "Proposition 4.2",
+     "softmax", "risk over all settings"},
+    {"key-norm", "softmax's key norm goes to sqrt(nu) (spiked), nu (max)",
+     "Proposition 4.2", "softmax", "|k|"},
+    {"linear", "trained linear attention has the risk of the best linear attention",
+     "Corollary 4.3", "linear", "risk"},
+    {"family", "erf, sigmoid and ReLU reach the best of their family", NULL,
+     "erf, sigmoid, relu", "risk"},
+    {"linear-bound", "linear attention is never below its bound", "Corollary 4.3",
+     "linear", "risk"},
+    {"element-bound", "no un-normalised activation beats the best function of one score",
+     NULL, "linear, erf, sigmoid, relu", "risk"},
+    {"nothing-beats", "nothing beats Bayes", NULL, "all", "risk"},
+    {"lengths", "varying length costs linear attention, not softmax", "Corollary 4.4",
+     "linear, softmax", "risk at L = 1 to 3"},
+    {"decay", "with the signal nu linear's risk falls no faster than 1/nu, softmax's "
+     "faster", "Corollary 4.3", "linear, softmax", "risk at nu = 1 and 10"},
+    {"samples", "from finite samples softmax is below linear attention at each alpha",
+     "Result 5.1", "softmax, linear", "risk at alpha = 2 to 20"},
+    {0},
+};
+
 const struct experiment experiment_slr = {
     .name = "slr",
     .claim = "softmax attention reads one location as well as Bayes; "
@@ -317,4 +340,5 @@ const struct experiment experiment_slr = {
     .seeds = 3,
     .run = run,
     .exact = true,
+    .claims = claims,
 };

@@ -63,14 +63,14 @@ static void consider(struct worst *w, double by, const struct slr_result *r,
     snprintf(w->text, sizeof w->text, "%s, %s: %s", slr_arm_name[r->arm], name, what);
 }
 
-static void judge(struct lab *l, const struct worst *w, double limit, const char *claim,
+static void judge(struct lab *l, const struct worst *w, double limit, const char *name,
                   const char *yardstick)
 {
     char measured[220];
 
     snprintf(measured, sizeof measured, "furthest of %d: %s", w->n, w->text);
     if (w->n > 0)
-        lab_verdict(l, w->by <= limit, claim, measured, yardstick);
+        lab_exact(l, name, w->by <= limit, measured, yardstick);
 }
 
 /* |risk - oracle| in units of 3 standard errors + 2 %. */
@@ -109,14 +109,11 @@ static void judge_reaching(struct lab *l, const struct slr_result *r, int n)
             consider(&norm, fabs(got / want - 1), &r[i], "|k| %.3f, exact %.3f",
                      got, want);
     }
-    judge(l, &softmax, 1, "trained softmax attention has the Bayes risk",
-          "1 - E[p_e], within 3 standard errors + 2 %");
-    judge(l, &norm, 0.02, "softmax's key norm goes to sqrt(nu) (spiked), nu (max)",
-          "within 2 %");
-    judge(l, &linear, 1,
-          "trained linear attention has the risk of the best linear attention",
+    judge(l, &softmax, 1, "bayes", "1 - E[p_e], within 3 standard errors + 2 %");
+    judge(l, &norm, 0.02, "key-norm", "within 2 %");
+    judge(l, &linear, 1, "linear",
           "spiked L(L-1)/(L^2+nu(L-1)), max 1-(1+M^2)/L, within 3 standard errors + 2 %");
-    judge(l, &element, 1, "erf, sigmoid and ReLU reach the best of their family",
+    judge(l, &element, 1, "family",
           "the optimum over scale and bias by quadrature, within 3 standard "
           "errors + 2 %");
 }
@@ -141,12 +138,10 @@ static void judge_bounds(struct lab *l, const struct slr_result *r, int n)
                      v[SLR_RISK], v[SLR_SE], best);
         }
     }
-    judge(l, &linear, 3, "linear attention is never below its bound",
-          "3 standard errors");
-    judge(l, &element, 3,
-          "no un-normalised activation beats the best function of one score",
+    judge(l, &linear, 3, "linear-bound", "3 standard errors");
+    judge(l, &element, 3, "element-bound",
           "1 - integral of r^2/t (oracle.c), 3 standard errors");
-    judge(l, &any, 3, "nothing beats Bayes", "3 standard errors");
+    judge(l, &any, 3, "nothing-beats", "3 standard errors");
 }
 
 /* The risk of an arm in the mean over the seeds of a setting; NaN: not run. */
@@ -185,10 +180,9 @@ static void judge_lengths(struct lab *l, const struct slr_result *r, int n)
         snprintf(yardstick, sizeof yardstick,
                  "above one linear layer for each L, %.4f; Bayes %.4f; within 3 standard "
                  "errors + 2 %%", apart, bayes);
-        lab_verdict(l, linear.mean - apart > 3 * linear.se + 0.02 * apart &&
-                    fabs(softmax.mean - bayes) <= 3 * softmax.se + 0.02 * bayes,
-                    "varying length costs linear attention, not softmax", measured,
-                    yardstick);
+        lab_exact(l, "lengths", linear.mean - apart > 3 * linear.se + 0.02 * apart &&
+                  fabs(softmax.mean - bayes) <= 3 * softmax.se + 0.02 * bayes, measured,
+                  yardstick);
         return;
     }
 }
@@ -220,9 +214,7 @@ static void judge_decay(struct lab *l, const struct slr_result *r, int n)
     snprintf(yardstick, sizeof yardstick,
              "1/nu: 10 times; exact: linear %.2f, Bayes %.2f times",
              slr_linear(weak) / slr_linear(strong), slr_bayes(weak) / slr_bayes(strong));
-    lab_verdict(l, softmax > 10 && linear < 10,
-                "with the signal nu linear's risk falls no faster than 1/nu, softmax's "
-                "faster", measured, yardstick);
+    lab_exact(l, "decay", softmax > 10 && linear < 10, measured, yardstick);
 }
 
 void slr_verdicts(struct lab *l, const struct slr_result *r, int n)
