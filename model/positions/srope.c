@@ -7,7 +7,8 @@
  *     theta_{t,j} = theta_{t-1,j} + base^(-2j/dk) z_{t,j}        j < dk/2
  *
  * There are A heads of angles, one for each key head. Increments 1 are RoPE, increments 0
- * no encoding at all.
+ * no encoding at all. act = turn is weft's own: pi tanh, which saturates at half a turn,
+ * so that one that is learned does not drift from it.
  */
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
@@ -31,13 +32,18 @@ static const struct opt opts[] = {
               OPT_REAL, NULL, 5e5, 1, 1e12},
     [RANK] = {"rank", "of the projection to angles; 0: full, unit rows",
               OPT_INT, NULL, 0, 0, 4096},
-    [ACT]  = {"act", "of the convolved increments", OPT_CHOICE, "silu|none", 0, 0, 0},
+    [ACT]  = {"act", "of the convolved increments", OPT_CHOICE, "silu|none|turn",
+              0, 0, 0},
     [GATE] = {"gate", "a gate per head scales the increments", OPT_FLAG, NULL, 1, 0, 1},
     [BIAS] = {"bias", "a positive increment that all tokens share",
               OPT_FLAG, NULL, 0, 0, 1},
     {0},
 };
 
+enum { SILU, NO_ACT, TURN };                    // values of ACT
+static const real PI = (real)3.14159265358979323846;
+
+static bool saturates(const struct mixer_cfg *c) { return c->position_opt[ACT] == TURN; }
 static bool has_gate(const struct mixer_cfg *c) { return c->position_opt[GATE] > 0; }
 static bool has_bias(const struct mixer_cfg *c) { return c->position_opt[BIAS] > 0; }
 
@@ -141,7 +147,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->theta = layout_work_bytes(m, "theta", s->B * sizeof *a->theta);
     a->conv = (struct conv){
         .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P,
-        .w = layout_param(m, SR_CONV), .silu = c->position_opt[ACT] == 0,
+        .w = layout_param(m, SR_CONV), .silu = c->position_opt[ACT] == SILU,
     };
     a->theta_at = layout_state_doubles(m, s->P);
     a->past = layout_state(m, conv_state(&a->conv));
@@ -201,6 +207,19 @@ static void project(const struct ctx *ctx, const struct acts *a, const real *x)
         a->gate[i] = vsigmoid(a->gate[i] + ctx->w[bg_at(c)][i % s->A]);
 }
 
+/* act = turn, of all that was convolved, and its gradient: dz (1 - (z / pi)²) pi. */
+static void saturate(const struct ctx *ctx, const struct acts *a)
+{
+    for (long i = 0; saturates(ctx->cfg) && i < a->s.n * a->s.P; i++)
+        a->z[i] = PI * vtanh(a->z[i]);
+}
+
+static void saturate_back(const struct ctx *ctx, const struct acts *a)
+{
+    for (long i = 0; saturates(ctx->cfg) && i < a->s.n * a->s.P; i++)
+        a->phase.dz[i] *= PI - a->z[i] * a->z[i] / PI;
+}
+
 static struct phase phase_of(const struct ctx *ctx, const struct acts *a)
 {
     const struct shape *s = &a->s;
@@ -233,6 +252,7 @@ static void forward(struct ctx *ctx, const real *x)
     prepare(ctx, a);
     project(ctx, a, x);
     conv_forward(&a->conv, a->z, a->w);
+    saturate(ctx, a);
     set_angles(ctx, a);
 }
 
@@ -245,6 +265,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
     prepare(ctx, a);
     project(ctx, a, x);
     conv_extend(&a->conv, state, a->past, a->z, a->w);
+    saturate(ctx, a);
     set_angles(ctx, a);
 }
 
@@ -326,6 +347,7 @@ static void backward(struct ctx *ctx, const real *x, real *dx)
     o = phase_of(ctx, a);
     phase_backward(&o, &a->phase, ctx->angles.dtheta);
     sum_biases(ctx, a);
+    saturate_back(ctx, a);
     conv_backward(&a->conv, a->dw, ctx->dw[SR_CONV], NULL, a->phase.dz, a->w);
     project_back(ctx, a);
     #pragma omp parallel for schedule(static)

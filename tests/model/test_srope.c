@@ -170,7 +170,7 @@ static void untie(struct layer *none, const struct layer *tied, const char *name
 START_TEST(zero_increments_are_no_encoding)
 {
     static const char *const settings[] = {
-        "srope", "srope(rank=3)", "srope(act=none,gate=0)",
+        "srope", "srope(rank=3)", "srope(act=none,gate=0)", "srope(act=turn)",
     };
     struct layer selective, none;
 
@@ -476,7 +476,7 @@ static Suite *suite(void)
     tcase_add_loop_test(
         tc, increments_of_one_after_the_first_token_are_rope_in_every_mixer, 0,
         N_ROTATED);
-    tcase_add_loop_test(tc, zero_increments_are_no_encoding, 0, 3 * N_ROTATED);
+    tcase_add_loop_test(tc, zero_increments_are_no_encoding, 0, 4 * N_ROTATED);
     tcase_add_loop_test(tc, a_constant_added_to_all_angles_changes_nothing, 0,
                         N_INVARIANT);
     if (sizeof(real) == sizeof(double))

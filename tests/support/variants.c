@@ -17,6 +17,7 @@ static const char *const table[] = {
     "rela(heads=4,kv_heads=1)+srope(base=10)",
     "softmax+srope",
     "softmax+srope(base=10,act=none,gate=0)",
+    "gla+srope(base=1,act=turn,rank=3,bias=1)",
     "softmax(heads=4,kv_heads=2,window=9)+srope(base=1,rank=3,bias=1)",
     "softmax(qk_norm=1,window=5)+srope(rank=5,act=none,gate=0,bias=1)",
     "retention+none",

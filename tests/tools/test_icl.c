@@ -70,6 +70,30 @@ START_TEST(one_step_of_descent_has_its_exact_risk)
 }
 END_TEST
 
+/* A factored step: each weight is q k with q = k, and both descend. */
+START_TEST(factors_learn_in_proportion_to_themselves)
+{
+    struct icl_task   task = {.d = 3, .t = 1, .L = 8, .beta = 1};
+    struct icl_course course = {.steps = 1, .lr = 0.1, .sgd = true, .steady = true,
+                                .factored = true, .seed = 3};
+    struct icl_net    a, b;
+
+    ck_assert(icl_open(&a, &task, 2, 8, false) && icl_open(&b, &task, 2, 8, false));
+    for (size_t i = 0; i < a.n; i++)
+        a.kq[i] = b.kq[i] = (real)(0.1 + 0.01 * (double)i);
+    icl_draw(&b, 3, 0);
+    icl_grad(&b);
+    icl_learn(&a, &course, 0, 1);
+    for (size_t i = 0; i < a.n; i++) {
+        double q = sqrt((double)b.kq[i]), step = 0.1 * (double)b.dkq[i];
+
+        assert_near("weight", a.kq[i], (q - step * q) * (q - step * q), 1e-6);
+    }
+    icl_close(&a);
+    icl_close(&b);
+}
+END_TEST
+
 START_TEST(held_parameters_stay)
 {
     struct icl_task   task = {.d = 3, .t = 1, .L = 8, .beta = 1};
@@ -236,6 +260,7 @@ static Suite *suite(void)
 
     tcase_add_loop_test(tc, gradients_of_the_layer_are_differences_of_its_loss, 0, 2);
     tcase_add_test(tc, one_step_of_descent_has_its_exact_risk);
+    tcase_add_test(tc, factors_learn_in_proportion_to_themselves);
     tcase_add_loop_test(tc, held_parameters_stay, 0, 2);
     tcase_add_loop_test(tc, the_kernel_over_many_tokens_is_its_limit, 0, 3);
     tcase_add_loop_test(tc, gradients_of_limits_are_their_differences, 0, 3);

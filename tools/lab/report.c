@@ -180,14 +180,15 @@ static void write_html(FILE *f, const char *out, const struct lab_ask *ask,
 
 /* ---- files ---- */
 
-static enum fail finish(FILE *f, char **text, size_t len, const char *dir,
+/* Text and length are those of a stream in memory from its end on. */
+static enum fail finish(FILE *f, char **text, const size_t *len, const char *dir,
                         const char *name, struct why *why)
 {
     char path[PATH_MAX];
 
     path_join(path, sizeof path, dir, name);
     return fclose(f) ? fail(why, FAIL_MEMORY, "%s: out of memory for it", path)
-                     : file_write(path, *text, len, why);
+                     : file_write(path, *text, *len, why);
 }
 
 enum fail report_write(const char *dir, const struct lab_ask *ask,
@@ -203,10 +204,11 @@ enum fail report_write(const char *dir, const struct lab_ask *ask,
         return fail(why, FAIL_MEMORY, "%s: out of memory for a report", dir);
     write_summary(md, ask, v);
     write_html(html, dir, ask, v);
-    err = finish(md, summary, len[0], dir, "summary.md", why);
-    fflush(html);
+    err = finish(md, summary, &len[0], dir, "summary.md", why);
     if (!err)
-        err = finish(html, &page, len[1], dir, "report.html", why);
+        err = finish(html, &page, &len[1], dir, "report.html", why);
+    else
+        fclose(html);
     free(page);
     return err;
 }

@@ -187,6 +187,16 @@ double icl_grad(struct icl_net *a)
 
 /* ---- training and testing ---------------------------------------------------------- */
 
+/* A step of plain descent. */
+static void descend(struct icl_net *a, double lr, bool factored)
+{
+    for (size_t i = 0; i < a->n; i++) {
+        real by = (real)lr * a->dkq[i];
+
+        a->kq[i] = factored ? a->kq[i] * (1 - by) * (1 - by) : a->kq[i] - by;
+    }
+}
+
 void icl_learn(struct icl_net *a, const struct icl_course *c, long from, long to)
 {
     for (long t = from; t < to; t++) {
@@ -195,8 +205,7 @@ void icl_learn(struct icl_net *a, const struct icl_course *c, long from, long to
         icl_draw(a, c->seed, (uint64_t)t * a->B);
         icl_grad(a);
         if (c->sgd)
-            for (size_t i = 0; i < a->n; i++)
-                a->kq[i] -= (real)lr * a->dkq[i];
+            descend(a, lr, c->factored);
         else
             adam(a->kq, a->dkq, a->moments, (int)a->n, lr, t + 1);
     }

@@ -54,11 +54,16 @@ double icl_loss(struct icl_net *a);
 double icl_grad(struct icl_net *a);
 
 /* Steps of training on fresh prompts, from `from` to `to` of `steps`. lr is Adam's,
- * or with sgd that of plain descent; it cools (tools/lab/learn.h) unless steady. */
+ * or with sgd that of plain descent; it cools (tools/lab/learn.h) unless steady. With
+ * factored, which needs sgd and weights >= 0, each weight is the product of two equal
+ * factors that learn, as Q and K, O and V do when they begin so:
+ *
+ *     q' = q - lr g k,  k' = k - lr g q,     w' = q' k' = w (1 - lr g)^2
+ */
 struct icl_course {
     long     steps;
     double   lr;
-    bool     sgd, steady;
+    bool     sgd, steady, factored;
     uint64_t seed;
 };
 
