@@ -197,34 +197,6 @@ START_TEST(many_samples_start_near_the_optimum_and_every_descent_gets_there)
 }
 END_TEST
 
-/* |A T_n(x) - M x|^2 / 2 of one query and n tokens, T_n the softmax over z_i . Bᵀ x. */
-static double layer_loss(const struct factor *f, int n, struct rng *r)
-{
-    double x[FACTOR], q[FACTOR] = {0}, sum = 0, T[FACTOR] = {0}, loss = 0;
-
-    for (int i = 0; i < FACTOR; i++)
-        x[i] = rng_normal(r) * sqrt(f->s[i]);
-    for (int i = 0; i < FACTOR2; i++)
-        q[i % FACTOR] += f->B[i] * x[i / FACTOR];
-    for (int k = 0; k < n; k++) {
-        double z[FACTOR], w = 0;
-
-        for (int i = 0; i < FACTOR; i++)
-            z[i] = rng_normal(r) * sqrt(f->s[i]), w += z[i] * q[i];
-        sum += w = exp(w);
-        for (int i = 0; i < FACTOR; i++)
-            T[i] += w * z[i];
-    }
-    for (int i = 0; i < FACTOR; i++) {
-        double off = 0;
-
-        for (int j = 0; j < FACTOR; j++)
-            off += f->A[i * FACTOR + j] * T[j] / sum - f->M[i * FACTOR + j] * x[j];
-        loss += off * off / 2;
-    }
-    return loss;
-}
-
 /* The finite layer's loss exceeds the formula, ever less as the prompt grows. */
 START_TEST(the_loss_of_the_layer_tends_to_the_factorisation)
 {
@@ -240,7 +212,7 @@ START_TEST(the_loss_of_the_layer_tends_to_the_factorisation)
         double     s = 0, ss = 0;
 
         for (int i = 0; i < PROMPTS; i++) {
-            double loss = layer_loss(&f, k ? 2048 : 128, &r);
+            double loss = factor_layer_loss(&f, k ? 2048 : 128, &r);
 
             s += loss, ss += loss * loss;
         }

@@ -244,3 +244,32 @@ int factor_run(const struct factor *from, enum descent how, double lr, double go
         curve[point] = NAN;
     return reached;
 }
+
+/* ---- the layer itself -------------------------------------------------------------- */
+
+double factor_layer_loss(const struct factor *f, int n, struct rng *r)
+{
+    double x[FACTOR], q[FACTOR] = {0}, sum = 0, T[FACTOR] = {0}, loss = 0;
+
+    for (int i = 0; i < FACTOR; i++)
+        x[i] = rng_normal(r) * sqrt(f->s[i]);
+    for (int i = 0; i < FACTOR2; i++)
+        q[i % FACTOR] += f->B[i] * x[i / FACTOR];
+    for (int k = 0; k < n; k++) {
+        double z[FACTOR], w = 0;
+
+        for (int i = 0; i < FACTOR; i++)
+            z[i] = rng_normal(r) * sqrt(f->s[i]), w += z[i] * q[i];
+        sum += w = exp(w);
+        for (int i = 0; i < FACTOR; i++)
+            T[i] += w * z[i];
+    }
+    for (int i = 0; i < FACTOR; i++) {
+        double off = 0;
+
+        for (int j = 0; j < FACTOR; j++)
+            off += f->A[i * FACTOR + j] * T[j] / sum - f->M[i * FACTOR + j] * x[j];
+        loss += off * off / 2;
+    }
+    return loss;
+}

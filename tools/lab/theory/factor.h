@@ -10,6 +10,8 @@
 #ifndef WEFT_LAB_FACTOR_H
 #define WEFT_LAB_FACTOR_H
 
+#include "data/base/rng.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +32,10 @@ void factor_open(struct factor *f, double condition, int samples, uint64_t seed)
 
 /* f, and its gradients unless NULL. */
 double factor_loss(const struct factor *f, double *dA, double *dB);
+
+/* |A T_n(x) - M x|^2 / 2 of one query x and n tokens z_i that r draws, T_n the mean of
+ * the z_i by the softmax of z_i . Bᵀ x. */
+double factor_layer_loss(const struct factor *f, int n, struct rng *r);
 
 /* Steps until the loss is below `goal` of its first value, at most `most`; curve, unless
  * NULL, takes its share at the `points` steps of at. most + 1: not reached. */

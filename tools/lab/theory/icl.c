@@ -284,6 +284,11 @@ static const struct lab_claim claims[] = {
      "steps to 1e-8 of the loss"},
     {"preconditioned", "preconditioned descent does not feel the condition number",
      "arXiv:2603.01514", "preconditioned", "log loss a step"},
+    {"layer", "the softmax layer's loss is that of a matrix factorisation",
+     "arXiv:2603.01514", "softmax layer over 128 and 2048 tokens",
+     "loss above the formula"},
+    {"origin", "plain descent has spurious stationary points", "arXiv:2603.01514",
+     "A = B = 0", "gradient, loss"},
     {0},
 };
 

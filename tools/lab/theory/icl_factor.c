@@ -2,6 +2,7 @@
  * from the same spectral start; plain descent and Adam with the best of ten rates. Near
  * the optimum one preconditioned step of rate h leaves 1 - 2 h of the residual, whatever
  * S is: the log of the loss falls by 2 log(1 - 2 h). */
+#include "tools/lab/learn.h"
 #include "tools/lab/theory/factor.h"
 #include "tools/lab/theory/icl_cells.h"
 
@@ -17,7 +18,10 @@ static const int         at[POINTS] = {0, 5, 10, 20, 40, 80, 160, 320, 640, 1280
 
 static int most(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 5120 : 40000; }
 
-int icl_factor_cells(const struct lab *l) { return DESCENTS * CONDITIONS * lab_seeds(l); }
+int icl_factor_cells(const struct lab *l)
+{
+    return DESCENTS * CONDITIONS * lab_seeds(l) + 2;
+}
 
 /* Plain descent's rates are powers of two around 1, Adam's below a tenth. */
 static double rate_of(enum descent how, int i)
@@ -100,6 +104,80 @@ static void judge_slopes(struct lab *l, const double *slope)
     lab_exact(l, "preconditioned", worst <= 0.02, measured, yardstick);
 }
 
+/* ---- the layer itself ---- */
+
+enum { PROMPTS = 2000, FEW = 128, MANY = 2048 };
+
+/* What the layer's loss over n tokens has above the formula, in the mean over prompts. */
+static enum fail layer_cell(struct lab *l, const struct factor *f, int n, double *v,
+                            struct why *why)
+{
+    char       key[64];
+    uint64_t   seed = lab_seed(l, 0);
+    struct rng r = rng_open(seed, RNG_LAB, (1ull << 42) + (uint64_t)n);
+    double     sum = 0, squares = 0;
+
+    snprintf(key, sizeof key, "factor layer n=%d prompts=%d seed=%llu", n, PROMPTS,
+             (unsigned long long)seed);
+    if (lab_recall(l, key, v))
+        return FAIL_NONE;
+    for (int i = 0; i < PROMPTS; i++) {
+        double loss = factor_layer_loss(f, n, &r);
+
+        sum += loss, squares += loss * loss;
+    }
+    struct estimate e = estimate_of(sum, squares, PROMPTS);
+
+    for (int i = 0; i < ICL_VALUES; i++)
+        v[i] = NAN;
+    v[ICL_RISK] = e.mean - factor_loss(f, NULL, NULL), v[ICL_SE] = e.se;
+    return lab_progress(l, key, 1) ? lab_record(l, key, v, why) : FAIL_INTERRUPTED;
+}
+
+/* Scores a third of the start's, small enough for short prompts. */
+static enum fail judge_layer(struct lab *l, struct why *why)
+{
+    struct factor f;
+    double        few[ICL_VALUES], many[ICL_VALUES], ratio = (double)FEW / MANY;
+    char          measured[128];
+    enum fail     err;
+
+    factor_open(&f, 10, 20, lab_seed(l, 0));
+    for (int i = 0; i < FACTOR2; i++)
+        f.B[i] /= 3, f.A[i] *= 3;
+    err = layer_cell(l, &f, FEW, few, why);
+    if (!err)
+        err = layer_cell(l, &f, MANY, many, why);
+    if (err)
+        return err;
+    snprintf(measured, sizeof measured, "loss above the formula: %.4f +- %.4f over %d "
+             "tokens, %.4f +- %.4f over %d", few[ICL_RISK], few[ICL_SE], FEW,
+             many[ICL_RISK], many[ICL_SE], MANY);
+    lab_exact(l, "layer", few[ICL_RISK] > 0 &&
+              fabs(many[ICL_RISK] - ratio * few[ICL_RISK]) <
+                  4 * hypot(many[ICL_SE], ratio * few[ICL_SE]),
+              measured, "a sixteenth of it over 16 times the tokens, 4 standard errors");
+    return FAIL_NONE;
+}
+
+/* At A = B = 0 plain descent stays for ever, far from the minimum 0. */
+static void judge_origin(struct lab *l)
+{
+    struct factor f;
+    double        dA[FACTOR2], dB[FACTOR2], largest = 0, loss;
+    char          measured[96];
+
+    factor_open(&f, 10, SAMPLES, lab_seed(l, 0));
+    for (int i = 0; i < FACTOR2; i++)
+        f.A[i] = f.B[i] = 0;
+    loss = factor_loss(&f, dA, dB);
+    for (int i = 0; i < FACTOR2; i++)
+        largest = fmax(largest, fmax(fabs(dA[i]), fabs(dB[i])));
+    snprintf(measured, sizeof measured, "gradient %g, loss %.3f", largest, loss);
+    lab_exact(l, "origin", largest == 0 && loss > 1, measured,
+              "gradient 0, least loss 0");
+}
+
 enum fail icl_factor(struct lab *l, struct why *why)
 {
     double v[ICL_VALUES], took[DESCENTS][CONDITIONS] = {{0}},
@@ -133,5 +211,9 @@ enum fail icl_factor(struct lab *l, struct why *why)
               "steps to 1e-8 of the loss at condition 1, 10, 100: plain more than 10 "
               "times as many at 100 as at 1");
     judge_slopes(l, slope);
-    return chart(l, curve, why);
+    judge_origin(l);
+
+    enum fail err = judge_layer(l, why);
+
+    return err ? err : chart(l, curve, why);
 }
