@@ -3,7 +3,7 @@
  * One gla layer without a position encoding, with rope, and with srope on parity and Z3,
  * trained on short words and tested on words up to eight times as long; S3 as the
  * control, of which turns in a plane can follow the sign and no more, since they commute;
- * and attention copying strings longer than those trained on.
+ * and, in the full form, attention copying strings longer than those trained on.
  *
  * On development seeds words are learned at two rates; the paper searches a grid of four.
  */
@@ -262,6 +262,7 @@ static enum fail run(struct lab *l, struct why *why)
         "S3: running products right, by position",
         "copying: letters right, by length",
     };
+    const int      panels = lab_form(l) == LAB_FULL ? PANELS : COPY;
     struct setting s[PANELS];
     struct panel   p[PANELS] = {{0}};
     enum fail      err = track_exact(l, why);
@@ -270,7 +271,7 @@ static enum fail run(struct lab *l, struct why *why)
         err = track_parts(l, why);
     if (err || lab_form(l) == LAB_BRIEF)
         return err;
-    for (int i = 0; i < PANELS; i++) {
+    for (int i = 0; i < panels; i++) {
         bool sweep = i != COPY && lab_develops(l);
 
         s[i] = i == COPY ? for_copying(l) : for_words(l, groups[i]);
@@ -284,7 +285,7 @@ static enum fail run(struct lab *l, struct why *why)
                               .cell = i == COPY ? copy_cell : words_cell};
         err = err ? err : panel_open(&p[i], l, why);
     }
-    for (int i = 0; i < PANELS; i++)
+    for (int i = 0; i < panels; i++)
         err = err ? err : one_panel(&p[i], &s[i], i, l, why);
     for (int i = 0; i < PANELS; i++)
         panel_close(&p[i]);

@@ -19,6 +19,10 @@ static const char standard[] =
     "softmax,gla,gla+srope(base=1,gate=0,act=none,rank=8),qlstm,deltanet,"
     "deltanet(neg_eig=1)";
 
+/* In the quick form one of each kind. */
+static const char few[] =
+    "gla,gla+srope(base=1,gate=0,act=none,rank=8),deltanet(neg_eig=1)";
+
 struct words {
     struct group group;
     struct task  task;
@@ -43,8 +47,8 @@ static struct words settings(const struct lab *l, const char *group)
 
     group_make(&w.group, group);
     w.task = (struct task){.layers = 1, .width = full ? 64 : 32, .heads = 2,
-                           .batch = full ? 64 : 32, .length = 32,
-                           .steps = full ? 4000 : 800, .lr = 2e-2,
+                           .batch = full ? 32 : 16, .length = 32,
+                           .steps = full ? 4000 : 1600, .lr = 2e-2,
                            .vocab = group_vocab(&w.group), .clip = 1};
     return w;
 }
@@ -153,7 +157,8 @@ static enum fail run(struct lab *l, struct why *why)
                               .ylabel = "accuracy", .cell = cell, .user = &w[i],
                               .task = &w[i].task};
     }
-    err = panel_list(&arms, l, standard, &w[0].task, why);
+    err = panel_list(&arms, l, lab_form(l) == LAB_QUICK ? few : standard, &w[0].task,
+                     why);
     for (int i = 0; i < GROUPS; i++) {
         p[i].arms = arms.n;
         err = err ? err : panel_open(&p[i], l, why);
