@@ -51,7 +51,8 @@ fails() {
 }
 
 "$weft" data stories --bytes 200k > "$tmp/text.txt" 2> "$tmp/null"
-"$weft" data build "$tmp/text.txt" --tokenizer bytes --out "$tmp/data" > "$tmp/null" 2>&1
+"$weft" data build "$tmp/text.txt" --tokenizer bytes --shard 32k --out "$tmp/data" \
+    > "$tmp/null" 2>&1
 
 # The same bits: a run of one process, and 1, 2, 4 and 8 ranks.
 for what in --arch=softmax --arch=gla --arch=swax optimiser=muon accumulate=24 \
@@ -103,7 +104,8 @@ rank() {
     done | head -1
 }
 
-# stop SIGNAL RANK LINES N ARGS: send a rank a signal once the log has so many lines.
+# stop SIGNAL RANK LINES N ARGS: send a rank, or mpirun, a signal once the log has so many
+# lines.
 stop() {
     signal=$1 which=$2 until=$3 n=$4 status=0
     shift 4
@@ -113,7 +115,8 @@ stop() {
         kill -0 $launcher 2> "$tmp/null"; do
         sleep 0.05
     done
-    kill -"$signal" "$(rank "$which")" 2> "$tmp/null" || true
+    [ "$which" = mpirun ] && to=$launcher || to=$(rank "$which")
+    kill -"$signal" "$to" 2> "$tmp/null" || true
     wait $launcher 2> "$tmp/null" || status=$?
 }
 
@@ -123,11 +126,15 @@ stop KILL 1 8 4 "$tmp/data" --out "$tmp/killed" $settings clip=0.1
 stop KILL 0 16 2 --resume "$tmp/killed"
 export OMPI_MCA_odls_base_sigkill_timeout=10     # mpirun gives the others time to save
 stop TERM 5 20 8 --resume "$tmp/killed"
-unset OMPI_MCA_odls_base_sigkill_timeout
 [ $status -eq 130 ] || [ $status -eq 0 ] || die "SIGTERM: exit $status"
 if [ $status -eq 130 ]; then
     grep -q 'saved at step' "$tmp/out" || die "SIGTERM: nothing was saved"
 fi
+# Ctrl-C, as a terminal gives it to mpirun.
+stop INT mpirun 22 4 --resume "$tmp/killed"
+unset OMPI_MCA_odls_base_sigkill_timeout
+grep -q 'saved at step\|write with it\|finished' "$tmp/out" ||
+    die "Ctrl-C: nothing was saved"
 run 1 --resume "$tmp/killed"
 [ $status -eq 0 ] || die "resuming on one rank: exit $status"
 same "$tmp/one" "$tmp/killed" "killed on 4, 2 and 8 ranks"

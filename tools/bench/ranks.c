@@ -179,9 +179,23 @@ static void time_steps(struct fit *f, struct rig *r, struct shares *own, struct 
 
 /* ---- the model ---- */
 
-/* Messages of one real each have only latency; of the spread of all the rest is bytes, of
- * the sum of all the rest beyond that is adding. */
-static void fit_model(struct fit *f, real *x, size_t n)
+/* Adding y (n) to x, as whoever receives it does: while the next part is on its way. */
+static double time_add(real *restrict x, const real *restrict y, size_t n)
+{
+    double best = INFINITY;
+
+    for (int k = 0; k < TRIES; k++) {
+        double start = begin();
+
+        for (size_t i = 0; i < n; i++)
+            x[i] += y[i];
+        best = fmin(best, slowest(start));
+    }
+    return best;
+}
+
+/* Messages of one real each have only latency; of the spread of all the rest is bytes. */
+static void fit_model(struct fit *f, real *x, const real *y, size_t n)
 {
     double ranks = ranks_n(), share = (ranks - 1) / ranks * (double)n * sizeof(real);
 
@@ -189,7 +203,7 @@ static void fit_model(struct fit *f, real *x, size_t n)
     f->spread = time_exchange(x, n, false);
     f->sum = time_exchange(x, n, true);
     f->b = share / fmax(f->spread - log2(ranks) * f->a, 1e-9);
-    f->c = share / fmax(f->sum - f->spread, 1e-9);
+    f->c = (double)n * sizeof(real) / time_add(x, y, n);
 }
 
 /* Seconds of a step of `leaves` micro-batches on n ranks, whose network has rate b. With
@@ -306,7 +320,7 @@ enum fail bench_ranks(const struct shape *s, struct why *why)
         rig_step(&r, NULL);
         f.leaf = time_leaf(&r);
         f.adam = time_adam(&r, all);
-        fit_model(&f, r.pass.dw, r.model.n);
+        fit_model(&f, r.pass.dw, r.model.w, r.model.n);
         memset(r.pass.dw, 0, r.bytes);
         f.buckets = own.buckets;
         f.first = (double)shares_cut(&own, 0)[own.ranks];
