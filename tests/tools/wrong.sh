@@ -636,17 +636,18 @@ kill -9 $pid
 wait $pid 2> null || true
 
 # Killed while they write: the next of the same name leaves nothing of it.
+left() { ls -d "$1".tmp-* > out 2> null || [ -e "$1.part" ]; }
+
 for verb in 'data build line.txt --tokenizer bytes' 'data stories --bytes 1G'; do
     rows=$((rows + 1))
     "$weft" $verb --out begun/cut > out 2> err &
     pid=$!
-    while ! ls begun/cut.tmp-* > out 2> null; do sleep 0.02; done
+    while ! left begun/cut; do sleep 0.02; done
     kill -9 $pid
     wait $pid 2> null || true
     "$weft" $(echo $verb | sed s/1G/1k/) --out begun/cut > out 2> err ||
         complain "exit $?" $verb
-    ! ls -d begun/cut.tmp-* > out 2> null ||
-        complain "what a kill left is not swept" $verb
+    ! left begun/cut || complain "what a kill left is not swept" $verb
     rm -r begun/cut
 done
 
