@@ -38,6 +38,8 @@ const struct key config_keys[] = {
      KEY_INT, KEY_TRAIN, AT(recompute), 0, 1, NULL},
     {"products", "own, or openblas: results then depend on the number of threads",
      KEY_TEXT, KEY_TRAIN, AT(products), 0, 0, "own|openblas"},
+    {"precision", "of what products multiply: f32, or bf16; sums and all else stay f32",
+     KEY_TEXT, KEY_TRAIN, AT(precision), 0, 0, "f32|bf16"},
     {"lr", "peak learning rate", KEY_REAL, KEY_TRAIN, AT(lr), 0, 10, NULL},
     {"lr_end", "where cosine ends, as a share of lr",
      KEY_REAL, KEY_TRAIN, AT(lr_end), 0, 1, NULL},
@@ -101,7 +103,8 @@ void config_defaults(struct config *c)
     *c = (struct config){
         .layers = 4, .width = 128, .heads = 4, .mixers = "softmax", .tied = 1,
         .context = 256, .eps = MIXER_EPS,
-        .batch = 16, .accumulate = 1, .products = "own", .lr = 6e-3,
+        .batch = 16, .accumulate = 1, .products = "own",
+        .precision = "f32", .lr = 6e-3,
         .lr_end = 0.1, .schedule = "cosine", .warmup = 0.1, .optimiser = "adamw",
         .weight_decay = 0.1, .clip = 1, .beta1 = 0.9, .beta2 = 0.95, .table_lr = 1,
         .embed_init = 1, .out_init = 1, .seed = 1, .keep = 3, .window_anneal = 0.1,

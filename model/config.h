@@ -25,6 +25,7 @@ struct config {
     // training
     int    batch, accumulate, recompute;
     char   products[16];                            // own, openblas
+    char   precision[8];                            // of products: f32, bf16
     double lr, lr_end;                              // lr_end: cosine's last share of lr
     char   schedule[16];                            // cosine, wsd
     double warmup;                                  // steps, or below 1 a share of them

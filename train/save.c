@@ -118,6 +118,8 @@ static enum fail write_tally(const char *dir, const struct trainer *t, uint64_t 
                   version_level);
     if (j && strcmp(t->cfg.products, "own"))
         json_object_set_new(j, "products", json_string(t->cfg.products));
+    if (j && strcmp(t->cfg.precision, "f32"))
+        json_object_set_new(j, "precision", json_string(t->cfg.precision));
     if (j && t->cfg.patience)
         json_object_set_new(j, "waited", json_integer(y->waited));
     if (j && t->decisions.n)
@@ -208,16 +210,17 @@ static bool unpack_tally(json_t *j, struct tally *y, struct decisions *d,
 {
     json_int_t step, tokens, skipped, in_a_row, best_step, waited = 0;
     json_t    *val, *best, *list = NULL, *products = NULL, *norms = NULL,
-              *level = NULL;
+              *level = NULL, *precision = NULL;
     const char *seed, *data;
     bool       ok = !json_unpack_ex(j, NULL, JSON_STRICT,
         "{s:i, s:I, s:I, s:F, s:I, s:I, s:o, s:o, s:I, s:F, s:s, s:s, s?o, s?o, s?o, "
-        "s?I, s?o}",
+        "s?I, s?o, s?o}",
         "version", &o->version, "step", &step, "tokens", &tokens, "flops", &y->flops,
         "skipped", &skipped, "skipped_in_a_row", &in_a_row, "val_loss", &val,
         "best_val_loss", &best, "best_step", &best_step, "seconds", &y->seconds,
         "seed", &seed, "data", &data, "decisions", &list, "products", &products,
-        "norms", &norms, "waited", &waited, "level", &level);
+        "norms", &norms, "waited", &waited, "level", &level,
+        "precision", &precision);
 
     if (!ok || o->version < 1 || o->version > TRAINER_VERSION ||
         !within((double)tokens, most_tokens) || waited < 0 || waited > step)

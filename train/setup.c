@@ -430,20 +430,26 @@ static enum fail settle_plan(struct setup *s, struct why *why)
 
 /* ---- all of it ---- */
 
-/* Who makes the products of this run. */
+/* Who makes the products of this run, and of what. */
 static enum fail choose_products(struct setup *s, struct why *why)
 {
     const struct gemm *by = &gemm_own;
+    bool               bf16 = !strcmp(s->run.cfg.precision, "bf16");
     enum fail          err = FAIL_NONE;
 
     if (!strcmp(s->run.cfg.products, "openblas"))
-        err = gemm_openblas(&by, why);
+        err = bf16 ? fail(why, FAIL_USAGE, "precision=bf16 needs products=own")
+                   : gemm_openblas(&by, why);
+    else if (bf16)
+        by = &gemm_bf16;
     if (err)
         return err;
     gemm_use(by);
     if (by != &gemm_own && s->watch.note)
-        s->watch.note(s->watch.user, "products by OpenBLAS: the same bits again only "
-                                     "with as many threads and the same library");
+        s->watch.note(s->watch.user,
+                      bf16 ? "products of numbers rounded to bf16; decoding stays f32"
+                           : "products by OpenBLAS: the same bits again only with as "
+                             "many threads and the same library");
     return FAIL_NONE;
 }
 

@@ -32,6 +32,7 @@ enum {
     FAR = TINY(96, 8),              // a transposed a with rows farther apart is copied:
     MB = TINY(64 * MR, LANES),      // columns at once, a whole number of vectors,
     KT = KC / 2,                    // and rows
+    MH = TINY(128, LANES),          // rows of a that are copied at once to be rounded
     LINE = 64 / sizeof(real),       // of cache
     NEXT = 4 * LINE,                // elements of a next row that are sent for
 };
@@ -196,6 +197,27 @@ static void copy_unpacked(real *to, enum packed type, const unsigned char *b,
     copy_turned(to, rows + p % Q8_BLOCK, LONGEST, k, cols, width);
 }
 
+/* ---- half the bits ----------------------------------------------------------------- */
+
+/* x rounded to the nearest number of bf16, ties to even; NaN stays. */
+static inline float rounded(float x)
+{
+    uint32_t b;
+
+    memcpy(&b, &x, sizeof b);
+    b = (b & 0x7fffffff) > 0x7f800000 ? b | 1 << 22 : b + 0x7fff + (b >> 16 & 1);
+    b &= 0xffff0000;
+    memcpy(&x, &b, sizeof b);
+    return x;
+}
+
+static void round_copies(real *x, int n)
+{
+    #pragma omp simd
+    for (int i = 0; i < n; i++)
+        x[i] = rounded((float)x[i]);
+}
+
 /* ---- products ---------------------------------------------------------------------- */
 
 static struct factor moved(struct factor f, size_t i, size_t p)
@@ -258,10 +280,34 @@ static void by_rows(real *c, size_t ldc, struct factor a, const struct right *b,
     } while ((p += KC) < k);
 }
 
-/* a (k, m) transposed, m <= MB. Rows of a that are far apart are copied next
- * to each other. */
+/* by_rows of a and b rounded to bf16, m <= MH. */
+static void by_rounded_rows(real *c, size_t ldc, struct factor a, const struct right *b,
+                            int m, int n, int k, struct scale s)
+{
+    _Alignas(64) real panel[KC * NR], side[MH * KC];
+    int p = 0;
+
+    do {
+        int depth = min_int(k - p, KC), width = whole_vectors(depth);
+
+        copy_rows(side, a.x + p, a.row, m, depth, width);
+        round_copies(side, m * width);
+        for (int j = 0; j < n; j += NR) {
+            int cols = min_int(n - j, NR);
+
+            copy_panel(panel, b, p, j, depth, cols);
+            round_copies(panel, depth * whole_vectors(cols));
+            over_panel(c + j, ldc, (struct factor){side, width, 1}, panel, m, cols,
+                       depth, s);
+        }
+        s.beta = 1;
+    } while ((p += KC) < k);
+}
+
+/* a (k, m) transposed, m <= MB. Rows of a that are far apart, or to be rounded, are
+ * copied next to each other. */
 static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const real *b,
-                       size_t ldb, int m, int n, int k, struct scale s)
+                       size_t ldb, int m, int n, int k, struct scale s, bool bf16)
 {
     _Alignas(64) real panel[KT * NR], side[KT * MB];
     int p = 0;
@@ -270,14 +316,18 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
         int           depth = min_int(k - p, KT);
         struct factor rows = {a + p * lda, 1, lda};
 
-        if (lda > FAR) {
+        if (lda > FAR || bf16) {
             copy_rows(side, rows.x, lda, depth, m, whole_vectors(m));
             rows = (struct factor){side, 1, whole_vectors(m)};
         }
+        if (bf16)
+            round_copies(side, depth * whole_vectors(m));
         for (int j = 0; j < n; j += NR) {
             int cols = min_int(n - j, NR);
 
             copy_rows(panel, b + p * ldb + j, ldb, depth, cols, whole_vectors(cols));
+            if (bf16)
+                round_copies(panel, depth * whole_vectors(cols));
             over_panel(c + j, ldc, rows, panel, m, cols, depth, s);
         }
         s.beta = 1;
@@ -305,7 +355,36 @@ static void own_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b
 {
     for (int i = 0; i < m; i += MB)
         by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
-                   (struct scale){alpha, beta});
+                   (struct scale){alpha, beta}, false);
+}
+
+static void bf16_rows(real *c, size_t ldc, const real *a, size_t lda,
+                      const struct right *b, int m, int n, int k, real alpha, real beta)
+{
+    for (int i = 0; i < m; i += MH)
+        by_rounded_rows(c + i * ldc, ldc, (struct factor){a + i * lda, lda, 1}, b,
+                        min_int(m - i, MH), n, k, (struct scale){alpha, beta});
+}
+
+static void bf16_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                    size_t ldb, int m, int n, int k, real alpha, real beta)
+{
+    bf16_rows(c, ldc, a, lda, &(struct right){b, ldb, .turned = true}, m, n, k, alpha,
+              beta);
+}
+
+static void bf16_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                    size_t ldb, int m, int n, int k, real alpha, real beta)
+{
+    bf16_rows(c, ldc, a, lda, &(struct right){b, ldb}, m, n, k, alpha, beta);
+}
+
+static void bf16_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                    size_t ldb, int m, int n, int k, real alpha, real beta)
+{
+    for (int i = 0; i < m; i += MB)
+        by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
+                   (struct scale){alpha, beta}, true);
 }
 
 void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed type,
@@ -318,6 +397,7 @@ void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed 
 }
 
 const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn};
+const struct gemm gemm_bf16 = {"bf16", bf16_nt, bf16_nn, bf16_tn};
 
 /* ---- who makes them ---------------------------------------------------------------- */
 

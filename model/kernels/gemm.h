@@ -41,6 +41,10 @@ struct gemm {
 };
 extern const struct gemm gemm_own;
 
+/* weft's, with the elements of a and b rounded to bf16 as they are copied: the bits that
+ * gemm_own gives for such a and b. Sums are reals. */
+extern const struct gemm gemm_bf16;
+
 /* Set outside of parallel regions. */
 void gemm_use(const struct gemm *by);
 

@@ -272,6 +272,29 @@ START_TEST(every_mixer_has_the_same_gradients_by_openblas)
 }
 END_TEST
 
+/* Rounding to eight bits moves a gradient by some 2^-8 of its length; mixers that divide
+ * by sums, by more. */
+START_TEST(every_mixer_has_nearly_the_same_gradients_in_bf16)
+{
+    struct model m;
+    double      *own, *its, norm = 0, apart = 0;
+
+    small_model(&m, mixers[_i]->name);
+    own = malloc(m.n * sizeof *own);
+    its = malloc(m.n * sizeof *its);
+    ck_assert_double_eq_tol(one_step(&m, &gemm_own, own), one_step(&m, &gemm_bf16, its),
+                            0.05);
+    for (size_t i = 0; i < m.n; i++) {
+        norm += own[i] * own[i];
+        apart += (its[i] - own[i]) * (its[i] - own[i]);
+    }
+    ck_assert_msg(apart > 0 && sqrt(apart / norm) < 0.1, "%s: %g", mixers[_i]->name,
+                  sqrt(apart / norm));
+    free(own), free(its);
+    model_close(&m);
+}
+END_TEST
+
 /* ---- attention transfer ------------------------------------------------------------ */
 
 /* Model b with its mixers' parameters moved by h u: the loss of its imitation of a. */
@@ -352,6 +375,8 @@ static Suite *suite(void)
     tcase_add_loop_test(t, scoring_between_two_steps_changes_neither, 0, N_STACKS);
     tcase_add_loop_test(t, nothing_is_read_that_the_pass_did_not_write, 0, N_STACKS);
     tcase_add_loop_test(t, every_mixer_has_the_same_gradients_by_openblas, 0, n_mixers);
+    tcase_add_loop_test(t, every_mixer_has_nearly_the_same_gradients_in_bf16, 0,
+                        n_mixers);
     tcase_add_loop_test(t, imitation_has_the_gradient_of_its_loss_in_mixers_alone, 0,
                         N_STACKS);
     suite_add_tcase(s, t);

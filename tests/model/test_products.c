@@ -344,6 +344,38 @@ START_TEST(products_of_weft_and_of_openblas_are_their_sums)
 }
 END_TEST
 
+/* What bf16 keeps of x, by way of the packed form. */
+static real *kept_by_bf16(const real *x, size_t n)
+{
+    real *y = rig_reals(n);
+
+    for (size_t i = 0; i < n; i++)
+        y[i] = bf16_to_float(bf16_from_float((float)x[i]));
+    return y;
+}
+
+/* Among them ties to even, and one that rounds to infinity. */
+START_TEST(products_in_bf16_are_those_of_rounded_factors)
+{
+    int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
+    size_t lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
+    real  *a = rig_normals((size_t)m * k), *b = rig_normals((size_t)k * n), *ra, *rb;
+    real  *c = rig_normals(all), *want = rig_reals(all);
+
+    a[0] = (real)(1 + 0x1p-8);
+    b[0] = (real)(1 + 0x3p-8);
+    a[m * k / 2] = (real)0x1.ffp127;
+    ra = kept_by_bf16(a, (size_t)m * k);
+    rb = kept_by_bf16(b, (size_t)k * n);
+    ck_assert(m * k < 4 || memcmp(a, ra, (size_t)m * k * sizeof *a));
+    memcpy(want, c, all * sizeof *c);
+    form_of(&gemm_own, form)(want, n, ra, lda, rb, ldb, m, n, k, 0.5, 2);
+    form_of(&gemm_bf16, form)(c, n, a, lda, b, ldb, m, n, k, 0.5, 2);
+    ck_assert_mem_eq(c, want, all * sizeof *c);
+    free(a), free(b), free(ra), free(rb), free(c), free(want);
+}
+END_TEST
+
 START_TEST(cutting_rows_and_columns_changes_no_bit)
 {
     int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
@@ -375,6 +407,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, strided_products_leave_the_gaps_alone, 0, 3);
     tcase_add_loop_test(tc, packed_weights_are_multiplied_as_rounded, 0, 2 * N_PACKED);
     tcase_add_loop_test(tc, a_row_has_the_same_bits_alone_and_in_company, 0, N_TYPES);
+    tcase_add_loop_test(tc, products_in_bf16_are_those_of_rounded_factors, 0,
+                        3 * N_SIZES);
     tcase_add_loop_test(tc, products_of_weft_and_of_openblas_are_their_sums, 0,
                         3 * N_SIZES);
     tcase_add_loop_test(tc, cutting_rows_and_columns_changes_no_bit, 0, 3 * N_SIZES);

@@ -183,6 +183,9 @@ right '3 bytes are not UTF-8' train latin1.txt $new
 right '2 steps' train nul.txt $new
 right 'products by OpenBLAS' train keep/data --out new/run $tiny steps=1 products=openblas
 wrong 2 'own|openblas' train keep/data --out new/run $tiny steps=1 products=mkl
+right 'rounded to bf16' train keep/data --out new/run $tiny steps=1 precision=bf16
+wrong 2 'needs products=own' train keep/data --out new/run $tiny steps=1 precision=bf16 \
+    products=openblas
 right 'run: 1 step, ' train keep/data --out new/run $tiny steps=1
 right 'learn it by heart: give more, or --size nano' train short.txt --out new/run \
     --size small context=4 steps=1

@@ -266,8 +266,9 @@ enum fail report_markdown(const struct comparison *c, struct why *why)
     report_budget(c, budget, sizeof budget);
     fprintf(f, "# %d architectures on ", c->n);
     markdown_text(c->input, f);
-    fprintf(f, "\n\n%s each, %d seed%s; %d layers of width %d, context %d.\n\n", budget,
-            c->seeds, c->seeds == 1 ? "" : "s", cfg->layers, cfg->width, cfg->context);
+    fprintf(f, "\n\n%s each, %d seed%s; %d layers of width %d, context %d, "
+            "products of %s.\n\n", budget, c->seeds, c->seeds == 1 ? "" : "s",
+            cfg->layers, cfg->width, cfg->context, cfg->precision);
     report_conclude(c, f);
     fputc('\n', f);
     markdown_table(c, f);
