@@ -2,7 +2,7 @@
 
 #include "model/files/safetensors.h"
 
-#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,16 +45,35 @@ static void from_floats(real *w, const void *data, size_t n)
     }
 }
 
-/* Are the n floats at data, of any alignment, all finite? */
+/* Are the n floats at data, of any alignment, all finite? Others have all bits of the
+ * exponent set; such a test is made of a vector at a time. */
 static bool all_finite(const void *data, size_t n)
 {
-    bool finite = true;
+    const uint32_t exponent = 0x7f800000;
+    uint32_t       bad = 0;
 
     for (size_t i = 0; i < n; i++) {
-        float f;
+        uint32_t b;
 
-        memcpy(&f, (const char *)data + i * sizeof f, sizeof f);
-        finite &= isfinite(f) != 0;
+        memcpy(&b, (const char *)data + i * sizeof b, sizeof b);
+        bad |= (b & exponent) == exponent;
+    }
+    return !bad;
+}
+
+/* w = the n floats at data, where there is a w; false: they are not all finite. */
+static bool take_floats(real *w, const void *data, size_t n)
+{
+    enum { AT_ONCE = 1 << 14 };         // in cache still when they are copied
+    bool finite = true;
+
+    for (size_t i = 0; i < n && finite; i += AT_ONCE) {
+        const char *at = (const char *)data + i * sizeof(float);
+        size_t      m = n - i < AT_ONCE ? n - i : AT_ONCE;
+
+        finite = all_finite(at, m);
+        if (w)
+            from_floats(w + i, at, m);
     }
     return finite;
 }
@@ -153,12 +172,10 @@ static enum fail read_part(const struct safetensors *s, const char *path,
             return fail(why, FAIL_INPUT,
                         "%s: the tensor %s is not float32 of the shape that "
                         "config.json means", path, want.name);
-        if (!all_finite(found->data, want.n))
+        if (!take_floats(part->values ? part->values + p->at : NULL, found->data, want.n))
             return fail(why, FAIL_INPUT,
                         "%s: the tensor %s holds numbers that are not finite; use an "
                         "earlier checkpoint or a copy", path, want.name);
-        if (part->values)
-            from_floats(part->values + p->at, found->data, want.n);
     }
     return FAIL_NONE;
 }
