@@ -181,14 +181,14 @@ static const unsigned char *find_packed(const real *w, int in)
     return NULL;
 }
 
-/* y (nx) of nx rows of x, a constant wherever this is inlined, and one packed row. The
- * sums of a block's vectors are kept apart: one chain of additions would be slower than
- * memory. */
+/* sum (nx) of nx rows of x, a constant wherever this is inlined, and one packed row. The
+ * sums of a block's vectors are kept apart until the end: one chain of additions would be
+ * slower than memory. */
 static inline __attribute__((always_inline)) void
-packed_dots(enum packed type, real *y, size_t ldy, const real *x, int nx,
-            const unsigned char *w, int in)
+sum_packed(enum packed type, vec *sum, const real *x, int nx, const unsigned char *w,
+           int in)
 {
-    vec    sum[X_ROWS][BLOCK_VECS] = {0};
+    vec    flying[X_ROWS][BLOCK_VECS] = {0};
     size_t bytes = type == PACKED_Q8_0 ? Q8_BYTES : 2 * Q8_BLOCK;
 
     for (int p = 0; p < in; p += Q8_BLOCK, w += bytes) {
@@ -199,31 +199,53 @@ packed_dots(enum packed type, real *y, size_t ldy, const real *x, int nx,
         for (int i = 0; i < nx; i++)
             #pragma GCC unroll 8
             for (int j = 0; j < BLOCK_VECS; j++)
-                sum[i][j] += *(const loose *)(x + (size_t)i * in + p + j * LANES) *
-                             block[j];
+                flying[i][j] += *(const loose *)(x + (size_t)i * in + p + j * LANES) *
+                                block[j];
     }
     #pragma GCC unroll 4
     for (int i = 0; i < nx; i++) {
-        vec all = sum[i][0];
-
+        sum[i] = flying[i][0];
         #pragma GCC unroll 8
         for (int j = 1; j < BLOCK_VECS; j++)
-            all += sum[i][j];
-        y[i * ldy] = vec_sum(all);
+            sum[i] += flying[i][j];
     }
 }
 
-/* All n rows of x against one packed row. */
+/* y (nx, LANES / nx) of nx rows of x and as many packed ones as fill a vector of sums. */
 static inline __attribute__((always_inline)) void
-packed_row(enum packed type, real *y, size_t ldy, const real *x, int n,
-           const unsigned char *w, int in)
+packed_vector(enum packed type, real *y, size_t ldy, const real *x, int nx,
+              const unsigned char *w, size_t bytes, int in)
+{
+    vec sum[LANES], dot;
+
+    for (int o = 0; o < LANES / nx; o++)
+        sum_packed(type, sum + o * nx, x, nx, w + o * bytes, in);
+    dot = vec_sums(sum);
+    for (int o = 0; o < LANES / nx; o++)
+        for (int i = 0; i < nx; i++)
+            y[i * ldy + o] = dot[o * nx + i];
+}
+
+/* All n rows of x against LANES packed ones, or fewer, then one by one. */
+static inline __attribute__((always_inline)) void
+packed_rows(enum packed type, real *y, size_t ldy, const real *x, int n,
+            const unsigned char *w, int rows, size_t bytes, int in)
 {
     int i = 0;
 
-    for (; i + X_ROWS <= n; i += X_ROWS)
-        packed_dots(type, y + i * ldy, ldy, x + (size_t)i * in, X_ROWS, w, in);
+    for (; rows == LANES && i + X_ROWS <= n; i += X_ROWS)
+        for (int o = 0; o < LANES; o += LANES / X_ROWS)
+            packed_vector(type, y + i * ldy + o, ldy, x + (size_t)i * in, X_ROWS,
+                          w + o * bytes, bytes, in);
+    for (; rows == LANES && i < n; i++)
+        packed_vector(type, y + i * ldy, ldy, x + (size_t)i * in, 1, w, bytes, in);
     for (; i < n; i++)
-        packed_dots(type, y + i * ldy, ldy, x + (size_t)i * in, 1, w, in);
+        for (int o = 0; o < rows; o++) {
+            vec sum;
+
+            sum_packed(type, &sum, x + (size_t)i * in, 1, w + o * bytes, in);
+            y[i * ldy + o] = vec_sum(sum);
+        }
 }
 
 static void packed_few(real *y, const real *x, const unsigned char *w, int n, int in,
@@ -233,11 +255,13 @@ static void packed_few(real *y, const real *x, const unsigned char *w, int n, in
     const size_t      bytes = packed_bytes(type, in);
 
     #pragma omp parallel for schedule(static)
-    for (int o = 0; o < out; o++)
+    for (int o = 0; o < out; o += LANES)
         if (type == PACKED_Q8_0)
-            packed_row(PACKED_Q8_0, y + o, out, x, n, w + o * bytes, in);
+            packed_rows(PACKED_Q8_0, y + o, out, x, n, w + o * bytes,
+                        min_int(out - o, LANES), bytes, in);
         else
-            packed_row(PACKED_BF16, y + o, out, x, n, w + o * bytes, in);
+            packed_rows(PACKED_BF16, y + o, out, x, n, w + o * bytes,
+                        min_int(out - o, LANES), bytes, in);
 }
 
 static void packed_many(real *y, const real *x, const unsigned char *w, long n, int in,
