@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char build_help[] =
@@ -201,12 +202,14 @@ static int build_main(int argc, char **argv)
     err = inputs_weigh(c.args, c.n_args, &weight, &why);
     if (err)
         cli_fail(&c, err, &why);
-    return build(&c, out, &(struct dataset_options){
+    err = build(&c, out, &(struct dataset_options){
         .inputs = c.args, .n_inputs = c.n_args, .weights = weight, .val = val,
         .field = field,
         .tokenizer = config.tokenizer, .vocab = config.vocab,
         .val_fraction = config.val_fraction, .shard = (uint64_t)shard, .lock_fd = -1,
     });
+    free(weight);
+    return err;
 }
 
 /* ---- weft data ---- */
