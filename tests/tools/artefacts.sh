@@ -69,12 +69,12 @@ lab() {
 lab
 named "$tmp/lab.json"
 named "$tmp/lab/words.csv"
-[ "$(grep -c '^#' "$tmp/lab/words.csv")" = 1 ] ||
+[ "$(grep -c '^# weft' "$tmp/lab/words.csv")" = 1 ] ||
     die "a record names its build more than once"
 sed 's/^# weft.*/# weft 0.0.0/; $d' "$tmp/lab/words.csv" > "$tmp/older"
 cp "$tmp/older" "$tmp/lab/words.csv"
 lab
 named "$tmp/lab/words.csv"
-[ "$(grep -c '^#' "$tmp/lab/words.csv")" = 2 ] ||
+[ "$(grep -c '^# weft' "$tmp/lab/words.csv")" = 2 ] ||
     die "two builds computed a record of one"
 echo "artefacts.sh: ok"
