@@ -15,6 +15,7 @@
 #   make memcheck     the small suites under valgrind
 #   make coverage     the share of lines that make test runs, by room
 #   make mutate       break the source in N=160 places, one at a time: do the tests notice?
+#   make faults       every call, allocation and bit that can go wrong, tried; minutes
 #   make deps         install what is missing; silent when all is there
 #   make layers       fail when an include goes the wrong way
 #   make format       indentation and blanks by .clang-format; make format-check only names the lines
@@ -387,6 +388,21 @@ test-asan:   ; @ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 \
 one-release: ; @$(MAKE) MODE=release SUITES='$(ONE)' suites
 one-double:  ; @$(MAKE) MODE=double SUITES='$(wordlist 1,3,$(ONE))' suites
 
+# Every system call, allocation and bit that can go wrong: tests/faults/faults.sh. KILLS=200 kills
+# at random so often; their number adds up in build/faults.tally.
+FAULTY := $O/tests/faults/preload.so $O/tests/faults/replay
+.PHONY: faults
+faults: $O/bin/weft $(FAULTY)
+	@WEFT=$O/bin/weft LIB=$O/tests/faults sh tests/faults/faults.sh all
+$O/tests/faults/preload.so: tests/faults/preload.c
+	@mkdir -p $(@D)
+	@echo "  cc $<"
+	$Q$(CC) -std=c11 -O1 -g -Wall -Wextra -fPIC -shared -o $@ $< -ldl
+$O/tests/faults/replay: tests/faults/replay.c
+	@mkdir -p $(@D)
+	@echo "  cc $<"
+	$Q$(CC) -std=gnu11 -O1 -g -Wall -Wextra -o $@ $<
+
 # A suite that is not built leaves its result empty.
 suites: $(SUITES:%=run-%)
 $(SUITES:%=run-%): | expected
@@ -397,8 +413,9 @@ run-$(notdir $(1:.c=)): $O/$(1:.c=)
 	@tests/run.sh $O/results/$(notdir $(1:.c=)) $$< env $(BESIDE) $(UNDER) $$<
 endef
 define run_script
-run-$(notdir $1): $1 $O/bin/weft $(if $(findstring tests/api,$1),lib)
-	@tests/run.sh $O/results/$(notdir $1) $$< env WEFT=$O/bin/weft sh $$<
+run-$(notdir $1): $1 $O/bin/weft $(if $(findstring tests/api,$1),lib) \
+                  $(if $(findstring tests/faults,$1),$(FAULTY))
+	@tests/run.sh $O/results/$(notdir $1) $$< env WEFT=$O/bin/weft LIB=$O/tests/faults sh $$<
 endef
 $(foreach t,$(TESTS),$(eval $(call run_program,$t)))
 $(foreach t,$(wildcard tests/*/*.sh),$(eval $(call run_script,$t)))

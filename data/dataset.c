@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 enum { JSON_MAX = 1 << 20, MAX_FILES = 9999 };
 
@@ -22,6 +23,61 @@ static const char *const shard_names[] = {"train.tok.zst", "val.tok.zst"};
 static void to_hex(char text[17], uint64_t hash)
 {
     snprintf(text, 17, "%016llx", (unsigned long long)hash);
+}
+
+/* The 16 digits of the line `check` in the text of a dataset.json, NULL: there is none.
+ * They are the xxh3 of that text with zeros in their place. */
+static char *check_digits(char *text)
+{
+    static const char key[] = "\n  \"check\": \"";
+    char             *at = strstr(text, key);
+
+    return at && strlen(at) >= sizeof key + 16 ? at + sizeof key - 1 : NULL;
+}
+
+/* json_write, with the digits of `check`. */
+static enum fail write_checked(const char *path, json_t *j, struct why *why)
+{
+    char     *text = j ? json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
+    char     *digits = text ? check_digits(text) : NULL, hex[17];
+    size_t    len = text ? strlen(text) : 0;
+    enum fail err;
+
+    json_decref(j);
+    if (json_ran_out() || !digits) {
+        free(text);
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    }
+    text[len] = '\n';           // in the place of the NUL
+    to_hex(hex, XXH3_64bits(text, len + 1));
+    memcpy(digits, hex, 16);
+    err = file_write(path, text, len + 1, why);
+    free(text);
+    return err;
+}
+
+/* FAIL_INPUT: the text is not the one that was written. Versions before 0.2 did not say. */
+static enum fail check_text(const char *path, struct why *why)
+{
+    char     *text, *digits, hex[17];
+    size_t    len;
+    enum fail err = file_read(path, JSON_MAX, &text, &len, why);
+
+    if (err)
+        return err;
+    digits = check_digits(text);
+    if (digits) {
+        char said[17] = "";
+
+        memcpy(said, digits, 16);
+        memset(digits, '0', 16);
+        to_hex(hex, XXH3_64bits(text, len));
+        if (strcmp(said, hex))
+            err = fail(why, FAIL_INPUT, "%s: damaged: its own hash does not hold; %s", path,
+                       advice);
+    }
+    free(text);
+    return err;
 }
 
 /* [{"input": "a.txt", "tokens": 1200, "weight": 2.0}, ...] */
@@ -137,9 +193,10 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
         return err;
     to_hex(print, tokenizer_fingerprint(d->tokenizer));
     json_t *j = json_pack(
-        "{s:i, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
+        "{s:i, s:s, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
         "s:o}",
-        "version", version_of(d), "build", version_line, "tokenizer", "kind",
+        "version", version_of(d), "check", "0000000000000000", "build", version_line,
+        "tokenizer", "kind",
         tokenizer_kind(d->tokenizer), "vocab", d->vocab, "fingerprint", print, "train",
         "tokens", (json_int_t)d->train.tokens, "bytes", (json_int_t)d->train.bytes,
         "documents", (json_int_t)d->train.documents, "val", "tokens",
@@ -158,8 +215,7 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
         json_object_set_new(j, "mix", mix_json(d));
     if (j && *d->prefix)
         json_object_set_new(j, "prefix", json_string(d->prefix));
-    return json_write(path_join(path, sizeof path, dir, "dataset.json"), j,
-                      JSON_INDENT(2) | JSON_REAL_PRECISION(7), why);
+    return write_checked(path_join(path, sizeof path, dir, "dataset.json"), j, why);
 }
 
 /* What dataset.json says beside what goes into struct dataset. */
@@ -219,15 +275,15 @@ static bool take_split(struct split *s, const json_int_t n[3])
 static const char *take_values(struct dataset *d, struct claims *c, json_t *j,
                                json_error_t *err)
 {
-    const char *kind, *print, *build, *prefix = "", *val_file = "";
+    const char *kind, *print, *check, *build, *prefix = "", *val_file = "";
     json_int_t  version, vocab, train[3], val[3], invalid, seen = 0, lines = 0;
     json_t     *least, *files, *mix = NULL;
 
     if (json_unpack_ex(
             j, err, 0,
-            "{s:I, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, s:F, "
-            "s:o, s:o, s?s, s?s, s?{s:I, s:I!}, s?o!}",
-            "version", &version, "build", &build,
+            "{s:I, s?s, s?s, s:{s:s, s:I, s:s!}, s:" STRICT ", s:" STRICT ", s:I, s:F, "
+            "s:F, s:o, s:o, s?s, s?s, s?{s:I, s:I!}, s?o!}",
+            "version", &version, "check", &check, "build", &build,
             "tokenizer", "kind", &kind, "vocab", &vocab, "fingerprint", &print,
             "train", "tokens", &train[0], "bytes", &train[1], "documents", &train[2],
             "val", "tokens", &val[0], "bytes", &val[1], "documents", &val[2],
@@ -289,7 +345,7 @@ static enum fail read_json(struct dataset *d, struct claims *c, struct why *why)
     if (wrong)
         err = fail(why, FAIL_INPUT, "%s: %s; %s", path, wrong, advice);
     json_decref(j);
-    return err;
+    return err ? err : check_text(path, why);
 }
 
 static enum fail load_tokenizer(struct dataset *d, const struct claims *c,

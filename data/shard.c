@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 enum {
     LEVEL      = 3,                     // level 6 is 6 % smaller and half as fast
@@ -168,7 +169,10 @@ static enum fail put_frame(struct shard_writer *w, struct why *why)
     enum fail err;
 
     if (ZSTD_isError(len))
-        return fail(why, FAIL_WRITE, "%s: %s", w->file.path, ZSTD_getErrorName(len));
+        return fail(why,
+                    ZSTD_getErrorCode(len) == ZSTD_error_memory_allocation ? FAIL_MEMORY
+                                                                           : FAIL_WRITE,
+                    "%s: %s", w->file.path, ZSTD_getErrorName(len));
     if (w->limit && w->frames == w->limit && (err = next_file(w, why)))
         return err;
     if ((err = table_room(w, why)) || (err = file_put(&w->file, w->packed, len, why)))

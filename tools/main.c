@@ -1,6 +1,7 @@
 /* weft VERB ...: one program with a table of verbs. Called as weft-train or weft-infer
  * it is that verb. */
 #include "data/base/cli.h"
+#include "data/base/json.h"
 #include "data/base/version.h"
 #include "infer/verbs.h"
 #include "model/kernels/product.h"
@@ -140,6 +141,7 @@ static int run(int argc, char **argv)
         v = find_verb(argv[1]);
     if (!v)
         return unknown_verb(argv[1]);
+    json_watch();
     signal(SIGXFSZ, SIG_IGN);       // a file at its limit is a failed write
     threads_start(argc, argv);
     argv[skip] = (char *)v->name;

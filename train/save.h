@@ -73,7 +73,7 @@ enum fail save_load_tally(const char *dir, struct tally *y, struct decisions *d,
 void save_choose(const double *val_loss, long n, int keep, bool *stay);
 
 /* Identity of a dataset directory: the hash of its dataset.json, which holds all the
- * others, without the line that says what wrote it. */
+ * others, without the lines that say what wrote it and its own hash. */
 enum fail save_fingerprint(const char *dataset, uint64_t *hash, struct why *why);
 
 #endif

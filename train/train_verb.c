@@ -403,7 +403,7 @@ static enum fail check_inputs(const struct cli *c, const struct run *r, struct w
         if (*path && !(dataset_is(path) ? begun : text) && !lies_in(path, r->dir) &&
             strcmp(path, "-") && !is_named(c, path))
             return fail(why, FAIL_INPUT,
-                        "%.200s is not tokenized yet, and its input lies outside of it; "
+                        "%.200s has not begun yet, and its input lies outside of it; "
                         "to let it be read, name it: weft train --resume %.300s %.400s",
                         r->dir, word, path_quote(input, sizeof input, path));
     }

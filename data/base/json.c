@@ -4,8 +4,30 @@
 #include "data/base/utf8.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+static atomic_bool ran_out;
+
+static void *watched(size_t n)
+{
+    void *p = malloc(n);
+
+    if (!p && n)
+        ran_out = true;
+    return p;
+}
+
+void json_watch(void)
+{
+    json_set_alloc_funcs(watched, free);
+}
+
+bool json_ran_out(void)
+{
+    return atomic_exchange(&ran_out, false);
+}
 
 enum fail json_read(json_t **j, const char *path, size_t max, const char *advice,
                     struct why *why)
@@ -22,7 +44,7 @@ enum fail json_read(json_t **j, const char *path, size_t max, const char *advice
     free(text);
     if (*j)
         return 0;
-    if (json_error_code(&bad) == json_error_out_of_memory)
+    if (json_ran_out() || json_error_code(&bad) == json_error_out_of_memory)
         return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     return fail(why, FAIL_INPUT, "%s:%d: damaged: not JSON (%.200s); %s", path, bad.line,
                 bad.text, advice);
@@ -35,8 +57,10 @@ enum fail json_write(const char *path, json_t *j, size_t flags, struct why *why)
     enum fail err;
 
     json_decref(j);
-    if (!text)
+    if (json_ran_out() || !text) {
+        free(text);
         return fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    }
     text[len] = '\n'; // in the place of the NUL
     err = file_write(path, text, len + 1, why);
     free(text);

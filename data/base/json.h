@@ -5,7 +5,14 @@
 #include "data/base/fail.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
+
+/* jansson drops what it has no memory for and says so to the one call alone: a key that is
+ * not set would be missing in a file. After json_watch, which the program calls first,
+ * json_write and json_ran_out know of any such failure since they were last asked. */
+void json_watch(void);
+bool json_ran_out(void);
 
 /* A file of at most max bytes; no key twice. advice ends the line when it is damaged:
  * what to do. On failure *j is NULL. FAIL_INPUT, FAIL_MEMORY. */

@@ -1,9 +1,9 @@
 #include "model/files/safetensors.h"
 
 #include "data/base/file.h"
+#include "data/base/json.h"
 
 #include <errno.h>
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +77,9 @@ static enum fail parse_header(const struct safetensors *s, const char *path,
         return fail(why, FAIL_INPUT, "%s: a header of %llu bytes; at most %d are read",
                     path, (unsigned long long)len, SAFETENSORS_HEADER);
     *header = json_loadb(s->bytes + 8, len, JSON_REJECT_DUPLICATES, &error);
+    if (!*header && (json_ran_out() ||
+                     json_error_code(&error) == json_error_out_of_memory))
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     if (!json_is_object(*header))
         return fail(why, FAIL_INPUT, "%s: damaged header: %.200s", path,
                     *header ? "not an object" : error.text);
@@ -303,8 +306,22 @@ static json_t *tensor_json(const struct tensor *t, size_t *at)
     *at += t->n * types[t->dtype].size;
     for (int i = 0; i < t->dims; i++)
         json_array_append_new(shape, json_integer(t->shape[i]));
+    if (json_array_size(shape) != (size_t)t->dims) {
+        json_decref(shape);
+        return NULL;            // out of memory
+    }
     return json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[t->dtype].name,
                      "shape", shape, "data_offsets", (json_int_t)from, (json_int_t)*at);
+}
+
+/* Is the text this object? jansson may leave out what it has no memory for. */
+static bool says(const char *text, json_t *header)
+{
+    json_t *back = json_loads(text, 0, NULL);
+    bool    same = back && json_equal(back, header);
+
+    json_decref(back);
+    return same;
 }
 
 /* The JSON header, padded with blanks to a multiple of 8; malloc'ed, NULL when
@@ -315,14 +332,20 @@ static char *make_header(const struct tensor *tensor, int n, const char *const *
     json_t *header = json_object(), *texts = json_object();
     size_t  at = 0, used;
     char   *text, *padded = NULL;
+    bool    whole = header && texts;
 
     for (int i = 0; i < n_meta; i++)
-        json_object_set_new(texts, meta[2 * i], json_string(meta[2 * i + 1]));
+        whole &= !json_object_set_new(texts, meta[2 * i], json_string(meta[2 * i + 1]));
     if (n_meta)
-        json_object_set(header, "__metadata__", texts);
+        whole &= !json_object_set(header, "__metadata__", texts);
     for (int i = 0; i < n; i++)
-        json_object_set_new(header, tensor[i].name, tensor_json(&tensor[i], &at));
-    text = json_dumps(header, JSON_COMPACT);
+        whole &= !json_object_set_new(header, tensor[i].name,
+                                      tensor_json(&tensor[i], &at));
+    text = whole ? json_dumps(header, JSON_COMPACT) : NULL;
+    if (text && !says(text, header)) {
+        free(text);
+        text = NULL;
+    }
     json_decref(texts);
     json_decref(header);
     if (text) {

@@ -1,5 +1,6 @@
 /* safetensors files: a round trip, files of others, and a table of broken ones. */
 #include "data/base/file.h"
+#include "data/base/json.h"
 #include "model/files/safetensors.h"
 #include "tests/support/rig.h"
 
@@ -69,6 +70,48 @@ START_TEST(what_was_written_is_read)
     ck_assert_uint_eq((size_t)((char *)s.tensor[0].data - s.bytes) % 8, 0);
     safetensors_close(&s);
     safetensors_close(&s);
+}
+END_TEST
+
+static long until;              // allocations of jansson that succeed
+
+static void *scarce(size_t n)
+{
+    return until-- > 0 ? malloc(n) : NULL;
+}
+
+static void *scarce_once(size_t n)
+{
+    return until-- != 0 ? malloc(n) : NULL;
+}
+
+/* jansson leaves out what it has no memory for. */
+START_TEST(a_file_is_whole_or_not_written_when_memory_is_short)
+{
+    static const float  a[6] = {1, -2, 3.5f, 4, 5, 7};
+    const char *const   meta[] = {"format", "weft"};
+    const struct tensor t[] = {{"wq", DTYPE_F32, 2, {2, 3}, 6, a},
+                               {"wk", DTYPE_F32, 1, {4}, 4, a}};
+    void             *(*const ways[])(size_t) = {scarce, scarce_once};
+    char               path[512];
+    struct safetensors s;
+    struct why         why;
+    enum fail          err = FAIL_MEMORY;
+
+    new_path(path, sizeof path);
+    for (int w = 0; w < 2; w++)
+        for (long n = 0; n == 0 || err; n++) {
+            until = n;
+            json_set_alloc_funcs(ways[w], free);
+            err = safetensors_write(path, t, 2, meta, 1, &why);
+            json_set_alloc_funcs(malloc, free);
+            ck_assert_msg(!err || err == FAIL_MEMORY, "%s", why.line);
+            ck_assert_msg(err || !safetensors_open(&s, path, &why), "%s", why.line);
+            ck_assert(err || (s.n == 2 && s.n_meta == 1));
+            if (!err)
+                safetensors_close(&s);
+            ck_assert_int_lt(n, 1000);
+        }
 }
 END_TEST
 
@@ -256,6 +299,7 @@ static Suite *suite(void)
     TCase *c = tcase_create("files");
 
     tcase_add_test(c, what_was_written_is_read);
+    tcase_add_test(c, a_file_is_whole_or_not_written_when_memory_is_short);
     tcase_add_test(c, an_empty_set_is_a_file_too);
     tcase_add_test(c, tensors_may_lie_in_another_order_than_listed);
     tcase_add_loop_test(c, a_broken_file_is_refused, 0, sizeof broken / sizeof *broken);

@@ -1,0 +1,290 @@
+#!/bin/sh
+# What can go wrong on a disk and in memory, tried at every place: after each case what was there
+# is loaded, verified, and gone on with, and must end with the bits of a run that nobody disturbed.
+#
+#     make faults             every place; minutes
+#     sh tests/faults/faults.sh quick        some of each, as make test does
+#     KILLS=200 TALLY=FILE    random kills, and where their number adds up over runs
+#
+# Needs $LIB/preload.so and $LIB/replay, which make builds.
+set -eu
+export LC_ALL=C OMP_PROC_BIND=false OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
+
+weft=$(realpath "${WEFT:-build/release/bin/weft}")
+lib=$(realpath "${LIB:-build/release/tests/faults}")
+tally=$(realpath -m "${TALLY:-build/faults.tally}")
+much=${1:-quick}
+[ "$much" = all ] || much=quick
+kills=${KILLS:-$([ $much = all ] && echo 50 || echo 3)}
+if grep -q __asan_init "$weft"; then
+    echo "faults.sh: skipped: AddressSanitizer has allocations of its own"
+    exit 0
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cd "$tmp"
+mkdir w
+
+cases=0 bad=0 lost=0 said=0
+complain() {
+    bad=$((bad + 1))
+    echo "faults.sh: $*" >&2
+    tail -n 3 err >&2
+}
+
+# The cases that are tried of those numbered 1 to N: all, or some Q spread evenly.
+some() {
+    if [ $much = all ] || [ "$1" -le "$2" ]; then
+        seq 1 "$1"
+    else
+        awk -v n="$1" -v q="$2" 'BEGIN { for (i = 0; i < q; i++) print 1 + int((i + 0.5) * n / q) }'
+    fi
+}
+
+# faulty CODES COMMAND...: with the library and the FAULT_ variables in $fault; ends with one of
+# these codes, and with one line of weft's unless it is 0 or killed.
+faulty() {
+    codes=$1 status=0
+    shift
+    cases=$((cases + 1))
+    env LD_PRELOAD="$lib/preload.so" $fault "$weft" "$@" > out 2> err < /dev/null || status=$?
+    case " $codes " in *" $status "*) ;; *) complain "exit $status: $fault: weft $*" ;; esac
+    if [ $status -ne 0 ] && [ $status -ne 137 ]; then
+        said=$((said + 1))
+        tail -n 1 err | grep -q '^weft' || complain "no line of weft's: $fault: weft $*"
+    fi
+}
+
+# How the call can go wrong.
+ways() {
+    case $1 in
+    write) echo ENOSPC EIO EINTR full short kill ;;
+    read) echo EIO EINTR short kill ;;
+    create) echo ENOSPC EIO EINTR full kill ;;
+    rename | mkdir | link | symlink) echo ENOSPC EIO kill ;;
+    fsync) echo EIO ENOSPC EINTR kill ;;
+    *) echo EIO kill ;;
+    esac
+}
+
+# each FIRST AGAIN COMMAND...: FIRST puts things as they were, the command is disturbed at
+# every call below w/ in every way, then AGAIN goes on and looks at what came of it.
+each() {
+    first=$1 again=$2 q=$3 before=$cases name="$4 $5"
+    shift 3
+    $first
+    fault="FAULT_ROOT=$tmp/w FAULT_LIST=$tmp/list"
+    faulty 0 "$@"
+    calls=$(wc -l < list)
+    while read -r n call path; do
+        for how in $(ways "$call"); do echo "$n $how"; done
+    done < list > plan
+    for i in $(some "$(wc -l < plan)" "$q"); do
+        fault="FAULT_ROOT=$tmp/w FAULT_AT=$(sed -n "${i}s/ / FAULT_HOW=/p" plan)"
+        $first
+        faulty '0 3 5 137' "$@"
+        $again "$@"
+    done
+    echo "faults.sh: ${name%% w/*}: $calls calls, $((cases - before)) cases"
+}
+
+# ---- what is disturbed -----------------------------------------------------------------------
+
+awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w, " "); x = 7
+    for (i = 0; i < 900; i++) { x = (x * 1103 + 12345) % 65536
+        printf "%s%s", w[x % 13 + 1], i % 9 == 8 ? ".\n" : " " } }' > text.txt
+tiny='layers=1 width=8 heads=1 context=16 batch=1 threads=1 sample_every=100 eval_every=2
+      checkpoint_every=2 keep=2'
+"$weft" data build text.txt --out data --tokenizer bytes --threads 1 > out 2> err
+"$weft" train data --out whole $tiny steps=6 > out 2> err
+cp -a whole base                                        # as if it had been stopped at step 4
+rm -r base/ckpt-00000006
+ln -sfn ckpt-00000004 base/latest
+
+same() {
+    for file in model.safetensors trainer.safetensors; do
+        cmp -s "whole/latest/$file" "$1/latest/$file" ||
+            { lost=$((lost + 1)); complain "other bits in $file: $fault"; return; }
+    done
+}
+
+fresh_run() { rm -rf w/run && cp -a base w/run; }
+resumed() {
+    "$weft" verify w/run > out 2> err || { lost=$((lost + 1)); complain "damaged: $fault: $(cat out)"; }
+    "$weft" train --resume w/run > out 2> err || complain "not resumed: $fault"
+    same w/run
+}
+
+nothing() { rm -rf w/*; }
+built() {
+    [ ! -e w/set ] || "$weft" verify w/set > out 2> err || complain "half a dataset: $fault"
+    rm -rf w/set
+    "$weft" data build text.txt --out w/set --tokenizer bytes --threads 1 > out 2> err ||
+        complain "not built again: $fault"
+    diff -r w data_only > out 2>&1 || complain "something else is left: $fault: $(head -1 out)"
+}
+mkdir data_only
+cp -a data data_only/set
+
+exported() {
+    [ ! -e w/out ] || diff -r w/out reference > out 2>&1 || complain "half an export: $fault"
+    rm -rf w/out
+    "$weft" export whole --to hf --out w/out > out 2> err || complain "not exported again: $fault"
+    diff -r w/out reference > out 2>&1 || complain "another export: $fault"
+    [ "$(ls -A w)" = out ] || complain "something is left: $fault"
+}
+"$weft" export whole --to hf --out reference > out 2> err
+
+figures() { grep -o '"bpb":[0-9.]*' "$1/results.jsonl"; }
+compared() {
+    "$weft" "$@" > out 2> err || complain "not compared again: $fault"
+    figures w/cmp > mine
+    cmp -s mine figures || complain "other figures: $fault"
+}
+compare="--arch softmax,gla --tokens 64 --seeds 1 $tiny"
+"$weft" compare data --out cmp $compare > out 2> err
+figures cmp > figures
+
+echo "faults.sh: $(date -u +%H:%M:%S) every call, failing or killed at it"
+each fresh_run resumed 24 train --resume w/run
+each nothing built 12 data build text.txt --out w/set --tokenizer bytes --threads 1
+each nothing exported 8 export whole --to hf --out w/out
+each nothing compared 6 compare data --out w/cmp $compare
+calls_cases=$cases
+
+# ---- memory ------------------------------------------------------------------------------------
+
+# starved Q FIRST AGAIN COMMAND...: every allocation fails once. One that weft asked for ends with 6
+# and a line, or is done without; what libraries do is counted.
+starved() {
+    q=$1 first=$2 again=$3 before=$cases own=0 other=0 died=0 name="$4 $5"
+    shift 3
+    $first
+    fault="FAULT_MALLOCS=$tmp/count"
+    faulty 0 "$@"
+    n=$(tail -n 1 count)
+    for i in $(some "$n" "$q"); do
+        fault="FAULT_MALLOC=$i FAULT_MALLOCS=$tmp/count"
+        $first
+        status=0
+        cases=$((cases + 1))
+        env LD_PRELOAD="$lib/preload.so" $fault "$weft" "$@" > out 2> err < /dev/null || status=$?
+        if grep -q own count; then
+            own=$((own + 1))
+            case $status in 0 | 6) ;; *) complain "exit $status: $fault: weft $*" ;; esac
+        else
+            other=$((other + 1))
+            case $status in
+            0 | 6) ;;
+            *) died=$((died + 1)); echo "$status $(tail -n 1 err)" >> deaths ;;
+            esac
+        fi
+        [ $status -ne 6 ] || tail -n 1 err | grep -q '^weft' || complain "no line: $fault: weft $*"
+        $again "$@"
+    done
+    echo "faults.sh: ${name%% w/*}: $n allocations; $own of weft's own tried, $other of libraries" \
+         "($died ended otherwise than with 6)"
+}
+: > deaths
+any() { :; }
+echo "faults.sh: $(date -u +%H:%M:%S) every allocation fails"
+starved 12 any any infer whole -p the -n 3
+starved 12 nothing built data build text.txt --out w/set --tokenizer bytes --threads 1
+starved 16 fresh_run resumed train --resume w/run
+sort deaths | uniq -c | sort -rn | head -5 | sed 's/^/faults.sh:   a library: /'
+memory_cases=$((cases - calls_cases))
+
+# ---- bits ----------------------------------------------------------------------------------------
+
+# One bit of one byte: of small files each byte, of large ones some.
+flips=0 missed=0
+flip() {
+    dir=$1 file=$2 size=$(wc -c < "$1/$2")
+    cp "$dir/$file" kept
+    if [ "$size" -le 1200 ]; then places=$(some "$size" 4); else
+        places=$(awk -v n="$size" -v q=$([ $much = all ] && echo 100 || echo 3) -v seed="$size" \
+            'BEGIN { srand(seed); for (i = 0; i < q; i++) print 1 + int(rand() * n) }'); fi
+    for at in $places; do
+        byte=$(od -An -tu1 -j $((at - 1)) -N 1 kept | tr -d ' ')
+        bit=$((1 << (at * 5 % 8)))
+        printf "\\$(printf %o $((byte & bit ? byte - bit : byte + bit)))" > one
+        { head -c $((at - 1)) kept; cat one; tail -c +$((at + 1)) kept; } > "$dir/$file"
+        flips=$((flips + 1))
+        "$weft" verify "$dir" > out 2> err &&
+            { missed=$((missed + 1)); complain "bit $bit of byte $at of $file is not noticed"; }
+    done
+    cat kept > "$dir/$file"
+}
+echo "faults.sh: $(date -u +%H:%M:%S) a bit of each file turns"
+cp -a whole/latest/ turned
+for file in $(ls turned); do flip turned "$file"; done
+for file in $(ls data); do flip data "$file"; done
+cases=$((cases + flips))
+
+# ---- power cuts ------------------------------------------------------------------------------------
+
+cuts=0
+cut() {
+    rm -rf cutrun
+    need=$("$lib/replay" trace "$1" "$2" "$1" cutrun)
+    need=${need#* }
+    cuts=$((cuts + 1)) fault="a power cut after $1 of $ops, $2"
+    if ! "$weft" train --resume cutrun/run data > out 2> err; then
+        [ "$need" -eq 0 ] || { lost=$((lost + 1)); complain "nothing to go on with: $fault"; }
+        return
+    fi
+    from=$(sed -n 's/^continuing .* at step //p; s/.* is finished: \([0-9]*\) steps.*/\1/p' err)
+    [ "${from:-0}" -ge "$need" ] || { lost=$((lost + 1)); complain "from ${from:-0}, not $need: $fault"; }
+    same cutrun/run
+}
+echo "faults.sh: $(date -u +%H:%M:%S) what was not synced vanishes"
+rm -rf w/*
+env LD_PRELOAD="$lib/preload.so" FAULT_ROOT="$tmp/w" FAULT_TRACE="$tmp/trace" \
+    "$weft" train data --out w/run $tiny steps=6 > out 2> err
+ops=$(wc -l < trace)
+for k in $(some "$ops" 8) "$ops"; do
+    for what in least names bytes torn; do
+        [ $much = all ] || [ $((k % 4)) -eq 0 ] || [ "$k" -eq "$ops" ] || [ $what = least ] || continue
+        cut "$k" $what
+    done
+done
+cases=$((cases + cuts))
+
+# ---- kill -9 ---------------------------------------------------------------------------------------
+
+echo "faults.sh: $(date -u +%H:%M:%S) kill -9 at random"
+killed=0
+long=$(printf %s "$tiny" | sed 's/checkpoint_every=2/checkpoint_every=25/; s/eval_every=2/eval_every=100/')
+"$weft" train data --out straight $long steps=400 > out 2> err
+while [ $killed -lt "$kills" ]; do
+    rm -rf w/run
+    "$weft" train data --out w/run $long steps=400 > out 2> err &
+    pid=$!
+    for i in 1 2 3; do
+        sleep "$(awk -v s="$(od -An -tu2 -N 2 /dev/urandom)" 'BEGIN { print 0.02 + s / 65536 * 0.5 }')"
+        kill -9 $pid 2> null && killed=$((killed + 1))
+        wait $pid 2> null || :
+        if [ -e w/run/config.cfg ]; then
+            "$weft" train --resume w/run data > out 2> err &
+        else
+            rm -rf w/run
+            "$weft" train data --out w/run $long steps=400 > out 2> err &
+        fi
+        pid=$!
+    done
+    fault="kill -9"
+    wait $pid || complain "not resumed after kill -9"
+    for file in model.safetensors trainer.safetensors; do
+        cmp -s "straight/latest/$file" "w/run/latest/$file" ||
+            { lost=$((lost + 1)); complain "other bits after kill -9"; }
+    done
+done
+cases=$((cases + killed))
+mkdir -p "$(dirname "$tally")"
+all=$(($(cat "$tally" 2> null || echo 0) + killed))
+echo $all > "$tally"
+
+echo "faults.sh: $cases cases: $calls_cases at calls ($said said in a line), $memory_cases at" \
+     "allocations, $flips bits ($missed missed), $cuts power cuts, $killed kills ($all in all):" \
+     "$lost lost, $bad wrong"
+[ $bad -eq 0 ] && [ $lost -eq 0 ]
