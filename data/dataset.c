@@ -342,7 +342,9 @@ static enum fail read_json(struct dataset *d, struct claims *c, struct why *why)
     if (err)
         return err;
     wrong = take_values(d, c, j, &bad);
-    if (wrong)
+    if (json_ran_out())
+        err = fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    else if (wrong)
         err = fail(why, FAIL_INPUT, "%s: %s; %s", path, wrong, advice);
     json_decref(j);
     return err ? err : check_text(path, why);

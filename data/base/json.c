@@ -42,10 +42,13 @@ enum fail json_read(json_t **j, const char *path, size_t max, const char *advice
         return err;
     *j = json_loadb(text, len, JSON_REJECT_DUPLICATES, &bad);
     free(text);
+    if (json_ran_out() || (!*j && json_error_code(&bad) == json_error_out_of_memory)) {
+        json_decref(*j);        // it may lack something
+        *j = NULL;
+        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    }
     if (*j)
         return 0;
-    if (json_ran_out() || json_error_code(&bad) == json_error_out_of_memory)
-        return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     return fail(why, FAIL_INPUT, "%s:%d: damaged: not JSON (%.200s); %s", path, bad.line,
                 bad.text, advice);
 }

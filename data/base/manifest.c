@@ -107,8 +107,12 @@ static enum fail check_file(const char *dir, const char *name, json_t *entry,
                     "%s/" MANIFEST ": lists '%s', which is no file of its own; %s", dir,
                     name, damaged);
     path_join(path, sizeof path, dir, name);
-    if (json_unpack_ex(entry, &bad, JSON_STRICT, "{s:I, s:s}", "size", &bytes, "xxh3",
-                       &want))
+    bool read = !json_unpack_ex(entry, &bad, JSON_STRICT, "{s:I, s:s}", "size", &bytes,
+                                "xxh3", &want);
+
+    if (json_ran_out())
+        return fail(why, FAIL_MEMORY, "%s/" MANIFEST ": out of memory", dir);
+    if (!read)
         return fail(why, FAIL_INPUT, "%s/" MANIFEST ": entry '%s': %s; %s", dir, name,
                     bad.text, damaged);
     if (stat(path, &st))

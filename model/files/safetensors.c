@@ -77,8 +77,8 @@ static enum fail parse_header(const struct safetensors *s, const char *path,
         return fail(why, FAIL_INPUT, "%s: a header of %llu bytes; at most %d are read",
                     path, (unsigned long long)len, SAFETENSORS_HEADER);
     *header = json_loadb(s->bytes + 8, len, JSON_REJECT_DUPLICATES, &error);
-    if (!*header && (json_ran_out() ||
-                     json_error_code(&error) == json_error_out_of_memory))
+    if (json_ran_out() ||
+        (!*header && json_error_code(&error) == json_error_out_of_memory))
         return fail(why, FAIL_MEMORY, "%s: out of memory", path);
     if (!json_is_object(*header))
         return fail(why, FAIL_INPUT, "%s: damaged header: %.200s", path,
