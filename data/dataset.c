@@ -56,7 +56,7 @@ static enum fail write_checked(const char *path, json_t *j, struct why *why)
     return err;
 }
 
-/* FAIL_INPUT: the text is not the one that was written. Versions before 0.2 did not say. */
+/* FAIL_INPUT: the text is not the one that was written. Version 0.1 did not say. */
 static enum fail check_text(const char *path, struct why *why)
 {
     char     *text, *digits, hex[17];
@@ -73,8 +73,8 @@ static enum fail check_text(const char *path, struct why *why)
         memset(digits, '0', 16);
         to_hex(hex, XXH3_64bits(text, len));
         if (strcmp(said, hex))
-            err = fail(why, FAIL_INPUT, "%s: damaged: its own hash does not hold; %s", path,
-                       advice);
+            err = fail(why, FAIL_INPUT, "%s: damaged: its own hash does not hold; %s",
+                       path, advice);
     }
     free(text);
     return err;
@@ -193,8 +193,8 @@ enum fail dataset_describe(const struct dataset *d, const char *dir, struct why 
         return err;
     to_hex(print, tokenizer_fingerprint(d->tokenizer));
     json_t *j = json_pack(
-        "{s:i, s:s, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, s:o, "
-        "s:o}",
+        "{s:i, s:s, s:s, s:{s:s, s:i, s:s}, s:" SPLIT ", s:" SPLIT ", s:I, s:f, s:f, "
+        "s:o, s:o}",
         "version", version_of(d), "check", "0000000000000000", "build", version_line,
         "tokenizer", "kind",
         tokenizer_kind(d->tokenizer), "vocab", d->vocab, "fingerprint", print, "train",

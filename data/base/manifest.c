@@ -151,7 +151,11 @@ static enum fail check_all(const char *dir, json_t *root, bool strays, struct wh
     json_t        *entry;
     enum fail      err;
 
-    if (json_unpack_ex(root, &bad, JSON_STRICT, "{s:o}", "files", &l.files))
+    bool read = !json_unpack_ex(root, &bad, JSON_STRICT, "{s:o}", "files", &l.files);
+
+    if (json_ran_out())
+        return fail(why, FAIL_MEMORY, "%s/" MANIFEST ": out of memory", dir);
+    if (!read)
         return fail(why, FAIL_INPUT, "%s/" MANIFEST ": not a manifest: %s; %s", dir,
                     bad.text, damaged);
     if (!json_is_object(l.files))

@@ -761,6 +761,7 @@ static const struct { const char *file, *from, *to; bool opens; } damage[] = {
     {"dataset.json", "\"tokens\": ", "\"tokens\": -", false},
     {"dataset.json", "\"documents\": 1", "\"documents\": 0", false},
     {"dataset.json", "\"invalid_bytes\": 0", "\"invalid_bytes\": -1", false},
+    {"dataset.json", "\"invalid_bytes\": 0", "\"invalid_bytes\": 1", false},
     {"dataset.json", "\"floor_bpb\": null", "\"floor_bpb\": -1.5", false},
     {"dataset.json", "\"floor_bpb\": null", "\"floor_bpb\": \"low\"", false},
     {"dataset.json", "\"fingerprint\": \"", "\"fingerprint\": \"0", false},

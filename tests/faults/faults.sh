@@ -1,6 +1,7 @@
 #!/bin/sh
-# What can go wrong on a disk and in memory, tried at every place: after each case what was there
-# is loaded, verified, and gone on with, and must end with the bits of a run that nobody disturbed.
+# What can go wrong on a disk and in memory, tried at every place: after each case what
+# was there is loaded, verified and gone on with, and must end with the bits of a run that
+# nobody disturbed.
 #
 #     make faults             every place; minutes
 #     sh tests/faults/faults.sh quick        some of each, as make test does
@@ -24,6 +25,7 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
 mkdir w
+: > null
 
 cases=0 bad=0 lost=0 said=0
 complain() {
@@ -32,23 +34,35 @@ complain() {
     tail -n 3 err >&2
 }
 
+lose() {
+    lost=$((lost + 1))
+    complain "$@"
+}
+
 # The cases that are tried of those numbered 1 to N: all, or some Q spread evenly.
 some() {
     if [ $much = all ] || [ "$1" -le "$2" ]; then
         seq 1 "$1"
     else
-        awk -v n="$1" -v q="$2" 'BEGIN { for (i = 0; i < q; i++) print 1 + int((i + 0.5) * n / q) }'
+        awk -v n="$1" -v q="$2" \
+            'BEGIN { for (i = 0; i < q; i++) print 1 + int((i + 0.5) * n / q) }'
     fi
 }
 
-# faulty CODES COMMAND...: with the library and the FAULT_ variables in $fault; ends with one of
-# these codes, and with one line of weft's unless it is 0 or killed.
+# faulty CODES COMMAND...: with the library and the FAULT_ variables in $fault; ends with
+# one of these codes, and with one line of weft's unless it is 0 or killed.
+disturb() {
+    cases=$((cases + 1)) status=0
+    env LD_PRELOAD="$lib/preload.so" $fault "$weft" "$@" > out 2> err < null || status=$?
+}
 faulty() {
-    codes=$1 status=0
+    codes=$1
     shift
-    cases=$((cases + 1))
-    env LD_PRELOAD="$lib/preload.so" $fault "$weft" "$@" > out 2> err < /dev/null || status=$?
-    case " $codes " in *" $status "*) ;; *) complain "exit $status: $fault: weft $*" ;; esac
+    disturb "$@"
+    case " $codes " in
+    *" $status "*) ;;
+    *) complain "exit $status: $fault: weft $*" ;;
+    esac
     if [ $status -ne 0 ] && [ $status -ne 137 ]; then
         said=$((said + 1))
         tail -n 1 err | grep -q '^weft' || complain "no line of weft's: $fault: weft $*"
@@ -88,48 +102,52 @@ each() {
     echo "faults.sh: ${name%% w/*}: $calls calls, $((cases - before)) cases"
 }
 
-# ---- what is disturbed -----------------------------------------------------------------------
+# ---- what is disturbed ---------------------------------------------------------------
 
-awk 'BEGIN { split("the a boy girl dog saw found lost red old ball house and", w, " "); x = 7
+awk 'BEGIN { x = 7
+    split("the a boy girl dog saw found lost red old ball house and", w, " ")
     for (i = 0; i < 900; i++) { x = (x * 1103 + 12345) % 65536
         printf "%s%s", w[x % 13 + 1], i % 9 == 8 ? ".\n" : " " } }' > text.txt
 tiny='layers=1 width=8 heads=1 context=16 batch=1 threads=1 sample_every=100 eval_every=2
       checkpoint_every=2 keep=2'
 "$weft" data build text.txt --out data --tokenizer bytes --threads 1 > out 2> err
 "$weft" train data --out whole $tiny steps=6 > out 2> err
-cp -a whole base                                        # as if it had been stopped at step 4
+cp -a whole base                # as if it had been stopped at step 4
 rm -r base/ckpt-00000006
 ln -sfn ckpt-00000004 base/latest
 
 same() {
     for file in model.safetensors trainer.safetensors; do
         cmp -s "whole/latest/$file" "$1/latest/$file" ||
-            { lost=$((lost + 1)); complain "other bits in $file: $fault"; return; }
+            { lose "other bits in $file: $fault"; return; }
     done
 }
 
 fresh_run() { rm -rf w/run && cp -a base w/run; }
 resumed() {
-    "$weft" verify w/run > out 2> err || { lost=$((lost + 1)); complain "damaged: $fault: $(cat out)"; }
+    "$weft" verify w/run > out 2> err || lose "damaged: $fault: $(cat out)"
     "$weft" train --resume w/run > out 2> err || complain "not resumed: $fault"
     same w/run
 }
 
 nothing() { rm -rf w/*; }
 built() {
-    [ ! -e w/set ] || "$weft" verify w/set > out 2> err || complain "half a dataset: $fault"
+    [ ! -e w/set ] || "$weft" verify w/set > out 2> err ||
+        complain "half a dataset: $fault"
     rm -rf w/set
     "$weft" data build text.txt --out w/set --tokenizer bytes --threads 1 > out 2> err ||
         complain "not built again: $fault"
-    diff -r w data_only > out 2>&1 || complain "something else is left: $fault: $(head -1 out)"
+    diff -r w data_only > out 2>&1 || complain "something is left: $fault: $(head -1 out)"
 }
 mkdir data_only
 cp -a data data_only/set
 
 exported() {
-    [ ! -e w/out ] || diff -r w/out reference > out 2>&1 || complain "half an export: $fault"
+    [ ! -e w/out ] || diff -r w/out reference > out 2>&1 ||
+        complain "half an export: $fault"
     rm -rf w/out
-    "$weft" export whole --to hf --out w/out > out 2> err || complain "not exported again: $fault"
+    "$weft" export whole --to hf --out w/out > out 2> err ||
+        complain "not exported again: $fault"
     diff -r w/out reference > out 2>&1 || complain "another export: $fault"
     [ "$(ls -A w)" = out ] || complain "something is left: $fault"
 }
@@ -152,10 +170,10 @@ each nothing exported 8 export whole --to hf --out w/out
 each nothing compared 6 compare data --out w/cmp $compare
 calls_cases=$cases
 
-# ---- memory ------------------------------------------------------------------------------------
+# ---- memory --------------------------------------------------------------------------
 
-# starved Q FIRST AGAIN COMMAND...: every allocation fails once. One that weft asked for ends with 6
-# and a line, or is done without; what libraries do is counted.
+# starved Q FIRST AGAIN COMMAND...: every allocation fails once. One that weft asked for
+# ends with 6 and a line, or is done without; what libraries do is counted.
 starved() {
     q=$1 first=$2 again=$3 before=$cases own=0 other=0 died=0 name="$4 $5"
     shift 3
@@ -166,14 +184,12 @@ starved() {
     for i in $(some "$n" "$q"); do
         fault="FAULT_MALLOC=$i FAULT_MALLOCS=$tmp/count"
         $first
-        status=0
-        cases=$((cases + 1))
-        env LD_PRELOAD="$lib/preload.so" $fault "$weft" "$@" > out 2> err < /dev/null || status=$?
+        disturb "$@"
         if grep -q own count; then
             own=$((own + 1))
             case $status in
             0 | 6) ;;
-            5) grep -q 'memory; step 6 is not saved' err || complain "exit 5: $fault: weft $*" ;;
+            5) grep -q 'memory; step 6 is not saved' err || complain "exit 5: $fault" ;;
             *) complain "exit $status: $fault: weft $*" ;;
             esac
         else
@@ -183,11 +199,11 @@ starved() {
             *) died=$((died + 1)); echo "$status $(tail -n 1 err)" >> deaths ;;
             esac
         fi
-        [ $status -ne 6 ] || tail -n 1 err | grep -q '^weft' || complain "no line: $fault: weft $*"
+        [ $status -ne 6 ] || tail -n 1 err | grep -q '^weft' || complain "no line: $fault"
         $again "$@"
     done
-    echo "faults.sh: ${name%% w/*}: $n allocations; $own of weft's own tried, $other of libraries" \
-         "($died ended otherwise than with 6)"
+    echo "faults.sh: ${name%% w/*}: $n allocations; $own of weft's own tried, $other of" \
+         "libraries ($died ended otherwise than with 6)"
 }
 : > deaths
 any() { :; }
@@ -198,7 +214,7 @@ starved 16 fresh_run resumed train --resume w/run
 sort deaths | uniq -c | sort -rn | head -5 | sed 's/^/faults.sh:   a library: /'
 memory_cases=$((cases - calls_cases))
 
-# ---- bits ----------------------------------------------------------------------------------------
+# ---- bits ----------------------------------------------------------------------------
 
 # One bit of one byte: of small files each byte, of large ones some.
 flips=0 missed=0
@@ -206,8 +222,8 @@ flip() {
     dir=$1 file=$2 size=$(wc -c < "$1/$2")
     cp "$dir/$file" kept
     if [ "$size" -le 1200 ]; then places=$(some "$size" 4); else
-        places=$(awk -v n="$size" -v q=$([ $much = all ] && echo 100 || echo 3) -v seed="$size" \
-            'BEGIN { srand(seed); for (i = 0; i < q; i++) print 1 + int(rand() * n) }'); fi
+        places=$(awk -v n="$size" -v q=$([ $much = all ] && echo 100 || echo 3) \
+            'BEGIN { srand(n); for (i = 0; i < q; i++) print 1 + int(rand() * n) }'); fi
     for at in $places; do
         byte=$(od -An -tu1 -j $((at - 1)) -N 1 kept | tr -d ' ')
         bit=$((1 << (at * 5 % 8)))
@@ -215,7 +231,7 @@ flip() {
         { head -c $((at - 1)) kept; cat one; tail -c +$((at + 1)) kept; } > "$dir/$file"
         flips=$((flips + 1))
         "$weft" verify "$dir" > out 2> err &&
-            { missed=$((missed + 1)); complain "bit $bit of byte $at of $file is not noticed"; }
+            { missed=$((missed + 1)); complain "bit $bit of byte $at of $file"; }
     done
     cat kept > "$dir/$file"
 }
@@ -225,7 +241,7 @@ for file in $(ls turned); do flip turned "$file"; done
 for file in $(ls data); do flip data "$file"; done
 cases=$((cases + flips))
 
-# ---- power cuts ------------------------------------------------------------------------------------
+# ---- power cuts ----------------------------------------------------------------------
 
 cuts=0
 cut() {
@@ -234,11 +250,12 @@ cut() {
     need=${need#* }
     cuts=$((cuts + 1)) fault="a power cut after $1 of $ops, $2"
     if ! "$weft" train --resume cutrun/run data > out 2> err; then
-        [ "$need" -eq 0 ] || { lost=$((lost + 1)); complain "nothing to go on with: $fault"; }
+        [ "$need" -eq 0 ] || lose "nothing to go on with: $fault"
         return
     fi
-    from=$(sed -n 's/^continuing .* at step //p; s/.* is finished: \([0-9]*\) steps.*/\1/p' err)
-    [ "${from:-0}" -ge "$need" ] || { lost=$((lost + 1)); complain "from ${from:-0}, not $need: $fault"; }
+    from=$(sed -n 's/^continuing .* at step //p
+                   s/.* is finished: \([0-9]*\) steps.*/\1/p' err)
+    [ "${from:-0}" -ge "$need" ] || lose "from ${from:-0}, not $need: $fault"
     same cutrun/run
 }
 echo "faults.sh: $(date -u +%H:%M:%S) what was not synced vanishes"
@@ -248,24 +265,26 @@ env LD_PRELOAD="$lib/preload.so" FAULT_ROOT="$tmp/w" FAULT_TRACE="$tmp/trace" \
 ops=$(wc -l < trace)
 for k in $(some "$ops" 8) "$ops"; do
     for what in least names bytes torn; do
-        [ $much = all ] || [ $((k % 4)) -eq 0 ] || [ "$k" -eq "$ops" ] || [ $what = least ] || continue
+        [ $much = all ] || [ $((k % 4)) -eq 0 ] || [ "$k" -eq "$ops" ] ||
+            [ $what = least ] || continue
         cut "$k" $what
     done
 done
 cases=$((cases + cuts))
 
-# ---- kill -9 ---------------------------------------------------------------------------------------
+# ---- kill -9 -------------------------------------------------------------------------
 
 echo "faults.sh: $(date -u +%H:%M:%S) kill -9 at random"
 killed=0
-long=$(printf %s "$tiny" | sed 's/checkpoint_every=2/checkpoint_every=25/; s/eval_every=2/eval_every=100/')
+long=$(printf %s "$tiny" |
+    sed 's/checkpoint_every=2/checkpoint_every=25/; s/eval_every=2/eval_every=100/')
 "$weft" train data --out straight $long steps=400 > out 2> err
 while [ $killed -lt "$kills" ]; do
     rm -rf w/run
     "$weft" train data --out w/run $long steps=400 > out 2> err &
     pid=$!
     for i in 1 2 3; do
-        sleep "$(awk -v s="$(od -An -tu2 -N 2 /dev/urandom)" 'BEGIN { print 0.02 + s / 65536 * 0.5 }')"
+        sleep "$(od -An -tu2 -N 2 /dev/urandom | awk '{ print 0.02 + $1 / 65536 * 0.5 }')"
         kill -9 $pid 2> null && killed=$((killed + 1))
         wait $pid 2> null || :
         if [ -e w/run/config.cfg ]; then
@@ -280,7 +299,7 @@ while [ $killed -lt "$kills" ]; do
     wait $pid || complain "not resumed after kill -9"
     for file in model.safetensors trainer.safetensors; do
         cmp -s "straight/latest/$file" "w/run/latest/$file" ||
-            { lost=$((lost + 1)); complain "other bits after kill -9"; }
+            lose "other bits after kill -9"
     done
 done
 cases=$((cases + killed))
@@ -288,7 +307,7 @@ mkdir -p "$(dirname "$tally")"
 all=$(($(cat "$tally" 2> null || echo 0) + killed))
 echo $all > "$tally"
 
-echo "faults.sh: $cases cases: $calls_cases at calls ($said said in a line), $memory_cases at" \
-     "allocations, $flips bits ($missed missed), $cuts power cuts, $killed kills ($all in all):" \
-     "$lost lost, $bad wrong"
+echo "faults.sh: $cases cases: $calls_cases at calls ($said said in a line)," \
+     "$memory_cases at allocations, $flips bits ($missed missed), $cuts power cuts, $killed kills" \
+     "($all in all): $lost lost, $bad wrong"
 [ $bad -eq 0 ] && [ $lost -eq 0 ]

@@ -5,7 +5,7 @@
  *     FAULT_ROOT=DIR      calls on paths below DIR count (absolute, without links)
  *     FAULT_AT=N          the Nth goes wrong; FAULT_HOW says how:
  *                         ENOSPC EIO EINTR   it fails with that and does nothing
- *                         full               it and every later one that needs room: ENOSPC
+ *                         full               it and all later ones that need room: ENOSPC
  *                         short              half of the bytes are written or read
  *                         kill               the process is killed before it
  *     FAULT_LIST=FILE     "N call path" of every call that counted

@@ -1,5 +1,5 @@
-/* replay TRACE K WHAT SEED OUT: the files that a power cut after the first K operations of a
- * trace (tests/faults/preload.c) may leave, as a directory OUT. K 0: after all.
+/* replay TRACE K WHAT SEED OUT: the files that a power cut after the first K operations
+ * of a trace (tests/faults/preload.c) may leave, as a directory OUT. K 0: after all.
  *
  * Bytes are safe once their file was fsynced, names once their directory was; what came
  * after may be there or not. WHAT chooses:
@@ -128,11 +128,13 @@ static void sync_node(struct node *f)
 }
 
 /* The bytes of the trace at `from` go to a file. */
-static void write_bytes(struct node *f, FILE *data, long long at, long long n, long long from)
+static void write_bytes(struct node *f, FILE *data, long long at, long long n,
+                        long long from)
 {
     if ((size_t)(at + n) > f->len)
         set_len(f, (size_t)(at + n));
-    if (fseek(data, (long)from, SEEK_SET) || fread(f->bytes + at, 1, (size_t)n, data) != (size_t)n)
+    if (fseek(data, (long)from, SEEK_SET) ||
+        fread(f->bytes + at, 1, (size_t)n, data) != (size_t)n)
         exit(1);
 }
 
