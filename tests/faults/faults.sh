@@ -308,6 +308,6 @@ all=$(($(cat "$tally" 2> null || echo 0) + killed))
 echo $all > "$tally"
 
 echo "faults.sh: $cases cases: $calls_cases at calls ($said said in a line)," \
-     "$memory_cases at allocations, $flips bits ($missed missed), $cuts power cuts, $killed kills" \
-     "($all in all): $lost lost, $bad wrong"
+     "$memory_cases at allocations, $flips bits ($missed missed), $cuts power cuts," \
+     "$killed kills ($all in all): $lost lost, $bad wrong"
 [ $bad -eq 0 ] && [ $lost -eq 0 ]
