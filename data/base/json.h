@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* jansson drops what it has no memory for and says so to the one call alone: a key that is
- * not set would be missing in a file. After json_watch, which the program calls first,
+/* jansson drops what it has no memory for and says so to the one call alone: a key that
+ * is not set would be missing in a file. After json_watch, which the program calls first,
  * json_write and json_ran_out know of any such failure since they were last asked. */
 void json_watch(void);
 bool json_ran_out(void);
