@@ -351,7 +351,7 @@ fuzz:
 	@$(if $(shell command -v clang),,echo "make fuzz: skipped: it needs clang:" \
 	  "apt-get install clang libclang-rt-14-dev libomp-14-dev"; exit 0;) \
 	$(MAKE) MODE=fuzz CC=clang CXX=clang++ build/fuzz/bin/fuzz && \
-	tests/fuzz/run.sh build/fuzz/bin/fuzz $(T) $(F)
+	tests/fuzz.sh build/fuzz/bin/fuzz $(T) $(F)
 
 # The products read no file, and take minutes to compile when every access is checked.
 ifeq ($(MODE),fuzz)

@@ -101,7 +101,7 @@ const char *fuzz_bundle(const char *const *names, int n, const uint8_t *bytes, s
 static const struct fuzz_target *target;
 
 /* WEFT_FUZZ names the target; without it their names are printed. Files go to TMPDIR,
- * which tests/fuzz/run.sh removes. */
+ * which tests/fuzz.sh removes. */
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
     const char *name = getenv("WEFT_FUZZ");

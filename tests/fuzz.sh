@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh FUZZ SECONDS [READER...]: each reader under libFuzzer, one after the other. What
+# fuzz.sh FUZZ SECONDS [READER...]: each reader under libFuzzer, one after the other. What
 # is new to the coverage stays in build/fuzz/corpus, what breaks a reader in
 # build/fuzz/found, and the runs of all times add up in build/fuzz/tally.
 fuzz=$1 seconds=$2
@@ -19,7 +19,7 @@ failed=0
 run() {
     WEFT_FUZZ=$1 "$fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=20 \
         -max_len=65536 -print_final_stats=1 -close_fd_mask=1 \
-        -artifact_prefix="$out/found/$1-" "$out/corpus/$1" "$here/seeds/$1" \
+        -artifact_prefix="$out/found/$1-" "$out/corpus/$1" "$here/fuzz/seeds/$1" \
         > "$out/$1.log" 2>&1
 }
 
@@ -29,7 +29,7 @@ stat() {
 
 printf '%-14s %12s %11s %14s\n' reader inputs 'per second' 'in all runs'
 for t in ${*:-$("$fuzz")}; do
-    [ -d "$here/seeds/$t" ] || { echo "make fuzz: there is no reader $t"; exit 2; }
+    [ -d "$here/fuzz/seeds/$t" ] || { echo "make fuzz: there is no reader $t"; exit 2; }
     mkdir -p "$out/corpus/$t"
     said=
     run "$t" || { failed=$((failed + 1)); said="  FAILED: $out/$t.log"; }
