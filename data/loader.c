@@ -14,7 +14,7 @@
 enum state { EMPTY, WANTED, READY, QUIT };
 
 /* Where windows are taken from: the shard, or a stretch of it. */
-struct part {
+struct window_grid {
     uint64_t first;                     // token
     uint64_t windows, shifts;           // of its grid; offsets that one draws from
     uint64_t draws;                     // of its windows in an epoch
@@ -22,8 +22,8 @@ struct part {
 
 struct loader {
     const struct shard *shard;
-    struct part *part;                  // (n_part)
-    int      n_part;
+    struct window_grid *grid;           // (n_grid)
+    int      n_grid;
     uint64_t seed, windows;             // windows per epoch
     int      B, T;
 
@@ -85,14 +85,14 @@ static enum fail copy_window(struct loader *l, uint64_t start, int32_t *tokens,
     return 0;
 }
 
-/* Draw d of part p in this epoch: which time its grid is read, as the index of random
+/* Draw d of grid p in this epoch: which time its grid is read, as the index of random
  * numbers that no other has, and which window then. */
-static uint64_t pass_of(const struct loader *l, const struct part *p, uint64_t epoch,
-                        uint64_t d, uint64_t *place)
+static uint64_t pass_of(const struct loader *l, const struct window_grid *p,
+                        uint64_t epoch, uint64_t d, uint64_t *place)
 {
     uint64_t   passes = (p->draws + p->windows - 1) / p->windows;
     uint64_t   pass = epoch * passes + d / p->windows;
-    uint64_t   index = ((uint64_t)(p - l->part) + 1) << 40 | pass;
+    uint64_t   index = ((uint64_t)(p - l->grid) + 1) << 40 | pass;
     struct rng order = rng_open(l->seed, RNG_SHUFFLE, index);
 
     *place = rng_permute(&order, d % p->windows, p->windows);
@@ -105,11 +105,11 @@ static uint64_t window_start(const struct loader *l, uint64_t i)
     uint64_t           epoch = i / l->windows, index = epoch;
     struct rng         order = rng_open(l->seed, RNG_SHUFFLE, epoch), shift;
     uint64_t           place = rng_permute(&order, i % l->windows, l->windows);
-    const struct part *p = l->part;
+    const struct window_grid *p = l->grid;
 
     for (; place >= p->draws; p++)
         place -= p->draws;
-    if (l->n_part > 1)
+    if (l->n_grid > 1)
         index = pass_of(l, p, epoch, place, &place);
     shift = rng_open(l->seed, RNG_OFFSET, index);
     return p->first + rng_below(&shift, p->shifts) + place * (uint64_t)l->T;
@@ -193,7 +193,7 @@ enum fail loader_batch(struct loader *l, uint64_t k, const int32_t **tokens,
 
 static void release(struct loader *l)
 {
-    free(l->part);
+    free(l->grid);
     free(l->held);
     free(l->cache);
     free(l->batch[0]);
@@ -219,9 +219,9 @@ static bool allocate(struct loader *l)
 /* The grid of n tokens from `first` on. The last target of the last window must be
  * inside: offset + windows T + 1 <= n for every offset < shifts. That leaves T offsets,
  * or n - T when n < 2 T. */
-static struct part grid(uint64_t first, uint64_t n, uint64_t T, uint64_t all)
+static struct window_grid grid_of(uint64_t first, uint64_t n, uint64_t T, uint64_t all)
 {
-    struct part p = {.first = first, .windows = 1, .shifts = 1};
+    struct window_grid p = {.first = first, .windows = 1, .shifts = 1};
 
     if (n <= T) {
         p.first = first < all - T - 1 ? first : all - T - 1;
@@ -238,19 +238,19 @@ static bool part_shard(struct loader *l)
     const struct shard *s = l->shard;
     uint64_t            first = 0;
 
-    l->n_part = s->n_mix ? s->n_mix : 1;
-    l->part = calloc((size_t)l->n_part, sizeof *l->part);
-    for (int i = 0; l->part && i < l->n_part; i++) {
-        struct part *p = &l->part[i];
+    l->n_grid = s->n_mix ? s->n_mix : 1;
+    l->grid = calloc((size_t)l->n_grid, sizeof *l->grid);
+    for (int i = 0; l->grid && i < l->n_grid; i++) {
+        struct window_grid *p = &l->grid[i];
         uint64_t     n = s->n_mix ? s->mix[i].tokens : s->n;
         double       weight = s->n_mix ? s->mix[i].weight : 1;
 
-        *p = grid(first, n, (uint64_t)l->T, s->n);
+        *p = grid_of(first, n, (uint64_t)l->T, s->n);
         p->draws = (uint64_t)fmax(1, round(weight * (double)p->windows));
         l->windows += p->draws;
         first += n;
     }
-    return l->part != NULL;
+    return l->grid != NULL;
 }
 
 enum fail loader_open(struct loader **out, const struct shard *s, uint64_t seed, int B,

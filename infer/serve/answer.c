@@ -15,7 +15,7 @@ struct reading {
 };
 
 /* Some of a text: what an answer is made of. */
-struct part {
+struct piece {
     const struct tokenizer *tokenizer;
     const char             *before;     // the prompt, where it is echoed
     size_t                  n_before;
@@ -125,7 +125,7 @@ static long chars_of(const struct tokenizer *t, int32_t id)
 
 /* {"the": -0.5, ...}: the likeliest, and always the token itself, from the same number
  * as beside it. Of tokens that look alike the likelier is told. */
-static json_t *top_json(const struct part *p, long i)
+static json_t *top_json(const struct piece *p, long i)
 {
     json_t              *j = json_object();
     const struct likely *top = p->likely + i * p->top;
@@ -143,7 +143,7 @@ static json_t *top_json(const struct part *p, long i)
     return j;
 }
 
-static json_t *top_ids(const struct part *p, long i)
+static json_t *top_ids(const struct piece *p, long i)
 {
     json_t *j = json_array();
 
@@ -152,7 +152,7 @@ static json_t *top_ids(const struct part *p, long i)
     return j;
 }
 
-static json_t *top_texts(const struct part *p, long i)
+static json_t *top_texts(const struct piece *p, long i)
 {
     json_t *j = json_array();
 
@@ -162,7 +162,7 @@ static json_t *top_texts(const struct part *p, long i)
     return j;
 }
 
-static json_t *top_values(const struct part *p, long i)
+static json_t *top_values(const struct piece *p, long i)
 {
     json_t *j = json_array();
 
@@ -171,7 +171,7 @@ static json_t *top_values(const struct part *p, long i)
     return j;
 }
 
-static json_t *logprobs_json(const struct part *p)
+static json_t *logprobs_json(const struct piece *p)
 {
     json_t *tokens = json_array(), *values = json_array(), *top = json_array(),
            *offsets = json_array(), *ids = json_array(), *lists = json_array(),
@@ -208,13 +208,13 @@ static json_t *bytes_json(const struct tokenizer *t, int32_t id)
     return j;
 }
 
-static json_t *chat_token(const struct part *p, int32_t id, real nats)
+static json_t *chat_token(const struct piece *p, int32_t id, real nats)
 {
     return json_pack("{s:o, s:o, s:o}", "token", token_text(p->tokenizer, id), "logprob",
                      logprob(nats), "bytes", bytes_json(p->tokenizer, id));
 }
 
-static json_t *chat_logprobs(const struct part *p)
+static json_t *chat_logprobs(const struct piece *p)
 {
     json_t *content = json_array();
 
@@ -234,7 +234,7 @@ static json_t *chat_logprobs(const struct part *p)
 /* ---- choices ---- */
 
 /* What is echoed and what was picked, as one string. */
-static json_t *text_json(const struct part *p)
+static json_t *text_json(const struct piece *p)
 {
     size_t  len = p->n_before + p->len;
     char   *all = malloc(len + 1);
@@ -251,12 +251,12 @@ static json_t *text_json(const struct part *p)
     return j;
 }
 
-static json_t *finish_json(const struct part *p)
+static json_t *finish_json(const struct piece *p)
 {
     return !p->ended ? json_null() : json_string(p->stopped ? "stop" : "length");
 }
 
-static json_t *choice(const struct answer *a, int i, const struct part *p)
+static json_t *choice(const struct answer *a, int i, const struct piece *p)
 {
     json_t *text = text_json(p), *said, *logprobs = json_null();
 
@@ -307,7 +307,7 @@ json_t *answer_whole(const struct answer *a)
     for (int i = 0; i < a->n; i++) {
         const struct job        *job = a->job[i];
         const struct ask_prompt *q = &a->ask.prompt[i / a->ask.samples];
-        struct part              p = {
+        struct piece             p = {
             .tokenizer = job->engine->tokenizer,
             .before = q->text,
             .n_before = a->ask.echo ? q->len : 0,
@@ -350,7 +350,7 @@ bool answer_news(const struct answer *a)
 }
 
 /* Under lock: copy what text i has that was not told; false: nothing. */
-static bool copy_news(const struct answer *a, int i, struct part *p)
+static bool copy_news(const struct answer *a, int i, struct piece *p)
 {
     struct job     *j = a->job[i];
     struct reading *r = &a->reading[i];
@@ -378,7 +378,7 @@ static bool copy_news(const struct answer *a, int i, struct part *p)
 }
 
 /* What is new of text i is told, now. */
-static json_t *tell(struct answer *a, int i, struct part *p)
+static json_t *tell(struct answer *a, int i, struct piece *p)
 {
     const struct ask_prompt *q = &a->ask.prompt[i / a->ask.samples];
     struct reading          *r = &a->reading[i];
@@ -407,7 +407,7 @@ static json_t *tell(struct answer *a, int i, struct part *p)
 
 bool answer_piece(struct answer *a, int i, json_t **piece)
 {
-    struct part p = {0};
+    struct piece p = {0};
     bool        news = false;
 
     pthread_mutex_lock(&a->line.lock);

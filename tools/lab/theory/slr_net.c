@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { LONGEST = 64, BLOCK = 2048 };
+enum { LONGEST = 64, DRAWS = 2048 };
 
 const char *const slr_arm_name[SLR_ARMS] = {
     [SLR_SOFTMAX] = "softmax", [SLR_SOFTPLUS] = "softplus", [SLR_LINEAR] = "linear",
@@ -222,14 +222,14 @@ struct estimate slr_risk(const struct slr *s, enum slr_arm arm, const struct slr
                          long n, uint64_t seed)
 {
     struct given given = given_chi(o);
-    long         blocks = (n + BLOCK - 1) / BLOCK;
+    long         blocks = (n + DRAWS - 1) / DRAWS;
     double       sum = 0, squares = 0;
 
     for (long b = 0; b < blocks; b++) {
         struct rng r = rng_open(seed, RNG_LAB, (1ull << 40) + b);
         real       g[2 * LONGEST];
 
-        for (int i = 0; i < BLOCK; i++) {
+        for (int i = 0; i < DRAWS; i++) {
             int    L = s->lo + (int)rng_below(&r, s->hi - s->lo + 1);
             double risk;
 
@@ -238,5 +238,5 @@ struct estimate slr_risk(const struct slr *s, enum slr_arm arm, const struct slr
             sum += risk, squares += risk * risk;
         }
     }
-    return estimate_of(sum, squares, (double)blocks * BLOCK);
+    return estimate_of(sum, squares, (double)blocks * DRAWS);
 }
