@@ -49,7 +49,7 @@ x: stories, 9 steps, seed 1, 2, `lr=2e-3`
 
 | | lr=1e-3 | lr=2e-3 |
 |---|---|---|
-| `gla` | 0.250 | 0.625 (2) |
+| `gla` | 0.250 | 0.625 ± 0.177 (2) |
 | `ssd` | diverged |  |
 
 TABLE

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Print the tables of docs/recipe.md from results.tsv, as markdown: a row an architecture,
 # a column what differs from the settings above it, bits per byte of the validation text.
-# More than one seed: their mean, and how many in brackets.
+# More than one seed: their mean, standard deviation, and how many in brackets.
 #
 #   tools/recipe/tables.sh [TABLE]
 set -eu
@@ -10,7 +10,7 @@ results=${RESULTS:-$(dirname "$0")/results.tsv}
 awk -F '\t' -v only="${1:-}" '
     only != "" && $1 != only { next }
     {
-        group = $1 FS $4 FS $6
+        group = $1 FS $4 FS ($1 == "flops" ? "as many FLOPs as 300" : $6)
         if (!(group in first)) { first[group] = ++groups; name[groups] = group }
         g = first[group]
         if (!((g, $2) in row)) { row[g, $2] = ++rows[g]; arch[g, rows[g]] = $2 }
@@ -18,7 +18,7 @@ awk -F '\t' -v only="${1:-}" '
         if (!((g, $5) in seed)) { seed[g, $5] = 1; seeds[g] = seeds[g] ", " $5 }
         at = g SUBSEP row[g, $2] SUBSEP col[g, $3]
         if ($7 == "diverged") bad[at]++
-        else { sum[at] += $7; n[at]++ }
+        else { sum[at] += $7; squares[at] += $7 * $7; n[at]++ }
     }
 
     # The words of setting a that b has not.
@@ -51,10 +51,13 @@ awk -F '\t' -v only="${1:-}" '
             }
     }
 
-    function cell(at) {
+    function cell(at,    mean, spread) {
         if (bad[at]) return "diverged"
         if (!n[at]) return ""
-        return sprintf("%.3f%s", sum[at] / n[at], n[at] > 1 ? " (" n[at] ")" : "")
+        mean = sum[at] / n[at]
+        if (n[at] == 1) return sprintf("%.3f", mean)
+        spread = (squares[at] - n[at] * mean * mean) / (n[at] - 1)
+        return sprintf("%.3f ± %.3f (%d)", mean, sqrt(spread > 0 ? spread : 0), n[at])
     }
 
     END {
