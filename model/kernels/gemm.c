@@ -284,7 +284,8 @@ static void by_rows(real *c, size_t ldc, struct factor a, const struct right *b,
 static void by_rounded_rows(real *c, size_t ldc, struct factor a, const struct right *b,
                             int m, int n, int k, struct scale s)
 {
-    _Alignas(64) real panel[KC * NR], side[MH * KC];
+    enum { WIDE = (KC + LANES - 1) / LANES * LANES };
+    _Alignas(64) real panel[KC * NR], side[MH * WIDE];
     int p = 0;
 
     do {
