@@ -541,11 +541,12 @@ int compare_main(int argc, char **argv)
     struct cli cli = {.verb = "compare", .help = help, .flags = flags,
                       .settings = config_names(), .explain = tell_settings,
                     .other = config_other_name};
-    struct comparison *c = calloc(1, sizeof *c);
-    struct why         why;
-    enum fail          err;
+    static struct comparison *c;        // still known where cli_die() ends the process
+    struct why why;
+    enum fail  err;
 
     cli_parse(&cli, argc, argv);
+    c = calloc(1, sizeof *c);
     if (!c)
         cli_die(&cli, FAIL_MEMORY, "out of memory");
     take_command(&cli, c);
