@@ -295,7 +295,9 @@ void tell_verdict(const struct dataset *d, double bits, char *line, size_t cap)
 {
     double zstd = d->zstd_bpb, order2 = d->order2_bpb;
 
-    if (zstd <= 0 || order2 <= 0)
+    if (bits > 8)
+        snprintf(line, cap, "worse than guessing every byte: it came apart; lower lr");
+    else if (zstd <= 0 || order2 <= 0)
         snprintf(line, cap, "there is nothing to compare it with");
     else if (bits < fmin(zstd, order2))
         snprintf(line, cap,
@@ -332,16 +334,16 @@ static void tell_validation(const struct dataset *d, double nats, double bits)
                 (unsigned long long)d->val.bytes);
 }
 
-/* It was better once. */
-static void tell_best(const struct setup *s)
+/* It was better once, and what became of it then. */
+static void tell_best(const struct setup *s, const char *then)
 {
     const struct tally *y = &s->trainer.tally;
     char best[PATH_MAX], word[PATH_MAX];
 
     checkpoint_path(best, sizeof best, s->run.dir, y->best_step);
     path_quote(word, sizeof word, best);
-    say(stderr, "it was best at step %ld (%.4f nats/token), then learned by heart\n",
-            y->best_step, y->best_loss);
+    say(stderr, "it was best at step %ld (%.4f nats/token), then %s\n", y->best_step,
+            y->best_loss, then);
     if (path_is_dir(best))
         say(stderr, "that is in:     %s\n", word);
 }
@@ -361,7 +363,7 @@ void tell_result(const struct setup *s, double nats, double bits)
     if (isfinite(nats))
         tell_validation(&s->data, nats, bits);
     if (y->best_step && y->best_loss < nats - noise)
-        tell_best(s);
+        tell_best(s, bits > 8 ? "it came apart" : "learned by heart");
     tell_next(s);
 }
 

@@ -45,6 +45,7 @@ static const struct {
     const char *word;
 } verdicts[] = {
     {0.9, "good: 50 % below zstd -19"}, {1.8, "fair:"}, {2.4, "fair:"}, {2.6, "poor:"},
+    {9, "worse than guessing"},
 };
 
 START_TEST(a_result_is_judged_by_the_yardsticks)
