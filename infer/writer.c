@@ -244,14 +244,15 @@ enum fail writer_mark(struct writer *w, struct why *why)
 
 bool writer_undo(struct writer *w)
 {
-    const struct turn *t = &w->turn[w->turns - 1];
+    struct turn *t;
 
     if (w->turns == 0)
         return false;
+    t = &w->turn[--w->turns];
     session_set(&w->session, 0, t->state, t->pos);
     sampler_restore(w->text[0].sampler, t->sampler);
     w->next[0] = t->next;
-    drop_turn(&w->turn[--w->turns]);
+    drop_turn(t);
     return true;
 }
 

@@ -385,7 +385,7 @@ END_TEST
 /* Four sequences that may hold a million tokens each: 512 MiB; three are read. */
 START_TEST(a_state_takes_memory_for_the_tokens_read)
 {
-    static const int32_t tokens[] = {1, 2, 3};
+    static const int32_t tokens[] = {1, 2, 3, 4};
     struct config  c;
     struct model   m;
     struct session s;
