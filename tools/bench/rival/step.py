@@ -57,35 +57,33 @@ def linear(q, k, v, gates, tables):
     return (o[..., :-1] / o[..., -1:]).flatten(2, 3)
 
 
+def decay(a, top):
+    """exp(a_s - top_t) where s <= t, else 0"""
+    future = torch.ones(top.shape[-2], a.shape[-2], dtype=torch.bool).triu(1)
+    return (a.transpose(-1, -2) - top).masked_fill(future, -math.inf).exp()
+
+
 def mlstm(q, k, v, gates, tables):
-    """S_t = f_t S_{t-1} + i_t k v', log i_t and log f_t relative to their running
-    maximum; o = q S / max(|q n|, 1)"""
+    """S_t = f_t S_{t-1} + i_t k v', o = q S / max(|q n|, 1). With F_t the sum of log f
+    so far, a = log i - F and top its running maximum, a sum's weights are
+    exp(a_s - top_t): no gate is left in them, and no loop over the chunks."""
     k = k / math.sqrt(k.shape[-1])
-    log_i, log_f = (in_chunks(g[..., None])[..., 0] for g in gates)
-    q, k, v = in_chunks(q), in_chunks(k), in_chunks(v)
+    log_i, log_f = gates
+    run = F.logsigmoid(log_f).cumsum(-1)[..., None]
+    a = log_i[..., None] - run
+    top = in_chunks(a.cummax(2)[0])
+    q, k, v, a, run = map(in_chunks, (q, k, v, a, run))
     v = torch.cat((v, torch.ones_like(v[..., :1])), -1)
-    run = F.logsigmoid(log_f).cumsum(-1)
-    within = run[..., :, None] - run[..., None, :] + log_i[..., None, :]
-    within = within.masked_fill(torch.ones_like(within, dtype=torch.bool).triu(1),
-                                -math.inf)
-    out, S = [], torch.zeros_like(k[:, :, 0].transpose(-1, -2) @ v[:, :, 0])
-    m = torch.full_like(run[:, :, 0, :1], -1e4)
-    for c in range(q.shape[2]):
-        top = torch.maximum(within[:, :, c].amax(-1), run[:, :, c] + m)
-        p = (q[:, :, c] @ k[:, :, c].transpose(-1, -2)) * (
-            within[:, :, c] - top[..., None]).exp()
-        carried = (run[:, :, c] + m - top).exp()[..., None]
-        o = p @ v[:, :, c] + carried * (q[:, :, c] @ S)
-        least = torch.maximum(o[..., -1:].abs(), (-top).exp()[..., None])
-        out.append(o[..., :-1] / least)
-        end = run[:, :, c, -1:]
-        to_end = end - run[:, :, c] + log_i[:, :, c]
-        next_m = torch.maximum(to_end.amax(-1, keepdim=True), end + m)
-        weighted = k[:, :, c] * (to_end - next_m).exp()[..., None]
-        S = (end + m - next_m).exp()[..., None] * S
-        S = S + weighted.transpose(-1, -2) @ v[:, :, c]
-        m = next_m
-    return torch.cat(out, 2)
+    end = top[..., -1:, :]
+    sums = (k * (a - end).exp()).transpose(-1, -2) @ v
+    ends = end[..., 0, :]
+    sums = (decay(ends, ends) @ sums.flatten(3)).view_as(sums)
+    sums = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0))
+    start = F.pad(end[:, :, :-1], (0, 0, 0, 0, 1, 0))
+    o = (q @ k.transpose(-1, -2) * decay(a, top)) @ v
+    o = o + torch.minimum(start - top, torch.zeros(())).exp() * (q @ sums)
+    least = torch.maximum(o[..., -1:].abs(), (-run - top).exp())
+    return (o[..., :-1] / least).flatten(2, 3)
 
 
 MIXERS = {"softmax": softmax, "linear": linear, "mlstm": mlstm}
