@@ -131,20 +131,23 @@ size_rates small 2e-3/12 1.333e-3/18 3e-3/8
 all="softmax luna linear swax gla mlstm deltanet ssd retention metala rela normattn inline
      qlstm rglru mingru s6"
 
-# seed, rate...
+# table, text, seed, rate...
 rates() {
-    seed=$1
-    shift
+    row_name=$1 text=$2 seed=$3
+    shift 3
     for lr; do
         with "$chosen" lr="$lr"
         # names of architectures hold no pattern of file names
         # shellcheck disable=SC2086
-        cells rates stories "$seed" 300 $all
+        cells "$row_name" "$text" "$seed" 300 $all
     done
 }
-rates 101 6e-3
-rates 102 6e-3
-rates 103 6e-3
+
+# on development text first: which mixer asks for a rate of its own?
+rates tune stories-dev 1001 6e-3 3e-3 1.2e-2
+rates rates stories 101 6e-3
+rates rates stories 102 6e-3
+rates rates stories 103 6e-3
 
 # ---- reported: linear, luna, swax beside softmax, at equal steps and equal FLOPs -------
 
@@ -167,8 +170,8 @@ cells texts c 101 300 softmax luna linear swax gla mlstm
 # ---- reported: every mixer over four rates more ----------------------------------------
 
 for seed in 101 102 103; do
-    rates $seed 3e-3 1.2e-2
+    rates rates stories $seed 3e-3 1.2e-2
 done
 for seed in 101 102 103; do
-    rates $seed 1.5e-3 2.4e-2
+    rates rates stories $seed 1.5e-3 2.4e-2
 done
