@@ -31,6 +31,26 @@ same() {
     [ -z "$(find "$1" -name '*.claim-*')" ] || die "$2: claims are left"
 }
 
+# value FILE NAME: of a number in JSON with a line for each.
+value() {
+    sed -n "s/.*\"$2\": \([0-9.e+]*\).*/\1/p" "$1"
+}
+
+# alone OUT WHAT: speeds were measured when all runs were done, and stand in the table.
+alone() {
+    for f in softmax gla; do
+        [ -z "$(find "$1" -name result.json -newer "$1/$f/speed.json")" ] ||
+            die "$2: the speed of $f was measured while others ran"
+        awk -F, -v f=$f -v train="$(value "$1/$f/speed.json" train)" \
+            -v decode="$(value "$1/$f/speed.json" decode)" '
+            function near(a, b) { return a > 0 && a / b > 0.999999 && a / b < 1.000001 }
+            $1 == "\"" f "\"" { n++; ok += near($17, train) && near($18, decode) &&
+                            near($14 / $16, train) }
+            END { exit !(n == 2 && ok == 2) }' "$1/results.csv" ||
+            die "$2: not the speed of $f alone: $(grep "^\"$f" "$1/results.csv")"
+    done
+}
+
 "$weft" compare $what --out "$tmp/alone" > "$tmp/alone.txt" 2> "$tmp/alone.err" ||
     die "alone: $(cat "$tmp/alone.err")"
 
@@ -50,6 +70,20 @@ wait $pid3 || die "the third: $(cat "$tmp/three.3.err")"
 same "$tmp/three" "three processes"
 grep -q 'bits/byte' "$tmp/three.1" || die "the first printed no table"
 cmp "$tmp/three.1" "$tmp/three.3" || die "two tables"
+alone "$tmp/three" "three processes"
+[ ! -e "$tmp/alone/gla/speed.json" ] || die "alone: speeds measured again"
+
+# While one process measures speeds, the others wait, and take them over.
+rm "$tmp/three/gla/speed.json"
+cat /proc/sys/kernel/random/boot_id > "$tmp/three/speed.claim-0"
+flock "$tmp/three/speed.claim-0" sleep 2 &
+"$weft" compare $what --join "$tmp/three" > "$tmp/late" 2> "$tmp/late.err" &
+pid1=$!
+sleep 1
+kill -0 $pid1 2> "$tmp/null" && [ ! -e "$tmp/three/gla/speed.json" ] ||
+    die "two processes measure speeds at once: $(cat "$tmp/late.err")"
+wait $pid1 || die "the late one: $(cat "$tmp/late.err")"
+alone "$tmp/three" "a late one"
 
 # Alone and together do not mix.
 mkdir "$tmp/held"
@@ -62,6 +96,7 @@ flock "$tmp/held/lock" "$weft" compare $what --join "$tmp/held" > "$tmp/out" 2>&
 "$weft" compare $what --jobs 2 --out "$tmp/jobs" > "$tmp/jobs.txt" 2> "$tmp/jobs.err" ||
     die "--jobs: $(cat "$tmp/jobs.err")"
 same "$tmp/jobs" "--jobs"
+alone "$tmp/jobs" "--jobs"
 [ "$(grep -c 'bits/byte in' "$tmp/jobs.err")" -eq 4 ] || die "--jobs tells the runs twice"
 status=0
 "$weft" compare $what --jobs 2 --out "$tmp/jobs2" --for 5s > "$tmp/out" 2>&1 || status=$?

@@ -80,6 +80,63 @@ START_TEST(the_best_of_several_counts_and_a_mark_says_where_they_disagree)
 }
 END_TEST
 
+/* Two trials of 1000 tokens, the second of which was beside others. */
+static struct comparison *half_shared(enum budget budget)
+{
+    struct comparison *c = calloc(1, sizeof *c);
+    const struct curve curve = {.n = 2, .seconds = {2, 4}, .bpb = {3, 2}};
+
+    *c = (struct comparison){.n = 1, .seeds = 2, .budget = budget};
+    for (int k = 0; k < 2; k++)
+        c->arch[0].trial[k] = (struct trial){.done = true, .shared = k, .tokens = 1000,
+                                             .seconds = 4, .decode = 50, .decode_low = 49,
+                                             .bpb = 2, .curve = curve};
+    return c;
+}
+
+START_TEST(a_run_beside_others_has_the_speed_that_was_measured_alone)
+{
+    struct comparison *c = half_shared(BUDGET_TOKENS);
+    struct arch       *a = &c->arch[0];
+
+    a->pace = (struct pace){500, 480, 80, 79};
+    gather(c);
+    ck_assert_double_eq(speed_of(c, &a->trial[0]), 250);
+    ck_assert_double_eq(speed_of(c, &a->trial[1]), 500);
+    ck_assert_double_eq(a->trial[0].seconds, 4);
+    ck_assert_double_eq(a->trial[1].seconds, 2);
+    ck_assert_double_eq(a->trial[0].curve.seconds[1], 4);
+    ck_assert_double_eq(a->trial[1].curve.seconds[1], 2);
+    ck_assert_double_eq(a->trial[1].decode, 80);
+    ck_assert_double_eq(a->speed.best, 500);
+    ck_assert_double_eq(a->decode.best, 80);
+    free(c);
+}
+END_TEST
+
+START_TEST(a_speed_that_nobody_measured_alone_is_not_shown)
+{
+    struct comparison *c = half_shared(BUDGET_TOKENS);
+
+    c->arch[0].trial[0].shared = true;
+    gather(c);
+    ck_assert(isnan(c->arch[0].speed.best) && isnan(c->arch[0].decode.best));
+    free(c);
+}
+END_TEST
+
+START_TEST(a_budget_of_time_stays_what_it_was)
+{
+    struct comparison *c = half_shared(BUDGET_FOR);
+
+    c->arch[0].pace = (struct pace){500, 480, 80, 79};
+    gather(c);
+    ck_assert_double_eq(c->arch[0].trial[1].seconds, 4);
+    ck_assert_double_eq(speed_of(c, &c->arch[0].trial[1]), 500);
+    free(c);
+}
+END_TEST
+
 START_TEST(seeds_beyond_jsons_numbers_are_text)
 {
     struct comparison *c = calloc(1, sizeof *c);
@@ -549,6 +606,9 @@ int main(void)
     tcase_add_test(parts, the_incomplete_beta_function_is_a_polynomial_for_whole_numbers);
     tcase_add_test(parts, pairs_without_a_partner_are_left_out);
     tcase_add_test(parts, seeds_beyond_jsons_numbers_are_text);
+    tcase_add_test(parts, a_run_beside_others_has_the_speed_that_was_measured_alone);
+    tcase_add_test(parts, a_speed_that_nobody_measured_alone_is_not_shown);
+    tcase_add_test(parts, a_budget_of_time_stays_what_it_was);
     tcase_add_test(parts, holms_correction_is_that_of_the_textbook);
     tcase_add_test(parts, commas_in_parentheses_do_not_part_architectures);
     tcase_add_test(parts, a_chart_holds_no_number_that_is_none);

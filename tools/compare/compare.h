@@ -4,6 +4,7 @@
  *     OUT/data/                   the text, tokenized once
  *     OUT/ARCH/seed-K/            a run as weft train makes them, and result.json
  *     OUT/ARCH/lr-X/              the sweep's, on a quarter of the budget
+ *     OUT/ARCH/speed.json         where runs were side by side, its speeds alone
  *     OUT/results.csv, results.jsonl, report.md, report.html, report.svg
  *
  * A run with result.json is finished; any other goes on from its newest checkpoint.
@@ -19,7 +20,7 @@
 
 enum { MOST_ARCHS = 32, MOST_SEEDS = 64, SWEEP = 11, CURVE = 10, LOSSES = 48 };
 enum { CURVE_TOKENS = 1 << 13, FINAL_TOKENS = 1 << 18, STORIES = 32, SAMPLE = 1200,
-       DECODES = 3 };
+       DECODES = 3, PACES = 3 };
 
 enum match { MATCH_PARAMS, MATCH_FLOPS, MATCH_NONE };
 
@@ -37,6 +38,7 @@ struct trial {
     double   lr, share;                 // share of the budget: 1, or 1/4 in the sweep
     char     dir[1024];
     bool     done;
+    bool     shared;                    // others may have run beside it
     char     failed[256];               // done, but without a result: why
     double   bpb, nats, error;          // of the validation text; error: of bpb
     double   tokens, flops, steps;
@@ -51,6 +53,12 @@ struct trial {
     struct curve curve;
 };
 
+/* What an architecture does in a second when nothing runs beside it; 0: not measured. */
+struct pace {
+    double train, train_low;            // tokens, the best and the slowest of PACES
+    double decode, decode_low;          // as a trial's
+};
+
 struct arch {
     char          name[512];            // as it was asked for
     char          slug[96];             // its directory
@@ -61,6 +69,7 @@ struct arch {
     struct trial  sweep[SWEEP];         // lr times 1/32, 1/16, ... 32: of these
     int           low, high;            // are run, at first 1/2, 1 and 2
     struct trial  trial[MOST_SEEDS];
+    struct pace   pace;                 // for the trials that were shared, see speed.c
 
     // over the seeds, see gather()
     struct mean   bpb, tokens, steps, seconds, stories;
@@ -141,6 +150,24 @@ enum fail join_run(struct comparison *c, struct why *why);
 
 enum fail judge(struct setup *s, struct trial *t, struct why *why);
 
+/* Write t's sample, DECODES times: decode and decode_low. */
+enum fail judge_decode(const struct setup *s, struct trial *t, struct why *why);
+
+/* ---- speed.c: what runs that were side by side could not tell ---- */
+
+/* All trials are done: every architecture with a shared one gets its pace, from
+ * speed.json or measured now and written there. One process measures, one architecture
+ * after the other, while those that joined it wait. Where a run cannot be opened any more
+ * a line says so, and there is no pace. FAIL_INTERRUPTED, FAIL_WRITE. */
+enum fail speed_measure(struct comparison *c, struct why *why);
+
+/* The shared trials as if they had run alone: their rates and times are the pace's, or
+ * NAN. Not the seconds of a budget of time, which they had. */
+void speed_apply(struct comparison *c);
+
+/* Tokens a second of t's training, NAN: not known. */
+double speed_of(const struct comparison *c, const struct trial *t);
+
 /* ---- result.c ---- */
 
 /* Write t as computed by this program. FAIL_WRITE. */
@@ -171,6 +198,7 @@ void plots_alone(const struct comparison *c, FILE *f);  // the first, as a file
 /* The plain sentences, one after the other, each ended by a line break. */
 void report_conclude(const struct comparison *c, FILE *f);
 void report_rate(char *buf, size_t cap, struct rate r);   // 12k, ~12k, "" for NAN
+void report_speeds(const struct comparison *c, FILE *f);  // how they were measured
 void report_p(char *buf, size_t cap, double p);           // 0.034, or "" for NAN
 void report_budget(const struct comparison *c, char *buf, size_t cap);  // "2e12 FLOPs"
 

@@ -523,6 +523,8 @@ static enum fail compare(const struct cli *cli, struct comparison *c, struct why
     if (!err)
         err = join_run(c, why);
     if (!err && !ask.worker)
+        err = speed_measure(c, why);
+    if (!err && !ask.worker)
         err = answer(c, why);
     if (err && err != FAIL_INTERRUPTED && new &&untouched(c))
         discard(c);

@@ -105,11 +105,10 @@ static void write_table(const struct comparison *c, FILE *f)
         write_row(c, &c->arch[i], i == best, f);
     fputs("</table></div>\n<p class=\"foot\">Mean ± standard error over seeds; p: "
           "two-sided "
-          "paired t-test against the first, corrected by Holm for all of them; speeds: "
-          "the best of several, ~ where they differ by more than a tenth. "
-          "Yardsticks in "
-          "bits per byte: ",
+          "paired t-test against the first, corrected by Holm for all of them. Speeds: ",
           f);
+    report_speeds(c, f);
+    fputs(". Yardsticks in bits per byte: ", f);
     if (d->zstd_bpb > 0)
         fprintf(f, "zstd -19 %.3f, ", d->zstd_bpb);
     fprintf(f, "order-2 model %.3f", d->order2_bpb);

@@ -158,14 +158,14 @@ static double share_of_stories(const struct page *page)
 }
 
 /* Every model writes from the same draws: only the architecture and its seed differ. */
-static enum fail write_samples(struct setup *s, struct trial *t, struct why *why)
+enum fail judge_decode(const struct setup *s, struct trial *t, struct why *why)
 {
-    struct page *page = calloc(STORIES, sizeof *page);
+    struct page *page = calloc(1, sizeof *page);
     double       speed;
     enum fail    err = 0;
 
     if (!page)
-        return fail(why, FAIL_MEMORY, "out of memory for samples");
+        return fail(why, FAIL_MEMORY, "out of memory for a sample");
     t->decode = t->decode_low = NAN;
     for (int i = 0; i < DECODES && !err && !interrupted; i++) {
         memset(page, 0, sizeof *page);
@@ -174,12 +174,24 @@ static enum fail write_samples(struct setup *s, struct trial *t, struct why *why
         t->decode_low = fmin(t->decode_low, speed);
     }
     keep_text(t->sample, sizeof t->sample, page);
+    free(page);
+    return err;
+}
+
+static enum fail write_stories(const struct setup *s, struct trial *t, struct why *why)
+{
+    struct page *page;
+    double       speed;
+    enum fail    err;
+
     t->stories = NAN;
-    if (!err && s->data.floor_bpb > 0 && t->share == 1) {
-        memset(page, 0, STORIES * sizeof *page);
-        err = write_pages(s, STORIES, 1000, t->seed, page, &speed, why);
-        t->stories = share_of_stories(page);
-    }
+    if (s->data.floor_bpb <= 0 || t->share < 1)
+        return FAIL_NONE;
+    page = calloc(STORIES, sizeof *page);
+    if (!page)
+        return fail(why, FAIL_MEMORY, "out of memory for samples");
+    err = write_pages(s, STORIES, 1000, t->seed, page, &speed, why);
+    t->stories = share_of_stories(page);
     free(page);
     return err;
 }
@@ -190,7 +202,9 @@ enum fail judge(struct setup *s, struct trial *t, struct why *why)
     enum fail           err = validate(s, t, why);
 
     if (!err)
-        err = write_samples(s, t, why);
+        err = judge_decode(s, t, why);
+    if (!err)
+        err = write_stories(s, t, why);
     if (!err && interrupted)
         err = FAIL_INTERRUPTED;
     t->tokens = (double)y->tokens;

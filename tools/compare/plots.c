@@ -307,8 +307,8 @@ void plots_write(const struct comparison *c, FILE *f)
     plot_positions(c, r, f);
     plot_state(c, r, f);
     plot_rates(c, "Training speed", "tokens a second", offsetof(struct arch, speed),
-               "Forward, backward and update; the fastest seed. ~: seeds differ by more "
-               "than a tenth.",
+               "Forward, backward and update; the fastest of several. ~: they differ by "
+               "more than a tenth.",
                f);
     plot_rates(c, "Writing speed", "tokens a second, one sequence",
                offsetof(struct arch, decode),

@@ -60,6 +60,20 @@ void report_rate(char *buf, size_t cap, struct rate r)
     snprintf(buf, cap, "%s%.14s", r.rough ? "~" : "", text);
 }
 
+void report_speeds(const struct comparison *c, FILE *f)
+{
+    bool shared = false;
+
+    for (int i = 0; i < c->n; i++)
+        shared |= c->arch[i].pace.train > 0;
+    fputs("the best of several; ~ where they differ by more than a tenth", f);
+    if (shared)
+        fputs(". Runs were side by side: speeds were measured afterwards, of one "
+              "architecture at a time", f);
+    if (shared && c->budget != BUDGET_FOR)
+        fputs(", and seconds are what the tokens take at them", f);
+}
+
 /* ---- what it means ---- */
 
 enum verdict { BETTER, WORSE, OPEN };
@@ -222,9 +236,9 @@ static void markdown_table(const struct comparison *c, FILE *f)
     fprintf(f, "Order-2 model: %.4f.", c->data.order2_bpb);
     if (stories)
         fprintf(f, " Exact floor: %.4f.", c->data.floor_bpb);
-    fputs(" (bits per byte of the validation text)\n\nSpeeds: the best of several; ~ "
-          "where they differ by more than a tenth.\n\n",
-          f);
+    fputs(" (bits per byte of the validation text)\n\nSpeeds: ", f);
+    report_speeds(c, f);
+    fputs(".\n\n", f);
 }
 
 void report_sweep(const struct arch *a, char *buf, size_t cap)

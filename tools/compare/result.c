@@ -69,6 +69,7 @@ json_t *result_json(const struct comparison *c, const struct trial *t)
     json_object_set_new(j, "parameters", json_from_double(a->params));
     json_object_set_new(j, "flops_per_token", json_from_double(a->flops));
     json_object_set_new(j, "state_bytes", json_from_double(a->state));
+    json_object_set_new(j, "shared", json_boolean(t->shared));
     json_object_set_new(j, "failed", *t->failed ? json_string(t->failed) : json_null());
     for (int i = 0; i < FIELDS; i++)
         json_object_set_new(
@@ -106,6 +107,7 @@ bool result_read(struct trial *t)
     buckets = json_object_get(j, "nats_by_log2_position");
     for (size_t i = 0; i < SCORE_BUCKETS; i++)
         t->bucket[i] = json_to_double(json_array_get(buckets, i));
+    t->shared = json_is_true(json_object_get(j, "shared"));
     failed = json_string_value(json_object_get(j, "failed"));
     sample = json_string_value(json_object_get(j, "sample"));
     snprintf(t->failed, sizeof t->failed, "%s", failed ? failed : "");

@@ -34,8 +34,9 @@ static void gather_one(const struct comparison *c, struct arch *a)
     a->seconds = MEAN(seconds);
     a->stories = MEAN(stories);
     for (int k = 0; k < c->seeds; k++)
-        x[k] = *a->trial[k].failed ? NAN : a->trial[k].tokens / a->trial[k].seconds;
-    a->speed = rate_of(x, c->seeds);
+        x[k] = *a->trial[k].failed ? NAN : speed_of(c, &a->trial[k]);
+    x[c->seeds] = a->pace.train > 0 ? a->pace.train_low : NAN;
+    a->speed = rate_of(x, c->seeds + 1);
     column(c, a, offsetof(struct trial, decode), x);
     column(c, a, offsetof(struct trial, decode_low), x + c->seeds);
     a->decode = rate_of(x, 2 * c->seeds);
@@ -49,6 +50,7 @@ void gather(struct comparison *c)
 {
     double p[MOST_ARCHS];
 
+    speed_apply(c);
     for (int i = 0; i < c->n; i++)
         gather_one(c, &c->arch[i]);
     for (int i = 1; i < c->n; i++)
@@ -140,7 +142,7 @@ static void csv_row(const struct comparison *c, const struct trial *t, FILE *f)
                               t->bpb,     t->error,
                               t->nats,    t->steps,
                               t->tokens,  t->flops,
-                              t->seconds, t->tokens / t->seconds,
+                              t->seconds, speed_of(c, t),
                               t->decode,  t->stories};
     enum { N = sizeof x / sizeof *x };
 

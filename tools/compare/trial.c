@@ -166,6 +166,7 @@ enum fail trial_run(struct comparison *c, struct trial *t, struct why *why)
         return 0;
     }
     view_begin(c, t);
+    t->shared = c->joined;
     if (c->arch[t->arch].failed[0]) {
         snprintf(why->line, sizeof why->line, "%s", c->arch[t->arch].failed);
         err = FAIL_MEMORY;
