@@ -5,7 +5,10 @@
 #
 #     make faults             every place; minutes
 #     sh tests/faults/faults.sh quick        some of each, as make test does
-#     KILLS=200 TALLY=FILE    random kills, and where their number adds up over runs
+#     KILLS=200               so many random kills
+#     PARTS="lab kills"       only these of: train build export compare lab (calls),
+#                             memory-infer memory-build memory-train, bits cuts kills
+#     TALLY=FILE              where the cases add up over runs, a line for each part
 #
 # Needs $LIB/preload.so and $LIB/replay, which make builds.
 set -eu
@@ -24,10 +27,20 @@ fi
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cd "$tmp"
-mkdir w
+mkdir -p w "$(dirname "$tally")"
 : > null
 
-cases=0 bad=0 lost=0 said=0
+cases=0 tried=0 bad=0 lost=0 said=0
+wanted() {
+    case " ${PARTS:-$1} " in *" $1 "*) ;; *) false ;; esac
+}
+
+# add KIND CASES: to the tally, as soon as a part has come to its end.
+add() {
+    cases=$((cases + $2))
+    echo "$1 $2" >> "$tally"
+}
+
 complain() {
     bad=$((bad + 1))
     echo "faults.sh: $*" >&2
@@ -52,7 +65,7 @@ some() {
 # faulty CODES COMMAND...: with the library and the FAULT_ variables in $fault; ends with
 # one of these codes, and with one line of weft's unless it is 0 or killed.
 disturb() {
-    cases=$((cases + 1)) status=0
+    tried=$((tried + 1)) status=0
     env LD_PRELOAD="$lib/preload.so" $fault "$weft" "$@" > out 2> err < null || status=$?
 }
 faulty() {
@@ -81,15 +94,17 @@ ways() {
     esac
 }
 
-# each FIRST AGAIN COMMAND...: FIRST puts things as they were, the command is disturbed at
-# every call below w/ in every way, then AGAIN goes on and looks at what came of it.
+# each PART FIRST AGAIN Q COMMAND...: FIRST puts things as they were, the command is
+# disturbed at every call below w/ in every way, or in Q of them, then AGAIN goes on and
+# looks at what came of it.
 each() {
-    first=$1 again=$2 q=$3 before=$cases name="$4 $5"
-    shift 3
+    part=$1 first=$2 again=$3 q=$4
+    wanted "$part" || return 0
+    shift 4
     $first
     fault="FAULT_ROOT=$tmp/w FAULT_LIST=$tmp/list"
     faulty 0 "$@"
-    calls=$(wc -l < list)
+    calls=$(wc -l < list) tried=0
     while read -r n call path; do
         for how in $(ways "$call"); do echo "$n $how"; done
     done < list > plan
@@ -99,7 +114,8 @@ each() {
         faulty '0 3 5 137' "$@"
         $again "$@"
     done
-    echo "faults.sh: ${name%% w/*}: $calls calls, $((cases - before)) cases"
+    echo "faults.sh: $part: $calls calls, $tried cases"
+    add calls $tried
 }
 
 # ---- what is disturbed ---------------------------------------------------------------
@@ -163,24 +179,36 @@ compare="--arch softmax,gla --tokens 64 --seeds 1 $tiny"
 "$weft" compare data --out cmp $compare > out 2> err
 figures cmp > figures
 
+# A record without the seconds that its cells took, and the charts beside it.
+findings() { sed 's/",\([^,]*\),[^,]*,/",\1,/' "$1"/*.csv "$1"/*.svg; ls "$1"; }
+measured() {
+    "$weft" "$@" > out 2> err || complain "not measured again: $fault"
+    findings w/lab > mine
+    cmp -s mine findings || complain "another record: $fault"
+}
+lab='systems --quick'
+"$weft" lab $lab --out lab > out 2> err
+findings lab > findings
+
 echo "faults.sh: $(date -u +%H:%M:%S) every call, failing or killed at it"
-each fresh_run resumed 24 train --resume w/run
-each nothing built 12 data build text.txt --out w/set --tokenizer bytes --threads 1
-each nothing exported 8 export whole --to hf --out w/out
-each nothing compared 6 compare data --out w/cmp $compare
-calls_cases=$cases
+each train fresh_run resumed 24 train --resume w/run
+each build nothing built 12 data build text.txt --out w/set --tokenizer bytes --threads 1
+each export nothing exported 8 export whole --to hf --out w/out
+each compare nothing compared 6 compare data --out w/cmp $compare
+each lab nothing measured 6 lab $lab --out w/lab
 
 # ---- memory --------------------------------------------------------------------------
 
-# starved Q FIRST AGAIN COMMAND...: every allocation fails once. One that weft asked for
-# ends with 6 and a line, or is done without; what libraries do is counted.
+# starved PART FIRST AGAIN Q COMMAND...: every allocation fails once. One that weft asked
+# for ends with 6 and a line, or is done without; what libraries do is counted.
 starved() {
-    q=$1 first=$2 again=$3 before=$cases own=0 other=0 died=0 name="$4 $5"
-    shift 3
+    part=$1 first=$2 again=$3 q=$4 own=0 other=0 died=0
+    wanted "$part" || return 0
+    shift 4
     $first
     fault="FAULT_MALLOCS=$tmp/count"
     faulty 0 "$@"
-    n=$(tail -n 1 count)
+    n=$(tail -n 1 count) tried=0
     for i in $(some "$n" "$q"); do
         fault="FAULT_MALLOC=$i FAULT_MALLOCS=$tmp/count"
         $first
@@ -202,17 +230,18 @@ starved() {
         [ $status -ne 6 ] || tail -n 1 err | grep -q '^weft' || complain "no line: $fault"
         $again "$@"
     done
-    echo "faults.sh: ${name%% w/*}: $n allocations; $own of weft's own tried, $other of" \
+    echo "faults.sh: $part: $n allocations; $own of weft's own tried, $other of" \
          "libraries ($died ended otherwise than with 6)"
+    add allocations $tried
 }
 : > deaths
 any() { :; }
 echo "faults.sh: $(date -u +%H:%M:%S) every allocation fails"
-starved 12 any any infer whole -p the -n 3
-starved 12 nothing built data build text.txt --out w/set --tokenizer bytes --threads 1
-starved 16 fresh_run resumed train --resume w/run
+starved memory-infer any any 12 infer whole -p the -n 3
+starved memory-build nothing built 12 data build text.txt --out w/set --tokenizer bytes \
+    --threads 1
+starved memory-train fresh_run resumed 16 train --resume w/run
 sort deaths | uniq -c | sort -rn | head -5 | sed 's/^/faults.sh:   a library: /'
-memory_cases=$((cases - calls_cases))
 
 # ---- bits ----------------------------------------------------------------------------
 
@@ -237,9 +266,11 @@ flip() {
 }
 echo "faults.sh: $(date -u +%H:%M:%S) a bit of each file turns"
 cp -a whole/latest/ turned
-for file in $(ls turned); do flip turned "$file"; done
-for file in $(ls data); do flip data "$file"; done
-cases=$((cases + flips))
+if wanted bits; then
+    for file in $(ls turned); do flip turned "$file"; done
+    for file in $(ls data); do flip data "$file"; done
+    add bits $flips
+fi
 
 # ---- power cuts ----------------------------------------------------------------------
 
@@ -263,14 +294,17 @@ rm -rf w/*
 env LD_PRELOAD="$lib/preload.so" FAULT_ROOT="$tmp/w" FAULT_TRACE="$tmp/trace" \
     "$weft" train data --out w/run $tiny steps=6 > out 2> err
 ops=$(wc -l < trace)
-for k in $(some "$ops" 8) "$ops"; do
-    for what in least names bytes torn; do
-        [ $much = all ] || [ $((k % 4)) -eq 0 ] || [ "$k" -eq "$ops" ] ||
-            [ $what = least ] || continue
-        cut "$k" $what
+cut_everywhere() {
+    for k in $(some "$ops" 8) "$ops"; do
+        for what in least names bytes torn; do
+            [ $much = all ] || [ $((k % 4)) -eq 0 ] || [ "$k" -eq "$ops" ] ||
+                [ $what = least ] || continue
+            cut "$k" $what
+        done
     done
-done
-cases=$((cases + cuts))
+    add cuts $cuts
+}
+! wanted cuts || cut_everywhere
 
 # ---- kill -9 -------------------------------------------------------------------------
 
@@ -279,7 +313,9 @@ killed=0
 long=$(printf %s "$tiny" |
     sed 's/checkpoint_every=2/checkpoint_every=25/; s/eval_every=2/eval_every=100/')
 "$weft" train data --out straight $long steps=400 > out 2> err
-while [ $killed -lt "$kills" ]; do
+
+# A run with three kills in it.
+disturbed_run() {
     rm -rf w/run
     "$weft" train data --out w/run $long steps=400 > out 2> err &
     pid=$!
@@ -301,13 +337,20 @@ while [ $killed -lt "$kills" ]; do
         cmp -s "straight/latest/$file" "w/run/latest/$file" ||
             lose "other bits after kill -9"
     done
-done
-cases=$((cases + killed))
-mkdir -p "$(dirname "$tally")"
-all=$(($(cat "$tally" 2> null || echo 0) + killed))
-echo $all > "$tally"
+}
+if wanted kills; then
+    while [ $killed -lt "$kills" ]; do
+        before=$killed
+        disturbed_run
+        add kills $((killed - before))
+    done
+fi
 
-echo "faults.sh: $cases cases: $calls_cases at calls ($said said in a line)," \
-     "$memory_cases at allocations, $flips bits ($missed missed), $cuts power cuts," \
-     "$killed kills ($all in all): $lost lost, $bad wrong"
+[ $bad -eq 0 ] || echo "wrong $bad" >> "$tally"
+awk '{ n[$1] += $2 }
+    END { printf "faults.sh: in all runs %d calls, %d allocations, %d bits, %d power" \
+                 " cuts, %d kills; %d wrong\n", n["calls"], n["allocations"], n["bits"],
+                 n["cuts"], n["kills"], n["wrong"] }' "$tally"
+echo "faults.sh: $cases cases ($said said in a line, $missed bits missed):" \
+     "$lost lost, $bad wrong"
 [ $bad -eq 0 ] && [ $lost -eq 0 ]

@@ -5,18 +5,19 @@ set -eu
 export LC_ALL=C OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 weft=$(realpath "${WEFT:-build/release/bin/weft}")
 tmp=$(mktemp -d)
-trap 'rm -rf "$tmp"' EXIT
+group=
+trap '[ -z "$group" ] || rmdir "$group"; rm -rf "$tmp"' EXIT
 cd "$tmp"
-bad=0 rows=0
+bad=0 rows=0 inside=
 tiny='layers=1 width=16 heads=2 context=32 batch=2 threads=1'
 
-# under LIMIT CODE WORDS COMMAND...
+# under LIMIT CODE WORDS COMMAND..., by the command $inside where one is set.
 under() {
     limit=$1 code=$2 words=$3 status=0
     shift 3
     rows=$((rows + 1))
-    (eval "$limit" && ulimit -t $seconds && exec "$weft" "$@") > out 2> err < /dev/null ||
-        status=$?
+    (eval "$limit" && ulimit -t $seconds &&
+        eval exec $inside '"$weft" "$@"') > out 2> err < /dev/null || status=$?
     [ $status -eq "$code" ] && tail -n 1 err | grep -q "^weft.*$words" &&
         [ "$(grep -c '^weft' err)" -eq 1 ] && [ ! -e new ] && ! ls new.tmp-* 2> none ||
         { echo "limits.sh: $limit: weft $*: exit $status, not $code with '$words': \
@@ -45,6 +46,38 @@ for out in /proc/weft /sys/weft; do
     under : 5 "$out: cannot write" export run --to hf --out $out/new
     under : 5 "$out: cannot write" train set --out $out/new $tiny steps=2
 done
+
+# A tree that is mounted for reading only, and a file system without room.
+mount_and='unshare -rm sh -c '
+mkdir -p barred small
+if unshare -rm true 2> none; then
+    inside="$mount_and 'mount -t tmpfs -o ro none barred && exec \"\$@\"' sh"
+    out=barred/new words='Read-only file system; choose a directory you may write to'
+    under : 5 "$words" data build text.txt --out $out --tokenizer bytes
+    under : 5 "$words" export run --to gguf --out $out
+    under : 5 "$words" train set --out $out $tiny steps=2
+    inside="$mount_and 'mount -t tmpfs -o size=32k none small && exec \"\$@\"' sh"
+    out=small/new words='the disk is full, free some space'
+    under : 5 "$words" data build text.txt --out $out --tokenizer bytes
+    under : 5 "$words" export run --to gguf --out $out
+    under : 5 'the disk has room for .*free some space' train set --out $out $tiny steps=2
+    inside=
+else
+    echo "limits.sh: a place for reading only is not tried: it needs unshare -rm"
+fi
+
+# A control group with 64 MB, of version 1 or 2: said before anything is taken.
+for root in /sys/fs/cgroup/memory:memory.limit_in_bytes /sys/fs/cgroup:memory.max; do
+    [ -z "$group" ] && mkdir "${root%:*}/weft-$$" 2> none || continue
+    group=${root%:*}/weft-$$
+    if echo 64M 2> none > "$group/${root#*:}"; then
+        under "sh -c 'echo \$PPID > $group/cgroup.procs'" 6 'this machine has' \
+            train set --out new $tiny batch=65536 steps=2
+    else
+        rmdir "$group" && group=
+    fi
+done
+[ "$group" ] || echo "limits.sh: no control group is tried: making one needs root"
 
 # ulimit -v: addresses. AddressSanitizer takes more than there are.
 if [ $seconds -eq 1 ]; then
