@@ -229,7 +229,7 @@ static void watch(void *user, int layer, struct mixer_layer *l)
 static bool find_data(const char *dir, char *path, size_t cap)
 {
     char  config[PATH_MAX], *text = NULL;
-    FILE *f = fopen(path_join(config, sizeof config, dir, "../config.cfg"), "re");
+    FILE *f = file_stream(path_join(config, sizeof config, dir, "../config.cfg"));
     size_t room = 0;
 
     path_join(path, cap, dir, "../data");

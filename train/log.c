@@ -50,7 +50,7 @@ static bool belongs(const char *line, ssize_t len, long step)
 /* The bytes before the first line that does not belong. */
 static enum fail find_cut(const struct log *l, long step, off_t *cut, struct why *why)
 {
-    FILE   *f = fopen(l->path, "r");
+    FILE   *f = file_stream(l->path);
     char   *line = NULL;
     size_t  cap = 0;
     ssize_t n;
@@ -321,7 +321,7 @@ enum fail log_decision(struct log *l, const struct decision *d, struct why *why)
 double log_bpb(const char *run, long step)
 {
     char   path[PATH_MAX], *text = NULL;
-    FILE  *f = fopen(path_join(path, sizeof path, run, "log.jsonl"), "re");
+    FILE  *f = file_stream(path_join(path, sizeof path, run, "log.jsonl"));
     size_t cap = 0;
     double bpb = NAN;
 

@@ -7,10 +7,10 @@
 
 enum { SAMPLE_BYTES = 2048 };
 
-/* The beginning of a document, drawn with the sampler's defaults and this seed, into text
- * (SAMPLE_BYTES); *len is its length. It stops at the document's end. FAIL_INPUT: no
- * memory. */
-enum fail sample_text(const struct model *m, const struct tokenizer *k, uint64_t seed,
-                      char *text, size_t *len, struct why *why);
+/* What follows the token `first`, drawn with the sampler's defaults and this seed, into
+ * text (SAMPLE_BYTES); *len is its length. eos begins a document; another token is
+ * itself the beginning of the text. It stops at a document's end. FAIL_MEMORY. */
+enum fail sample_text(const struct model *m, const struct tokenizer *k, int32_t first,
+                      uint64_t seed, char *text, size_t *len, struct why *why);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "data/base/clock.h"
 #include "data/base/format.h"
+#include "data/corpus_sample.h"
 #include "infer/stream.h"
 
 #include <math.h>
@@ -239,7 +240,7 @@ void progress_validation(void *user, long step, double nats, double bits)
 }
 
 /* Bytes of text, of len, that a line of width columns takes: up to a newline, or to the
- * last space that fits, both included. */
+ * last space that fits, both included, or within a word that is longer. */
 static size_t line_length(const char *text, size_t len, size_t width)
 {
     const char *end = memchr(text, '\n', len);
@@ -249,7 +250,7 @@ static size_t line_length(const char *text, size_t len, size_t width)
         return n;
     for (space = width; space > 0 && text[space - 1] != ' '; space--)
         ;
-    return space ? space : n;
+    return space ? space : utf8_floor(text, width);
 }
 
 /* The sample with every line indented, and broken between words. */

@@ -453,6 +453,19 @@ static enum fail check_readable(const char *dir, struct why *why)
     return err;
 }
 
+/* FAIL_DIVERGED: weights or moments are not finite, as versions before 0.2 could save. */
+static enum fail check_numbers(const char *dir, struct why *why)
+{
+    static const char *const names[] = {"model.safetensors", "trainer.safetensors"};
+    char                     path[PATH_MAX];
+    enum fail                err = 0;
+
+    for (int i = 0; i < 2 && err != FAIL_DIVERGED; i++)
+        if (path_exists(path_join(path, sizeof path, dir, names[i])))
+            err = tensors_check_finite(path, why);
+    return err == FAIL_DIVERGED ? err : 0;
+}
+
 /* Is the checkpoint damaged? What only cannot be read now is not: FAIL_INPUT. Nor does a
  * file too many damage it, which loading it will refuse. */
 static enum fail check_damage(const char *dir, bool *damaged, struct why *damage,
@@ -464,6 +477,8 @@ static enum fail check_damage(const char *dir, bool *damaged, struct why *damage
         err = check_readable(dir, why);
     if (found && !err) // the reason may have passed
         found = manifest_check_listed(dir, damage);
+    if (!found)
+        found = check_numbers(dir, damage);
     *damaged = found != 0;
     return !err && found == FAIL_MEMORY ? fail(why, found, "%s", damage->line) : err;
 }

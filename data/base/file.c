@@ -158,6 +158,17 @@ enum fail file_open(const char *path, int *fd, uint64_t *size, struct why *why)
     return 0;
 }
 
+FILE *file_stream(const char *path)
+{
+    struct why unread;
+    int        fd;
+    FILE      *f = file_open(path, &fd, NULL, &unread) ? NULL : fdopen(fd, "r");
+
+    if (!f && fd >= 0)
+        close(fd);
+    return f;
+}
+
 /* read(2), again after a signal. */
 static ssize_t read_some(int fd, void *buf, size_t cap)
 {

@@ -14,10 +14,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Open a regular file for reading (close-on-exec); size may be NULL. Never waits: a pipe,
  * device, socket or directory is refused. FAIL_INPUT. */
 enum fail file_open(const char *path, int *fd, uint64_t *size, struct why *why);
+
+/* The same as a stream, to be read by lines; NULL: it cannot be opened. */
+FILE *file_stream(const char *path);
 
 /* Exactly the next len bytes of an open file; path is for the line. FAIL_INPUT: it cannot
  * be read, or has become shorter. */

@@ -105,7 +105,7 @@ static double newest_bpb(const char *run)
     char   path[PATH_MAX], *line = NULL;
     size_t cap = 0;
     double bpb = NAN;
-    FILE  *f = fopen(path_join(path, sizeof path, run, "log.jsonl"), "re");
+    FILE  *f = file_stream(path_join(path, sizeof path, run, "log.jsonl"));
 
     if (!f)
         return NAN;

@@ -153,6 +153,13 @@ static bool same_shape(const struct tensor *a, const struct tensor *b)
            !memcmp(a->shape, b->shape, (size_t)a->dims * sizeof *a->shape);
 }
 
+static enum fail not_finite(struct why *why, enum fail err, const char *path,
+                            const char *name)
+{
+    return fail(why, err, "%s: the tensor %s holds numbers that are not finite; use an "
+                "earlier checkpoint or a copy", path, name);
+}
+
 static enum fail read_part(const struct safetensors *s, const char *path,
                            const struct model *m, const struct tensor_set *part,
                            struct why *why)
@@ -173,9 +180,7 @@ static enum fail read_part(const struct safetensors *s, const char *path,
                         "%s: the tensor %s is not float32 of the shape that "
                         "config.json means", path, want.name);
         if (!take_floats(part->values ? part->values + p->at : NULL, found->data, want.n))
-            return fail(why, FAIL_INPUT,
-                        "%s: the tensor %s holds numbers that are not finite; use an "
-                        "earlier checkpoint or a copy", path, want.name);
+            return not_finite(why, FAIL_INPUT, path, want.name);
     }
     return FAIL_NONE;
 }
@@ -196,6 +201,21 @@ enum fail tensors_read(const char *path, const struct model *m,
     if (!err && s.n != expected)
         err = fail(why, FAIL_INPUT, "%s: %d tensors where the model has %d", path, s.n,
                    expected);
+    safetensors_close(&s);
+    return err;
+}
+
+enum fail tensors_check_finite(const char *path, struct why *why)
+{
+    struct safetensors s;
+    enum fail          err = safetensors_open(&s, path, why);
+
+    for (int i = 0; !err && i < s.n; i++) {
+        const struct tensor *t = &s.tensor[i];
+
+        if (t->dtype == DTYPE_F32 && !all_finite(t->data, t->n))
+            err = not_finite(why, FAIL_DIVERGED, path, t->name);
+    }
     safetensors_close(&s);
     return err;
 }

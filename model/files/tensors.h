@@ -26,4 +26,7 @@ enum fail tensors_write(const char *path, const struct model *m,
 enum fail tensors_read(const char *path, const struct model *m,
                        const struct tensor_set *part, int n, struct why *why);
 
+/* FAIL_DIVERGED: a number of the file is not finite. FAIL_INPUT: it is no such file. */
+enum fail tensors_check_finite(const char *path, struct why *why);
+
 #endif

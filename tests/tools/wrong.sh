@@ -302,6 +302,12 @@ lines=$(grep -c '.\{32\}' keep/part.txt:2)
 right "$lines of $lines lines stand in training too" \
     train keep/text.txt --val keep/part.txt:2 --out new/run $tiny steps=2
 rows=$((rows + 1))
+echo 'Zebras are not in that text; a sample of one document begins as they do.' > zebra
+"$weft" train keep/text.txt --val zebra --out new/run $tiny steps=1 tokenizer=bytes \
+    > out 2> err && grep -q '"sample": *1, "text": *"Z' new/run/log.jsonl ||
+    complain 'a sample begins after eos' train
+rm -rf new/run
+rows=$((rows + 1))
 "$weft" data build keep/text.txt --val keep/text.txt --out new/set > out 2> err ||
     complain "exit $?" data build
 grep -q '  in training  \([0-9]*\) of \1 lines of validation' out ||
@@ -453,6 +459,15 @@ for verb in info verify; do
 done
 right 'measuring' data build keep/text.txt --out "loud/$loud.d" --tokenizer bytes
 quiet data build
+run export "loud/$loud" --to hf --out "loud/$loud.hf"
+quiet export
+run import "loud/$loud.hf" --out "loud/$loud.run"
+[ $status -eq 0 ] || complain "exit $status instead of 0" import
+quiet import
+run plot "loud/$loud" --csv
+[ $status -eq 0 ] || complain "exit $status instead of 0" plot --csv
+quiet plot --csv
+right 'measuring' data build keep/text.txt --out "loud/$loud.e" --tokenizer bytes
 if command -v bash > null; then
     bash -c "test -d $(sed -n 's/^next: .* train \(.*\) --for 3m$/\1/p' out)" ||
         complain "the command as printed does not work" data build
@@ -479,6 +494,8 @@ mkfifo damaged/run/log.jsonl
 wrong 5 'log.jsonl: a pipe' train --resume damaged/run --steps 6
 rm damaged/run/config.cfg
 mkfifo damaged/run/config.cfg
+run info damaged/run
+[ $status -eq 0 ] || complain "exit $status: it waits for a pipe" info damaged/run
 wrong 3 'config.cfg: a pipe' train --resume damaged/run --steps 6
 damage run config.cfg cat
 echo 'budget = flops 1e999' >> damaged/run/config.cfg

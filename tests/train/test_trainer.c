@@ -848,6 +848,27 @@ START_TEST(a_checkpoint_that_is_not_finite_is_refused_on_loading_and_checking)
 }
 END_TEST
 
+/* Its hashes hold, but there is nothing to go on with. */
+START_TEST(a_checkpoint_that_is_not_finite_is_set_aside_for_an_earlier_one)
+{
+    struct trainer t;
+    struct why     why, note;
+    const char    *run = rig_tmp();
+    char           dir[300];
+
+    open_small(&t, 12);
+    for (t.tally.step = 10; t.tally.step <= 11; t.tally.step++)
+        ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
+    spoil(checkpoint_path(dir, sizeof dir, run, 11), "trainer.safetensors");
+    ck_assert_msg(!save_newest(run, dir, sizeof dir, &note, &why), "%s", why.line);
+    ck_assert_msg(strstr(dir, "ckpt-00000010"), "%s", dir);
+    ck_assert_msg(strstr(note.line, "not finite") &&
+                      strstr(note.line, "set it aside as damaged-ckpt-00000011"),
+                  "%s", note.line);
+    trainer_close(&t);
+}
+END_TEST
+
 /* One row, one number of trainer.json that no run has. */
 static const struct {
     const char *key, *value;
@@ -1014,14 +1035,17 @@ START_TEST(samples_depend_on_the_seed_alone_and_leave_training_as_it_is)
     struct why     why;
     char           x[SAMPLE_BYTES], y[SAMPLE_BYTES];
     size_t         n, k;
+    int32_t        eos = tokenizer_eos(data.tokenizer);
 
     open_small(&a, 20);
     open_small(&b, 20);
     take_steps(&a, 4, NULL);
     take_steps(&b, 4, NULL);
-    ck_assert(!sample_text(&a.model, data.tokenizer, 7, x, &n, &why));
-    ck_assert(!sample_text(&a.model, data.tokenizer, 7, y, &k, &why));
+    ck_assert(!sample_text(&a.model, data.tokenizer, eos, 7, x, &n, &why));
+    ck_assert(!sample_text(&a.model, data.tokenizer, eos, 7, y, &k, &why));
     ck_assert(n > 0 && n <= 23 && n == k && !memcmp(x, y, n));
+    ck_assert(!sample_text(&a.model, data.tokenizer, 'Z', 7, y, &k, &why));
+    ck_assert(k > 1 && y[0] == 'Z');
     take_steps(&a, 4, NULL);
     take_steps(&b, 4, NULL);
     ck_assert(same_bits(&a, &b));
@@ -1060,6 +1084,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_state_of_version_1_goes_on_with_one_pass_a_step_only);
     tcase_add_test(tc, a_resumed_half_skips_the_outliers_of_the_whole);
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
+    tcase_add_test(tc, a_checkpoint_that_is_not_finite_is_set_aside_for_an_earlier_one);
     tcase_add_test(tc, the_last_good_checkpoint_stays_whatever_keep_says);
     tcase_add_test(tc, weights_and_moments_that_are_not_finite_are_not_saved);
     tcase_add_test(tc,

@@ -92,10 +92,10 @@ static void tell_written(const struct outgoing *x, const char *out)
     char count[32], word[PATH_MAX];
 
     format_count(count, sizeof count, (double)model_count(&x->model));
-    printf("%s: %s, %s parameters\n", out, x->form, count);
+    say(stdout, "%s: %s, %s parameters\n", out, x->form, count);
     for (int i = 0; i < x->n_notes; i++)
-        printf("note: %s\n", x->notes[i]);
-    printf("\nback: %s import %s --out RUN\n", cli_program(),
+        say(stdout, "note: %s\n", x->notes[i]);
+    say(stdout, "\nback: %s import %s --out RUN\n", cli_program(),
            path_quote(word, sizeof word, out));
 }
 

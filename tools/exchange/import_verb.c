@@ -84,9 +84,9 @@ int import_main(int argc, char **argv)
         cli_fail(&c, err, &why);
     }
     format_count(count, sizeof count, (double)model_count(&in.model));
-    printf("%s: %s, %s parameters, mixers = %s\n", out, in.from, count,
+    say(stdout, "%s: %s, %s parameters, mixers = %s\n", out, in.from, count,
            in.model.cfg.mixers);
-    printf("\nnext: %s infer %s -p \"Once upon a time\"\n", cli_program(),
+    say(stdout, "\nnext: %s infer %s -p \"Once upon a time\"\n", cli_program(),
            path_quote(word, sizeof word, out));
     incoming_close(&in);
     return 0;

@@ -78,13 +78,19 @@ static void print_csv(FILE *f, const struct plot *p)
     for (int c = 0; c < LOG_COLUMNS; c++)
         fprintf(f, ",%s", log_column_name[c]);
     fputc('\n', f);
-    for (int i = 0; i < p->n; i++)
-        for (long k = 0; k < p->run[i].log.n; k++) {
-            csv_text(f, p->run[i].name);
+    for (int i = 0; i < p->n; i++) {
+        const struct log_table *log = &p->run[i].log;
+        char                    name[PATH_MAX];
+
+        snprintf(name, sizeof name, "%s", p->run[i].name);
+        one_line(name);
+        for (long k = 0; k < log->n; k++) {
+            csv_text(f, name);
             fputc(',', f);
             for (int c = 0; c < LOG_COLUMNS; c++)
-                csv_number(f, p->run[i].log.column[c][k], 17, c == LOG_COLUMNS - 1);
+                csv_number(f, log->column[c][k], 17, c == LOG_COLUMNS - 1);
         }
+    }
 }
 
 static enum fail save(const struct plot *p, const char *path,
