@@ -179,6 +179,20 @@ static enum fail list_dir(struct inputs *in, char *path, const struct stat *st,
 
 /* ---- all of them ------------------------------------------------------------------- */
 
+/* .jsonl packed by another program than zstd; stdin would take its lines for text. */
+static enum fail refuse_packed(const char *path, size_t packed, const char *with,
+                               struct why *why)
+{
+    char word[1200], plain[1200], lines[PATH_MAX];
+
+    snprintf(lines, sizeof lines, "%.*s", (int)packed, path);
+    path_quote(plain, sizeof plain, lines);
+    return fail(why, FAIL_INPUT,
+                "%.200s: %s is not read; unpack it: %s %.250s > %.200s && weft train "
+                "%.200s", path, path + packed, with,
+                path_quote(word, sizeof word, path), plain, plain);
+}
+
 /* Files that hold text in a form that weft does not read, and what turns it into text. */
 static enum fail refuse_form(const char *path, struct why *why)
 {
@@ -191,14 +205,18 @@ static enum fail refuse_form(const char *path, struct why *why)
     char word[1200];
 
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        size_t n = strlen(path);
+        size_t n = strlen(path), packed;
 
-        if (strip(path, &n, forms[i][0]))
-            return fail(why, FAIL_INPUT,
-                        "%.300s: %s is not read; make it text on the way: "
-                        "%s %.400s%s | weft train -",
-                        path, forms[i][0], forms[i][1],
-                        path_quote(word, sizeof word, path), forms[i][2]);
+        if (!strip(path, &n, forms[i][0]))
+            continue;
+        packed = n;
+        if (strip(path, &n, ".jsonl"))
+            return refuse_packed(path, packed, forms[i][1], why);
+        return fail(why, FAIL_INPUT,
+                    "%.300s: %s is not read; make it text on the way: "
+                    "%s %.400s%s | weft train -",
+                    path, forms[i][0], forms[i][1],
+                    path_quote(word, sizeof word, path), forms[i][2]);
     }
     return 0;
 }

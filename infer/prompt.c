@@ -35,3 +35,9 @@ uint32_t *prompt_encode(const struct tokenizer *t, const char *prefix, int32_t f
     *n += head;
     return ids;
 }
+
+uint32_t *prompt_open(const struct tokenizer *t, const char *opening, long *n)
+{
+    return prompt_encode(t, "", *opening ? -1 : tokenizer_eos(t), opening,
+                         strlen(opening), n);
+}

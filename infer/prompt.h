@@ -9,4 +9,7 @@
 uint32_t *prompt_encode(const struct tokenizer *t, const char *prefix, int32_t first,
                         const char *text, size_t len, long *n);
 
+/* Those of a text without a prompt: the model's opening, or EOS where that is "". */
+uint32_t *prompt_open(const struct tokenizer *t, const char *opening, long *n);
+
 #endif

@@ -94,21 +94,25 @@ void writer_echo(struct writer *w, const char *bytes, size_t len)
 
 enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why)
 {
-    const char *prefix = w->model->cfg.prefix;
+    const char *prefix = w->model->cfg.prefix, *opening = w->model->cfg.opening;
     double      start = wall_seconds();
     int32_t     first = w->next[0];
-    bool        begins = first == tokenizer_eos(w->tokenizer);
+    bool        empty = first == tokenizer_eos(w->tokenizer) && !len;
+    bool        opens = empty && *opening;
     long        n;
-    uint32_t   *ids = prompt_encode(w->tokenizer, prefix, first, bytes, len, &n);
+    uint32_t   *ids = empty ? prompt_open(w->tokenizer, opening, &n)
+                            : prompt_encode(w->tokenizer, prefix, first, bytes, len, &n);
 
     if (!ids)
         return fail(why, FAIL_MEMORY, "no memory for a prompt of %zu bytes", len);
-    for (long i = first >= 0; i < n; i++)
+    if (opens)
+        writer_echo(w, opening, strlen(opening));
+    for (long i = first >= 0 && !opens; i < n; i++)
         for (int k = 0; k < w->o.K; k++)
             sampler_accept(w->text[k].sampler, (int32_t)ids[i]);
     session_prompt(&w->session, (const int32_t *)ids, n);
     for (int k = 0; k < w->o.K; k++)
-        w->text[k].skip = begins && !len ? prefix : "";
+        w->text[k].skip = empty && !opens ? prefix : "";
     w->next[0] = -1;
     w->prompt_tokens += n;
     w->prompt_seconds += wall_seconds() - start;

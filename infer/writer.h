@@ -75,8 +75,9 @@ void writer_close(struct writer *w);                // a zeroed one is fine
 void writer_echo(struct writer *w, const char *bytes, size_t len);
 
 /* Feed a prompt. Documents begin after an EOS in training, so the first input is EOS, and
- * the model's prefix where it has one; later ones follow the last token written. An empty
- * prompt lets the model write its prefix, which is left out. FAIL_MEMORY. */
+ * the model's prefix where it has one; later ones follow the last token written. Without
+ * a prompt a text begins with the model's opening, which is written and follows no EOS,
+ * or else with the prefix, which the model writes and is left out. FAIL_MEMORY. */
 enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why);
 
 /* Write until the end of every text, n tokens, an interrupt or a failed write

@@ -29,6 +29,10 @@ const struct key config_keys[] = {
      KEY_REAL, KEY_MODEL, AT(eps), 1e-12, 1, NULL, .optional = true},
     {"prefix", "text put before every document and prompt, in double quotes",
      KEY_QUOTED, KEY_MODEL, AT(prefix), 0, 0, NULL, .optional = true},
+    {"opening",
+     "what a text without a prompt begins with (\"\": as a document; of a text with few "
+     "documents the validation text's first word)",
+     KEY_QUOTED, KEY_MODEL, AT(opening), 0, 0, NULL, .optional = true},
     {"batch", "windows in one pass", KEY_INT, KEY_TRAIN, AT(batch), 1, 65536, NULL},
     {"accumulate", "passes in one step",
      KEY_INT, KEY_TRAIN, AT(accumulate), 1, 65536, NULL},

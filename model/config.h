@@ -22,6 +22,7 @@ struct config {
     int  tied, context, vocab;                      // vocab 0: chosen from the text
     double eps;                                     // of RMSNorm
     char prefix[32];                                // text before every document
+    char opening[32];                               // of a text without a prompt
     // training
     int    batch, accumulate, recompute;
     char   products[16];                            // own, openblas

@@ -132,17 +132,6 @@ static enum fail write_line(struct loop *l, const struct step *s, bool validated
     return err;
 }
 
-/* What a sample begins with: eos, or the first token of the validation text where
- * training knows too few beginnings of documents to have learned eos, as in one book. */
-static int32_t sample_first(const struct loop *l)
-{
-    enum { KNOWN = 16 };
-
-    return l->data->train.documents < KNOWN && l->validation->n > 0
-               ? (int32_t)l->validation->ids[0]
-               : tokenizer_eos(l->data->tokenizer);
-}
-
 static enum fail sample(struct loop *l, struct why *why)
 {
     const struct trainer *t = l->trainer;
@@ -151,8 +140,7 @@ static enum fail sample(struct loop *l, struct why *why)
     size_t len;
     enum fail             err;
 
-    err = sample_text(&t->model, l->data->tokenizer, sample_first(l), t->cfg.seed, text,
-                      &len, why);
+    err = sample_text(&t->model, l->data->tokenizer, t->cfg.seed, text, &len, why);
     if (!err) {
         l->watch->sample(l->watch->user, t->tally.step, text, len);
         err = log_sample(l->log, t->tally.step, text, len, why);

@@ -7,10 +7,9 @@
 
 enum { SAMPLE_BYTES = 2048 };
 
-/* What follows the token `first`, drawn with the sampler's defaults and this seed, into
- * text (SAMPLE_BYTES); *len is its length. eos begins a document; another token is
- * itself the beginning of the text. It stops at a document's end. FAIL_MEMORY. */
-enum fail sample_text(const struct model *m, const struct tokenizer *k, int32_t first,
-                      uint64_t seed, char *text, size_t *len, struct why *why);
+/* A text without a prompt, drawn with the sampler's defaults and this seed, into text
+ * (SAMPLE_BYTES); *len is its length. It stops at a document's end. FAIL_MEMORY. */
+enum fail sample_text(const struct model *m, const struct tokenizer *k, uint64_t seed,
+                      char *text, size_t *len, struct why *why);
 
 #endif

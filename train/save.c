@@ -387,27 +387,49 @@ static double checkpoint_bytes(const struct model *m)
     return 3 * 4.0 * (double)m->n + 300.0 * m->n_param;
 }
 
+/* Of n checkpoints, those still to be written where there are `had`: the oldest of them
+ * make room. */
+static long to_come(long n, long had)
+{
+    return n > had ? n - had : 1;
+}
+
+/* "free some space": what helps where n do not fit, but `fit` more do. Those that are
+ * kept lie beside the best and the next. */
+static void room_advice(char *line, size_t cap, long n, long had, long fit)
+{
+    char keep[48] = "";
+
+    while (n > 3 && to_come(n, had) > fit)
+        n--;
+    if (to_come(n, had) <= fit)
+        snprintf(keep, sizeof keep, ", give keep=%ld", n - 2);
+    snprintf(line, cap, "free some space%s, or %s", keep,
+             had > 0 ? "move the run to another disk" : "choose another disk with --out");
+}
+
 enum fail save_check_room(const char *run, const struct model *m, long n,
                           struct why *why)
 {
     struct statvfs disk;
     long          *step, had = checkpoint_list(run, &step);
     double         each = checkpoint_bytes(m), room;
-    char           free_bytes[32], bytes[32];
+    char           free_bytes[32], bytes[32], advice[160];
 
     free(step);
-    n = n > had ? n - (had > 0 ? had : 0) : 1;          // the oldest of them make room
+    had = had > 0 ? had : 0;
     if (statvfs(run, &disk))
         return 0;
     room = (double)disk.f_bavail * (double)disk.f_frsize;
-    if (room >= (double)n * each)
+    if (room >= (double)to_come(n, had) * each)
         return 0;
     format_bytes(free_bytes, sizeof free_bytes, room);
     format_bytes(bytes, sizeof bytes, each);
+    room_advice(advice, sizeof advice, n, had, (long)(room / each));
+    n = to_come(n, had);
     return fail(why, FAIL_WRITE,
-                "%s: the disk has room for %s, and %ld checkpoint%s of %s must fit; free "
-                "some space, lower keep, or choose another disk with --out",
-                run, free_bytes, n, n == 1 ? "" : "s", bytes);
+                "%s: the disk has room for %s, and %ld checkpoint%s of %s must fit; %s",
+                run, free_bytes, n, n == 1 ? "" : "s", bytes, advice);
 }
 
 enum fail save_write(const char *run, struct trainer *t, const struct tokenizer *k,
@@ -560,14 +582,15 @@ enum fail save_newest(const char *run, char *dir, size_t cap, struct why *note,
     return err;
 }
 
-/* Do the settings that shape the model agree? */
+/* Do the settings that shape the model agree? Its opening does not; versions before 0.2
+ * know none. */
 static enum fail check_shape(const char *dir, const struct config *a,
                              const struct config *b, struct why *why)
 {
     char x[600], y[600];
 
     for (const struct key *k = config_keys; k->name; k++) {
-        if (k->part != KEY_MODEL)
+        if (k->part != KEY_MODEL || k->at == offsetof(struct config, opening))
             continue;
         config_format(a, k, x, sizeof x);
         config_format(b, k, y, sizeof y);
@@ -595,6 +618,7 @@ enum fail save_load_model(const char *dir, const struct config *cfg,
                    "run was trained on",
                    dir);
     tokenizer_free(its);
+    memcpy(m->cfg.opening, cfg->opening, sizeof m->cfg.opening);
     if (err)
         model_close(m);
     return err;

@@ -2,11 +2,13 @@
 
 #include "data/base/clock.h"
 #include "data/base/file.h"
+#include "data/base/utf8.h"
 #include "model/kernels/product.h"
 #include "train/ranks.h"
 #include "train/save.h"
 #include "train/warmstart.h"
 
+#include <ctype.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -118,6 +120,47 @@ static enum fail settle_vocab(struct config *c, const struct dataset *d, bool bu
     return 0;
 }
 
+/* Does a word go on with the character of len bytes (0: none) at text? */
+static bool in_word(const char *text, size_t len)
+{
+    return len > 1 ? !utf8_is_control(utf8_code(text, (int)len))
+                   : len && isalnum((unsigned char)*text);
+}
+
+/* The first word of the validation text; "": there is none. */
+static void first_word(const struct validation *v, const struct tokenizer *k, char *word,
+                       size_t cap)
+{
+    char   text[256];
+    size_t n = tokenizer_decode(k, v->ids, v->n < 64 ? v->n : 64, text, sizeof text);
+    size_t used = 0;
+
+    n = n < sizeof text ? n : sizeof text;
+    for (size_t i = 0, len; i < n; i += len ? len : 1) {
+        len = (size_t)utf8_length(text + i, n - i);
+        bool in = in_word(text + i, len);
+
+        if ((used && !in) || used + len >= cap)
+            break;
+        if (in) {
+            memcpy(word + used, text + i, len);
+            used += len;
+        }
+    }
+    word[used] = 0;
+}
+
+/* Of few documents, such as one book, a model learns nothing about what follows their
+ * ends; without a prompt it then begins as the validation text does. */
+static void settle_opening(struct config *c, const struct dataset *d,
+                           const struct validation *v)
+{
+    enum { LEARNED = 16 };              // documents
+
+    if (!*c->opening && d->train.documents < LEARNED)
+        first_word(v, d->tokenizer, c->opening, sizeof c->opening);
+}
+
 /* Every rank reads the data itself: is it the same? */
 static enum fail compare_data(const struct setup *s, struct why *why)
 {
@@ -158,6 +201,8 @@ static enum fail open_data(struct setup *s, struct why *why)
     err = compare_data(s, why);
     if (!err)
         err = validation_open(&s->validation, &s->data, why);
+    if (!err)
+        settle_opening(&s->run.cfg, &s->data, &s->validation);
     return ranks_agree(err, why);
 }
 
@@ -244,8 +289,6 @@ static enum fail open_trainer(struct setup *s, struct why *why)
     ranks_share(t->model.w, t->model.n * sizeof(real));
     err = save_load_state(dir, t, s->fingerprint, why);
     s->saved = t->tally.step;
-    if (!err)
-        tell_origin(s);
     if (!err)
         err = open_teacher(s, why);
     if (!err && s->stretch && t->decisions.n > 0)
@@ -376,12 +419,12 @@ static enum fail measure(struct setup *s, struct why *why)
     return 0;
 }
 
-/* Room for the checkpoints that will lie there at once: those to keep, and the next; or
- * as many as the run will save. */
+/* Room for the checkpoints that will lie there at once: those to keep, the best and the
+ * next; or as many as the run will save. */
 static enum fail check_room(struct setup *s, struct why *why)
 {
     struct config c = s->run.cfg;
-    long          most = c.keep + 1L, saves;
+    long          most = c.keep + 2L, saves;
 
     if (c.steps == 0) {
         c.steps = plan_steps(&s->trainer, BUDGET_FOR, fmax(clock_left(&s->clock), 0),
@@ -479,6 +522,8 @@ enum fail setup_open(struct setup *s, struct why *why)
         err = take_decisions(s, why);
     if (err || setup_finished(s))
         return err;
+    if (s->saved >= 0)
+        tell_origin(s);
     start_clock(s);
     s->peak = machine_peak();
     if (s->watch.opened)

@@ -159,6 +159,9 @@ for form in gz xz bz2 pdf html epub; do cp keep/text.txt form.$form; done
 wrong 3 "zcat $PWD/form.gz | weft train -" train form.gz $new
 wrong 3 "xzcat $PWD/form.xz | weft train -" train form.xz $new
 wrong 3 "bzcat $PWD/form.bz2 | weft train -" train form.bz2 $new
+cp keep/text.txt form.jsonl.gz
+wrong 3 'zcat form.jsonl.gz > form.jsonl && weft train form.jsonl' \
+    data build form.jsonl.gz --out new/data
 wrong 3 "pdftotext $PWD/form.pdf - | weft train -" train form.pdf $new
 wrong 3 "pandoc -t plain $PWD/form.html | weft train -" train form.html $new
 wrong 3 'pandoc -t plain form.epub | weft train -' data build form.epub --out new/data
@@ -306,6 +309,8 @@ echo 'Zebras are not in that text; a sample of one document begins as they do.' 
 "$weft" train keep/text.txt --val zebra --out new/run $tiny steps=1 tokenizer=bytes \
     > out 2> err && grep -q '"sample": *1, "text": *"Z' new/run/log.jsonl ||
     complain 'a sample begins after eos' train
+"$weft" infer new/run -n 4 < null 2> err | grep -q '^Zebras' ||
+    complain 'a text without a prompt begins after eos' infer
 rm -rf new/run
 rows=$((rows + 1))
 "$weft" data build keep/text.txt --val keep/text.txt --out new/set > out 2> err ||
@@ -521,6 +526,8 @@ right 'runs/tale: 2 steps' train tale.txt $tiny steps=2
 wrong 2 'finished; train it more with: weft train --resume runs/tale --for 3m' \
     train tale.txt $tiny steps=2
 damage run log.jsonl flipped '"compiler": "' '"compiler": "old '
+right 'damaged/run is finished' train --resume damaged/run
+! grep -q 'another build' err || complain "a finished run is resumed" train --resume
 right 'resumed by another build or machine than began it (' train --resume damaged/run \
     --steps 6
 damage run log.jsonl cat
@@ -733,11 +740,12 @@ if mount -t tmpfs -o size=600k tmpfs disk 2> null; then
     mounted=1
     wrong 5 'No space left' data stories --bytes 2M --out disk/stories.txt
     wrong 5 'No space left' data build line.txt --out disk/data --tokenizer bytes
-    wrong 5 'the disk has room for' train keep/data --out disk/big $tiny width=128 steps=2
+    wrong 5 'fit; free some space, or choose another disk with --out' \
+        train keep/data --out disk/big $tiny width=128 steps=2
     rm -rf disk/*
     cp -a keep/run disk/run
     head -c 600k /dev/zero > disk/rest 2> null || true
-    wrong 5 'the disk has room for' train --resume disk/run --steps 8
+    wrong 5 'fit; free some space, or move the run' train --resume disk/run --steps 8
     rm disk/rest
     diff -r keep/run/$at disk/run/$at > out ||
         complain "a full disk cost a checkpoint" "$at"
@@ -746,7 +754,7 @@ if mount -t tmpfs -o size=600k tmpfs disk 2> null; then
     first="compare keep/text.txt --arch softmax,gla --tokens 200k --seeds 1 \
         --out disk/compare \
         $tiny width=32 checkpoint_every=20 keep=1000"
-    wrong 5 'the disk has room for' $first
+    wrong 5 'free some space, give keep=' $first
     wrong 5 'the disk has room for' $first
     [ -e disk/compare/data/dataset.json ] ||
         complain "a full disk cost a comparison" $first
