@@ -2,6 +2,7 @@
 #include "data/base/cli.h"
 #include "data/base/clock.h"
 #include "data/base/format.h"
+#include "data/base/live.h"
 #include "infer/bias.h"
 #include "infer/verbs.h"
 #include "infer/writer.h"
@@ -13,7 +14,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
@@ -167,14 +167,6 @@ static enum fail take_biases(struct infer *f, struct why *why)
     return 0;
 }
 
-/* 0: unknown, and the terminal may break lines where it likes. */
-static int columns_of(int fd)
-{
-    struct winsize size;
-
-    return ioctl(fd, TIOCGWINSZ, &size) ? 0 : size.ws_col;
-}
-
 static void load(struct infer *f)
 {
     struct why why;
@@ -184,7 +176,7 @@ static void load(struct infer *f)
     f->o.stop = f->stop.word;
     f->o.n_stop = f->stop.n;
     f->o.terminal = isatty(STDOUT_FILENO);
-    f->o.columns = f->o.terminal ? columns_of(STDOUT_FILENO) : 0;
+    f->o.columns = f->o.terminal ? term_columns(STDOUT_FILENO) : 0;
     if (!err)
         err = take_biases(f, &why);
     if (!err)

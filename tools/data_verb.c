@@ -103,11 +103,11 @@ static void print_summary(const struct dataset *d, double seconds, double stood)
     say(stdout, "  vocabulary   %d (%s), %.2f bytes per token\n", d->vocab,
            tokenizer_kind(d->tokenizer),
            bytes / (double)(d->train.tokens + d->val.tokens));
-    say(stdout, "  yardsticks   zstd -19 %.3f, order-2 model %.3f", d->zstd_bpb,
-           d->order2_bpb);
+    say(stdout, "  yardsticks   zstd -19 %.3f, order-2 model %.3f bits per byte\n",
+        d->zstd_bpb, d->order2_bpb);
     if (d->floor_bpb > 0)
-        say(stdout, ", exact floor %.3f", d->floor_bpb);
-    say(stdout, " bits per byte\n");
+        say(stdout, "  exact floor  %.3f bits per byte, which no model beats\n",
+            d->floor_bpb);
     if (dataset_overlaps(d)) {
         char lines[32];
 

@@ -283,9 +283,8 @@ static void tell_broken(const struct loop *l, const struct step *s)
              isfinite(s->loss) ? "the gradient" : "the loss", y->skipped);
     else if (s->skipped)
         note(l,
-             "step %ld: the gradient's norm of %.3g is %.1f deviations above the last "
-             "ones, no update (%ld skipped so far)",
-             y->step, s->norm, s->z, y->skipped);
+             "step %ld: skipped, its gradient norm %.3g is %.1f deviations high (%ld so "
+             "far)", y->step, s->norm, s->z, y->skipped);
     else if (s->collapsed && y->in_a_row == 1)
         note(l,
              "step %ld: the loss, %.4f, is that of guessing, and the gradient is gone",

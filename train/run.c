@@ -377,6 +377,8 @@ enum fail run_create(struct run *r, struct why *why)
     if (!err) {
         dir_sweep(r->dir);
         err = run_write_config(r, why);
+        if (err)
+            run_discard(r);
     }
     return err;
 }

@@ -22,13 +22,18 @@ static bool term_live(void)
     return isatty(STDERR_FILENO) && !(term && !strcmp(term, "dumb"));
 }
 
-int term_width(void)
+int term_columns(int fd)
 {
     struct winsize size;
 
-    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || size.ws_col == 0)
-        return 80;
-    return size.ws_col;
+    return ioctl(fd, TIOCGWINSZ, &size) ? 0 : size.ws_col;
+}
+
+int term_width(void)
+{
+    int columns = term_columns(STDERR_FILENO);
+
+    return columns ? columns : 80;
 }
 
 bool term_color(void)

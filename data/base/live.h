@@ -15,7 +15,8 @@
 
 #include <stdbool.h>
 
-int  term_width(void);              // columns of stderr, 80 when unknown
+int  term_columns(int fd);          // 0: it is no terminal, or does not say
+int  term_width(void);              // of stderr, 80 when unknown
 bool term_color(void);              // stderr is a terminal and NO_COLOR is not set
 
 struct live {

@@ -186,7 +186,7 @@ void view_end(struct comparison *c, const struct trial *t);
 /* ---- table.c, report.c, html.c ---- */
 
 void gather(struct comparison *c);                      // means and tests
-void table_print(const struct comparison *c, FILE *f);
+void table_print(const struct comparison *c, FILE *f, int columns); // 0: any number
 enum fail table_files(const struct comparison *c, struct why *why); // results.csv, .jsonl
 enum fail report_markdown(const struct comparison *c, struct why *why);
 enum fail report_html(const struct comparison *c, struct why *why); // and report.svg

@@ -6,6 +6,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/base/json.h"
+#include "data/base/live.h"
 #include "tools/jobs.h"
 #include "tools/verbs.h"
 #include "train/presets.h"
@@ -452,7 +453,7 @@ static enum fail answer(struct comparison *c, struct why *why)
     if (!err && ask.json)
         err = print_jsonl(c, why);
     else if (!err)
-        table_print(c, stdout);
+        table_print(c, stdout, term_columns(STDOUT_FILENO));
     if (!err && fflush(stdout))
         err = fail(why, FAIL_WRITE, "cannot write the table");
     if (err)

@@ -3,6 +3,7 @@
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/format.h"
+#include "infer/wrap.h"
 #include "tools/csv.h"
 
 #include <limits.h>
@@ -78,48 +79,134 @@ static void format_mean(char *buf, size_t cap, struct mean m, const char *sign)
         snprintf(buf + n, cap - (size_t)n, " ± %.4f", m.error);
 }
 
-static void print_row(const struct comparison *c, const struct arch *a, int wide, FILE *f)
-{
-    char bpb[48], diff[48] = "", p[16] = "", params[16], speed[16], decode[16], state[16];
-    char story[16] = "";
+enum { OF_NAME, OF_BPB, OF_DIFF, OF_P, OF_PARAMS, OF_STORIES, OF_STATE, OF_TRAIN,
+       OF_WRITE, CELLS };
 
-    format_count(params, sizeof params, a->params);
-    if (a->bpb.n == 0) {
-        fprintf(f, "%-*s  %6s  %s\n", wide, a->name, params, failure(c, a));
-        return;
-    }
-    format_mean(bpb, sizeof bpb, a->bpb, "");
-    if (a != c->arch && a->against.diff.n)
-        format_mean(diff, sizeof diff, a->against.diff, "+");
-    if (isfinite(a->p))
-        report_p(p, sizeof p, a->p);
-    report_rate(speed, sizeof speed, a->speed);
-    report_rate(decode, sizeof decode, a->decode);
-    format_bytes(state, sizeof state, a->state);
-    if (isfinite(a->stories.mean))
-        snprintf(story, sizeof story, "%6.0f%%", 100 * a->stories.mean);
-    // "±" is one column and two bytes
-    fprintf(f, "%-*s  %6s  %-*s  %-*s  %6s  %7s  %7s  %9s%s", wide, a->name, params,
-            15 + (strchr(bpb, 'b') == NULL && isfinite(a->bpb.error)), bpb,
-            16 + (*diff && isfinite(a->against.diff.error)), diff, p, speed, decode,
-            state, story);
-    if (a->bpb.n < c->seeds)
-        fprintf(f, "  %d of %d runs: %s", a->bpb.n, c->seeds, failure(c, a));
-    fputc('\n', f);
+struct row {
+    const char *name;
+    char        cell[CELLS][48];    // that of the name is not used
+    char        note[320];          // behind them: why runs failed
+};
+
+static const char *cell(const struct row *r, int k)
+{
+    return k == OF_NAME ? r->name : r->cell[k];
 }
 
-void table_print(const struct comparison *c, FILE *f)
+static void fill_row(const struct comparison *c, const struct arch *a, struct row *r)
 {
-    int  wide = 12;
-    bool stories = c->data.floor_bpb > 0;
+    enum { CAP = sizeof r->cell[0] };
+
+    *r = (struct row){.name = a->name};
+    format_count(r->cell[OF_PARAMS], CAP, a->params);
+    if (a->bpb.n == 0)
+        snprintf(r->note, sizeof r->note, "%s", failure(c, a));
+    else if (a->bpb.n < c->seeds)
+        snprintf(r->note, sizeof r->note, "%d of %d runs: %s", a->bpb.n, c->seeds,
+                 failure(c, a));
+    if (a->bpb.n == 0)
+        return;
+    format_mean(r->cell[OF_BPB], CAP, a->bpb, "");
+    if (a != c->arch && a->against.diff.n)
+        format_mean(r->cell[OF_DIFF], CAP, a->against.diff, "+");
+    report_p(r->cell[OF_P], CAP, a->p);
+    report_rate(r->cell[OF_TRAIN], CAP, a->speed);
+    report_rate(r->cell[OF_WRITE], CAP, a->decode);
+    format_bytes(r->cell[OF_STATE], CAP, a->state);
+    if (isfinite(a->stories.mean))
+        snprintf(r->cell[OF_STORIES], CAP, "%.0f%%", 100 * a->stories.mean);
+}
+
+static int width_of(const char *text)
+{
+    int n = 0;
+
+    for (; *text; text++)
+        n += (*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* Of the head (row 0) and n more: the columns' widths; 0: empty, or no room for it. The
+ * first two are always there. */
+static void fit(const struct row *row, int n, int columns, int *width)
+{
+    int room = columns ? columns : INT_MAX;
+
+    for (int k = 0; k < CELLS; k++) {
+        bool filled = false;
+
+        width[k] = width_of(cell(&row[0], k));
+        for (int i = 1; i <= n; i++) {
+            int w = width_of(cell(&row[i], k));
+
+            filled |= w > 0;
+            width[k] = w > width[k] ? w : width[k];
+        }
+        if (k > OF_BPB && (!filled || width[k] + 2 > room))
+            width[k] = 0;
+        room -= width[k] ? width[k] + 2 * (k > 0) : 0;
+    }
+}
+
+/* The first three begin at their left, numbers end at their right. */
+static void print_row(const struct row *r, const int *width, FILE *f)
+{
+    for (int k = 0; k < CELLS; k++) {
+        int gap = width[k] - width_of(cell(r, k));
+
+        if (width[k])
+            fprintf(f, "%s%*s%s%*s", k ? "  " : "", k > OF_DIFF ? gap : 0, "", cell(r, k),
+                    k > OF_DIFF ? 0 : gap, "");
+    }
+    fprintf(f, "%s%s\n", *r->note ? "  " : "", r->note);
+}
+
+static void print_rows(const struct comparison *c, FILE *f, int columns)
+{
+    static const struct row head = {
+        "architecture",
+        {"", "bits/byte", "against the 1st", "p", "params", "stories", "state", "train/s",
+         "write/s"}, ""};
+    struct row row[MOST_ARCHS + 1] = {head};
+    int        width[CELLS], n = 0;
 
     for (int i = 0; i < c->n; i++)
-        wide = (int)strlen(c->arch[i].name) > wide ? (int)strlen(c->arch[i].name) : wide;
-    fprintf(f, "%-*s  %6s  %-15s  %-16s  %6s  %7s  %7s  %9s%s\n", wide, "architecture",
-            "params", "bits/byte", "against the 1st", "p", "train/s", "write/s", "state",
-            stories ? "  stories" : "");
-    for (int i = 0; i < c->n; i++)
-        print_row(c, &c->arch[i], wide, f);
+        fill_row(c, &c->arch[i], &row[i + 1]);
+    fit(row, c->n, columns, width);
+    for (int i = 0; i <= c->n; i++)
+        print_row(&row[i], width, f);
+    for (int k = 0; k < CELLS; k++)
+        if (!width[k] && *cell(&row[1], k))
+            fprintf(f, "%s%s", n++ ? ", " : "no room here for ", cell(&head, k));
+    if (n)
+        fputs("; the report has all\n", f);
+}
+
+/* What it means, broken at words. */
+static void print_conclusion(const struct comparison *c, FILE *f, int columns)
+{
+    char        *text = NULL;
+    size_t       len = 0;
+    FILE        *all = open_memstream(&text, &len);
+    struct wrap *w = calloc(1, sizeof *w);
+
+    if (all) {
+        report_conclude(c, all);
+        fclose(all);
+    }
+    if (all && w) {
+        *w = (struct wrap){.out = f, .columns = columns};
+        for (size_t i = 0; i < len; i++)
+            wrap_put(w, text + i, 1);
+        wrap_end(w);
+    }
+    free(text);
+    free(w);
+}
+
+void table_print(const struct comparison *c, FILE *f, int columns)
+{
+    print_rows(c, f, columns);
     fputs("\nyardsticks:", f);
     if (c->data.zstd_bpb > 0)
         fprintf(f, " zstd -19 %.3f,", c->data.zstd_bpb);
@@ -127,7 +214,7 @@ void table_print(const struct comparison *c, FILE *f)
     if (c->data.floor_bpb > 0)
         fprintf(f, ", no model below %.3f", c->data.floor_bpb);
     fputs(" bits/byte\n", f);
-    report_conclude(c, f);
+    print_conclusion(c, f, columns);
 }
 
 /* ---- in files ---- */
