@@ -92,6 +92,8 @@ static json_t *mix_json(const struct dataset *d)
     return list;
 }
 
+static const char no_memory[] = "out of memory";
+
 static bool take_stretch(struct stretch *s, json_t *j)
 {
     const char *name;
@@ -119,7 +121,7 @@ static const char *take_mix(struct dataset *d, const json_t *j)
         return "an impossible mix";
     d->mix = calloc((size_t)d->n_mix, sizeof *d->mix);
     if (!d->mix)
-        return "out of memory for the mix";
+        return no_memory;
     for (int i = 0; i < d->n_mix; i++) {
         if (!take_stretch(&d->mix[i], json_array_get(j, (size_t)i)))
             return "an impossible mix";
@@ -342,8 +344,8 @@ static enum fail read_json(struct dataset *d, struct claims *c, struct why *why)
     if (err)
         return err;
     wrong = take_values(d, c, j, &bad);
-    if (json_ran_out())
-        err = fail(why, FAIL_MEMORY, "%s: out of memory", path);
+    if (json_ran_out() || wrong == no_memory)
+        err = fail(why, FAIL_MEMORY, "%s: %s", path, no_memory);
     else if (wrong)
         err = fail(why, FAIL_INPUT, "%s: %s; %s", path, wrong, advice);
     json_decref(j);

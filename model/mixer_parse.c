@@ -205,8 +205,8 @@ static enum fail take_opts(char *list, const char *whose, const struct opt *own,
         char             *value;
         enum fail         err;
 
-        next = strchr(list, ',');
-        if (next)
+        next = list + split_length(list, ',');
+        if (*next)
             *next++ = '\0';
         value = strchr(list, '=');
         if (!value)

@@ -133,6 +133,24 @@ static enum fail put(struct log *l, const char *text, size_t len, struct why *wh
     return done == len ? 0 : hold(l, text + done, len - done, why);
 }
 
+/* j, which is taken over and may be NULL: out of memory. */
+static enum fail put_json(struct log *l, json_t *j, struct why *why)
+{
+    char     *text = j ? json_dumps(j, JSON_REAL_PRECISION(15)) : NULL;
+    size_t    len = text ? strlen(text) : 0;
+    enum fail err;
+
+    if (text) {
+        text[len] = '\n';       // in the place of the NUL
+        err = put(l, text, len + 1, why);
+    } else {
+        err = fail(why, FAIL_MEMORY, "%s: out of memory", l->path);
+    }
+    free(text);
+    json_decref(j);
+    return err;
+}
+
 enum fail log_sync(struct log *l, struct why *why)
 {
     enum fail err = l->n_held ? flush(l, why) : 0;
@@ -227,8 +245,8 @@ void log_origin(const char *run, char *line, size_t cap)
 
 enum fail log_head(struct log *l, const struct trainer *t, double peak, struct why *why)
 {
-    char    cpu[256], *text;
-    json_t *j;
+    char      cpu[256];
+    json_t   *j;
     enum fail err;
 
     cpu_name(cpu, sizeof cpu);
@@ -242,20 +260,8 @@ enum fail log_head(struct log *l, const struct trainer *t, double peak, struct w
                              "ranks", ranks_n(), "openmp", threads_library(),
                              "sgemm_gflops", peak,
                   "parameters", (json_int_t)model_count(&t->model));
-    text = j ? json_dumps(j, JSON_REAL_PRECISION(15)) : NULL;
-    if (text) {
-        size_t len = strlen(text);
-
-        text[len] = '\n';       // in the place of the NUL
-        err = put(l, text, len + 1, why);
-        if (!err && l->n_held)
-            err = flush(l, why);
-    } else {
-        err = fail(why, FAIL_MEMORY, "%s: out of memory", l->path);
-    }
-    free(text);
-    json_decref(j);
-    return err;
+    err = put_json(l, j, why);
+    return !err && l->n_held ? flush(l, why) : err;
 }
 
 /* ---- the others ---- */
@@ -293,29 +299,15 @@ enum fail log_step(struct log *l, const struct log_line *line, struct why *why)
 enum fail log_sample(struct log *l, long step, const char *text, size_t len,
                      struct why *why)
 {
-    json_t   *j = json_from_bytes(text, len);
-    char     *quoted = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL, *line = NULL;
-    int       n = -1;
-    enum fail err;
-
-    if (quoted)
-        n = asprintf(&line, "%s%ld, \"text\": %s}\n", sample_key, step, quoted);
-    err = n < 0 ? fail(why, FAIL_MEMORY, "%s: out of memory", l->path)
-                : put(l, line, (size_t)n, why);
-    if (n >= 0)
-        free(line);
-    free(quoted);
-    json_decref(j);
-    return err;
+    return put_json(l, json_pack("{s:I, s:o}", "sample", (json_int_t)step, "text",
+                                 json_from_bytes(text, len)), why);
 }
 
 enum fail log_decision(struct log *l, const struct decision *d, struct why *why)
 {
-    char text[128];
-    int  n = snprintf(text, sizeof text, "%s\"%s\", \"step\": %ld, \"value\": %ld}\n",
-                      decision_key, decided_names[d->what], d->step, d->value);
-
-    return put(l, text, (size_t)n, why);
+    return put_json(l, json_pack("{s:s, s:I, s:I}", "decision", decided_names[d->what],
+                                 "step", (json_int_t)d->step, "value",
+                                 (json_int_t)d->value), why);
 }
 
 double log_bpb(const char *run, long step)

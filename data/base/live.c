@@ -86,31 +86,32 @@ void live_show(struct live *l, const char *format, ...)
     l->shown = wall_seconds();
 }
 
-void live_say(struct live *l, const char *format, ...)
+static void say_above(struct live *l, bool bold, const char *format, va_list args)
 {
-    char    text[LINE], line[LINE + 16];
-    va_list args;
+    char text[LINE], line[LINE + 16];
 
-    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    snprintf(line, sizeof line, "%s\n", one_line(text));
+    snprintf(line, sizeof line, bold ? "\033[1m%s\033[0m\n" : "%s\n", one_line(text));
     live_clear(l);
     put(line);
 }
 
-void live_title(struct live *l, const char *format, ...)
+void live_say(struct live *l, const char *format, ...)
 {
-    char    text[LINE], line[LINE + 16];
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
+    say_above(l, false, format, args);
     va_end(args);
-    snprintf(line, sizeof line, term_color() ? "\033[1m%s\033[0m\n" : "%s\n",
-             one_line(text));
-    live_clear(l);
-    put(line);
+}
+
+void live_title(struct live *l, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    say_above(l, term_color(), format, args);
+    va_end(args);
 }
 
 void live_clear(struct live *l)

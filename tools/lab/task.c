@@ -19,10 +19,28 @@ static void take_shape(struct config *c, const struct config *like)
             memcpy((char *)c + k->at, (const char *)like + k->at, k->size);
 }
 
+/* Settle c, with these mixers and an MLP of this hidden width; 0: none. */
+static enum fail settle(struct config *c, const char *entries, int mlp, struct why *why)
+{
+    enum fail err = config_set(c, "mixers", entries, why);
+
+    if (!err)
+        err = config_resolve(c, why);
+    c->mlp = mlp;
+    return err;
+}
+
+enum fail task_mixers_alone(struct model *m, struct config *c, const char *entries,
+                            struct why *why)
+{
+    enum fail err = settle(c, entries, 0, why);
+
+    *m = (struct model){0};
+    return err ? err : model_open(m, c, why);
+}
+
 static enum fail configure(const struct task *t, struct config *c, struct why *why)
 {
-    enum fail err;
-
     config_defaults(c);
     c->layers = t->layers, c->width = t->width, c->heads = t->heads, c->vocab = t->vocab;
     c->context = t->length, c->batch = t->batch, c->steps = t->steps;
@@ -31,11 +49,7 @@ static enum fail configure(const struct task *t, struct config *c, struct why *w
     c->warmup = 0.1, c->window_short = t->window_short, c->window_p = t->window_p;
     if (t->like)
         take_shape(c, t->like);
-    err = config_set(c, "mixers", t->mixers, why);
-    if (!err)
-        err = config_resolve(c, why);
-    c->mlp = t->like ? t->like->mlp : t->mlp;
-    return err;
+    return settle(c, t->mixers, t->like ? t->like->mlp : t->mlp, why);
 }
 
 static size_t state_at(const char *entry, int context)

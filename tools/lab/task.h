@@ -3,8 +3,8 @@
  *
  *     struct task t = {.mixers = "softmax(window=4)/gla", .layers = 2, .width = 64, ...,
  *                      .fill = draw, .user = &settings};
- *     code = task_train(&t, &m, l, key, 0.9, why);
- *     code = task_test(&t, &m, T, 512, each, &count, why);
+ *     err = task_train(&t, &m, l, key, 0.9, why);
+ *     err = task_test(&t, &m, T, 512, each, &count, why);
  *     model_close(&m);
  */
 #ifndef WEFT_TASK_H
@@ -43,6 +43,11 @@ struct task {
 
 /* Does the decode state of this entry grow with the context, as attention's does? */
 bool task_grows(const char *entry);
+
+/* A model of c's shape with these mixers and without MLPs, its weights zero; it is the
+ * caller's to close. On failure *m is zero. FAIL_USAGE, FAIL_MEMORY. */
+enum fail task_mixers_alone(struct model *m, struct config *c, const char *entries,
+                            struct why *why);
 
 /* Do the settings fit together? FAIL_USAGE. */
 enum fail task_check(const struct task *t, struct why *why);

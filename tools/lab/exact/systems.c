@@ -14,8 +14,7 @@
  * the state has binomial(d + p, p) rows, and the weights are as far off as Taylor's
  * remainder allows.
  */
-#include "model/pass.h"
-#include "tools/lab/lab.h"
+#include "tools/lab/task.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -52,12 +51,7 @@ static enum fail open_model(struct model *m, const char *entry, int layers, uint
 
     config_defaults(&c);
     c.layers = layers, c.width = 32, c.heads = 2, c.vocab = TOKENS, c.context = 64;
-    err = config_set(&c, "mixers", entry, why);
-    if (!err)
-        err = config_resolve(&c, why);
-    c.mlp = 0;
-    if (!err)
-        err = model_open(m, &c, why);
+    err = task_mixers_alone(m, &c, entry, why);
     if (!err)
         model_init(m, seed);
     return err;

@@ -120,15 +120,9 @@ static enum fail by_hand(struct model *m, int can, struct why *why)
     struct config c;
     enum fail     err;
 
-    *m = (struct model){0};
     config_defaults(&c);
     c.layers = 1, c.width = WIDTH, c.heads = 1, c.vocab = START + 1, c.tied = 0;
-    err = config_set(&c, "mixers", "gla(dk=2)+srope(base=1,act=none,gate=0)", why);
-    if (!err)
-        err = config_resolve(&c, why);
-    c.mlp = 0;
-    if (!err)
-        err = model_open(m, &c, why);
+    err = task_mixers_alone(m, &c, "gla(dk=2)+srope(base=1,act=none,gate=0)", why);
     if (!err)
         set_by_hand(m, can);
     return err;
