@@ -85,34 +85,37 @@ static enum fail copy_window(struct loader *l, uint64_t start, int32_t *tokens,
     return 0;
 }
 
-/* Draw d of grid p in this epoch: which time its grid is read, as the index of random
- * numbers that no other has, and which window then. */
-static uint64_t pass_of(const struct loader *l, const struct window_grid *p,
-                        uint64_t epoch, uint64_t d, uint64_t *place)
+/* Draw d of this epoch's from grid g. An epoch may read a grid several times, each time
+ * with another offset and order: `reading` counts these times through the run. Sets
+ * *place, the window in the grid, and returns the index of the reading's random numbers,
+ * which no other has. */
+static uint64_t reading_of(const struct loader *l, const struct window_grid *g,
+                           uint64_t epoch, uint64_t d, uint64_t *place)
 {
-    uint64_t   passes = (p->draws + p->windows - 1) / p->windows;
-    uint64_t   pass = epoch * passes + d / p->windows;
-    uint64_t   index = ((uint64_t)(p - l->grid) + 1) << 40 | pass;
+    uint64_t   readings = (g->draws + g->windows - 1) / g->windows;
+    uint64_t   reading = epoch * readings + d / g->windows;
+    uint64_t   index = ((uint64_t)(g - l->grid) + 1) << 40 | reading;
     struct rng order = rng_open(l->seed, RNG_SHUFFLE, index);
 
-    *place = rng_permute(&order, d % p->windows, p->windows);
+    *place = rng_permute(&order, d % g->windows, g->windows);
     return index;
 }
 
-/* Where window i of the run starts in the shard. */
+/* Where window i of the run starts in the shard: its place in the epoch's order, the grid
+ * that this place falls in, and that grid's offset. */
 static uint64_t window_start(const struct loader *l, uint64_t i)
 {
-    uint64_t           epoch = i / l->windows, index = epoch;
-    struct rng         order = rng_open(l->seed, RNG_SHUFFLE, epoch), shift;
-    uint64_t           place = rng_permute(&order, i % l->windows, l->windows);
-    const struct window_grid *p = l->grid;
+    uint64_t   epoch = i / l->windows, index = epoch;
+    struct rng order = rng_open(l->seed, RNG_SHUFFLE, epoch), shift;
+    uint64_t   place = rng_permute(&order, i % l->windows, l->windows);
+    const struct window_grid *g = l->grid;
 
-    for (; place >= p->draws; p++)
-        place -= p->draws;
+    for (; place >= g->draws; g++)
+        place -= g->draws;
     if (l->n_grid > 1)
-        index = pass_of(l, p, epoch, place, &place);
+        index = reading_of(l, g, epoch, place, &place);
     shift = rng_open(l->seed, RNG_OFFSET, index);
-    return p->first + rng_below(&shift, p->shifts) + place * (uint64_t)l->T;
+    return g->first + rng_below(&shift, g->shifts) + place * (uint64_t)l->T;
 }
 
 /* Fill the back buffer with batch k, windows k B .. k B + B - 1 of the run. */
@@ -221,19 +224,19 @@ static bool allocate(struct loader *l)
  * or n - T when n < 2 T. */
 static struct window_grid grid_of(uint64_t first, uint64_t n, uint64_t T, uint64_t all)
 {
-    struct window_grid p = {.first = first, .windows = 1, .shifts = 1};
+    struct window_grid g = {.first = first, .windows = 1, .shifts = 1};
 
     if (n <= T) {
-        p.first = first < all - T - 1 ? first : all - T - 1;
-        return p;
+        g.first = first < all - T - 1 ? first : all - T - 1;
+        return g;
     }
-    p.windows = n < 2 * T ? 1 : (n - T) / T;
-    p.shifts = n - p.windows * T < T ? n - p.windows * T : T;
-    return p;
+    g.windows = n < 2 * T ? 1 : (n - T) / T;
+    g.shifts = n - g.windows * T < T ? n - g.windows * T : T;
+    return g;
 }
 
-/* The parts of the shard; false when out of memory. */
-static bool part_shard(struct loader *l)
+/* A grid over the shard, or over each stretch of its mix; false when out of memory. */
+static bool lay_grids(struct loader *l)
 {
     const struct shard *s = l->shard;
     uint64_t            first = 0;
@@ -241,13 +244,13 @@ static bool part_shard(struct loader *l)
     l->n_grid = s->n_mix ? s->n_mix : 1;
     l->grid = calloc((size_t)l->n_grid, sizeof *l->grid);
     for (int i = 0; l->grid && i < l->n_grid; i++) {
-        struct window_grid *p = &l->grid[i];
-        uint64_t     n = s->n_mix ? s->mix[i].tokens : s->n;
-        double       weight = s->n_mix ? s->mix[i].weight : 1;
+        struct window_grid *g = &l->grid[i];
+        uint64_t            n = s->n_mix ? s->mix[i].tokens : s->n;
+        double              weight = s->n_mix ? s->mix[i].weight : 1;
 
-        *p = grid_of(first, n, (uint64_t)l->T, s->n);
-        p->draws = (uint64_t)fmax(1, round(weight * (double)p->windows));
-        l->windows += p->draws;
+        *g = grid_of(first, n, (uint64_t)l->T, s->n);
+        g->draws = (uint64_t)fmax(1, round(weight * (double)g->windows));
+        l->windows += g->draws;
         first += n;
     }
     return l->grid != NULL;
@@ -275,7 +278,7 @@ enum fail loader_open(struct loader **out, const struct shard *s, uint64_t seed,
     l->T = T;
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->changed, NULL);
-    if (!part_shard(l) || !allocate(l) || !thread_start(&l->thread, work, l)) {
+    if (!lay_grids(l) || !allocate(l) || !thread_start(&l->thread, work, l)) {
         release(l);
         return fail(why, FAIL_MEMORY, "out of memory for batches of %d x %d tokens", B,
                     T);

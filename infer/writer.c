@@ -192,7 +192,7 @@ static int pick_all(struct writer *w)
 }
 
 /* After i of n tokens: a tenth ends here, or the last one begins. */
-static void mark(struct writer *w, int i, double start, double *last)
+static void time_tenths(struct writer *w, int i, double start, double *last)
 {
     const int n = w->o.n, tenth = n / 10;
 
@@ -216,7 +216,7 @@ void writer_run(struct writer *w)
             session_extend(&w->session, w->next);
         if (pick_all(w) == 0)
             break;
-        mark(w, i + 1, start, &last);
+        time_tenths(w, i + 1, start, &last);
     }
     w->seconds += wall_seconds() - start;
     for (int k = 0; k < w->o.K; k++)

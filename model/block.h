@@ -32,7 +32,7 @@ struct block {
     real *x, *out;          // (B, T, C) input and output, the caller's; out may be x
                             // where no backward follows
     real *a;                // (B, T, C) after the mixer        kept for backward
-    real *gu;               // (B, T, 2h) of the MLP            kept for backward
+    real *gu;               // (B, T, 2h) gate and up of MLP    kept for backward
     real *n, *y;            // (B, T, C) normalised; of the mixer or the MLP
     real *wide;             // of the MLP: (B, T, h) in forward, (B, T, 3h) in backward
     real *partial;          // of the norms

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The gradients of this rank's leaves stand from here on. */
+/* In the last backward pass of a step: from this element on no gradient changes any more,
+ * and ranks may begin to exchange them. */
 static void gradients_ready(void *user, size_t from)
 {
     (void)user;
@@ -88,76 +89,6 @@ void trainer_reset(struct trainer *t)
     t->decisions.n = 0;
 }
 
-/* ---- what ranks share ---- */
-
-enum fail trainer_share_decisions(struct trainer *t, struct why *why)
-{
-    int       n = t->decisions.n;
-    enum fail err = FAIL_NONE;
-
-    ranks_share(&n, sizeof n);
-    if (ranks_me() > 0)
-        t->decisions.n = 0;
-    for (int i = 0; i < n; i++) {
-        struct decision d = {0};
-
-        if (i < t->decisions.n)
-            d = t->decisions.list[i];
-        ranks_share(&d, sizeof d);
-        if (!err && ranks_me() > 0)
-            err = decisions_add(&t->decisions, d, why);
-    }
-    return ranks_agree(err, why);
-}
-
-/* The gradients' arrays are zero between steps, and lend themselves. */
-enum fail trainer_whole(struct trainer *t, real **m, real **v, struct why *why)
-{
-    bool rank_0 = ranks_me() == 0, lent = t->leaves.depth > 0;
-
-    *m = *v = NULL;
-    if (ranks_n() == 1) {
-        *m = t->m;
-        *v = t->v;
-    } else if (rank_0) {
-        *m = t->pass.dw;
-        *v = lent ? t->leaves.held[0] : pages_alloc(t->model.n * sizeof(real));
-    }
-    return ranks_agree(rank_0 && !*v ? fail(why, FAIL_MEMORY,
-                                            "out of memory for the moments of all ranks")
-                                     : FAIL_NONE,
-                       why);
-}
-
-void trainer_collect(struct trainer *t, real *m, real *v)
-{
-    if (ranks_n() == 1)
-        return;
-    shares_collect(&t->shares, m, t->m);
-    shares_collect(&t->shares, v, t->v);
-}
-
-void trainer_deal(struct trainer *t, const real *m, const real *v)
-{
-    if (ranks_n() == 1)
-        return;
-    shares_deal(&t->shares, m, t->m);
-    shares_deal(&t->shares, v, t->v);
-}
-
-void trainer_release(struct trainer *t, real *m, real *v)
-{
-    size_t bytes = t->model.n * sizeof(real);
-
-    if (ranks_n() == 1 || ranks_me() > 0)
-        return;
-    memset(m, 0, bytes);
-    if (t->leaves.depth > 0)
-        memset(v, 0, bytes);
-    else
-        pages_free(v, bytes);
-}
-
 /* ---- a step ---- */
 
 uint64_t trainer_step_tokens(const struct config *c)
@@ -168,21 +99,6 @@ uint64_t trainer_step_tokens(const struct config *c)
 bool trainer_transfers(const struct trainer *t)
 {
     return t->tally.step < t->cfg.transfer && t->teacher.acts;
-}
-
-enum fail trainer_teach(struct trainer *t, const struct model *start, struct why *why)
-{
-    const struct config *c = &t->cfg, *from = &start->cfg;
-
-    if (with_muon(c))
-        return fail(why, FAIL_USAGE, "transfer=%ld goes with optimiser=adamw",
-                    c->transfer);
-    if (c->layers != from->layers || c->width != from->width || c->vocab != from->vocab)
-        return fail(why, FAIL_USAGE,
-                    "transfer=%ld needs the layers and the width of --from: %d and %d",
-                    c->transfer, from->layers, from->width);
-    t->start = start;
-    return pass_open(&t->teacher, start, c->batch, c->context, PASS_TRAIN, why);
 }
 
 /* The teacher forward; the mixers forward and backward. */
@@ -205,9 +121,10 @@ double trainer_step_flops(const struct trainer *t, int window)
            (with_muon(&t->cfg) ? muon_flops(&t->model) : 0);
 }
 
-/* Leaf i of the step: the loss of a micro-batch, and its gradient, added to pass.dw.
- * Ranks agree at the last one that each has, or at one that fails: what comes then, the
- * exchange of gradients included, cannot fail. */
+/* Micro-batch i of the step (a leaf of the tree in which gradients are summed): its loss,
+ * and its gradient, added to pass.dw. Before its last one each rank hears whether the
+ * others could read theirs; what comes then, the exchange of gradients included, cannot
+ * fail. */
 static enum fail leaf(void *user, int i, double *loss, struct why *why)
 {
     struct trainer *t = user;
@@ -248,7 +165,8 @@ static enum fail gradients(struct trainer *t, double *loss, struct why *why)
     return FAIL_NONE;
 }
 
-/* Update this rank's share, and take over the others'. Leaves the gradients zero. */
+/* Update this rank's share of every bucket, and take over the others'. A rank alone has
+ * one share, all of them. Leaves the gradients zero. */
 static void update(struct trainer *t, const struct step *s)
 {
     long n = t->tally.step - t->tally.skipped + 1;      // updates, with this
@@ -330,4 +248,91 @@ enum fail trainer_step(struct trainer *t, struct step *s, struct why *why)
     count(&t->tally, &t->cfg, s);
     s->seconds = wall_seconds() - start;
     return 0;
+}
+
+/* ---- a teacher ---- */
+
+enum fail trainer_teach(struct trainer *t, const struct model *start, struct why *why)
+{
+    const struct config *c = &t->cfg, *from = &start->cfg;
+
+    if (with_muon(c))
+        return fail(why, FAIL_USAGE, "transfer=%ld goes with optimiser=adamw",
+                    c->transfer);
+    if (c->layers != from->layers || c->width != from->width || c->vocab != from->vocab)
+        return fail(why, FAIL_USAGE,
+                    "transfer=%ld needs the layers and the width of --from: %d and %d",
+                    c->transfer, from->layers, from->width);
+    t->start = start;
+    return pass_open(&t->teacher, start, c->batch, c->context, PASS_TRAIN, why);
+}
+
+/* ---- what ranks share ---- */
+
+enum fail trainer_share_decisions(struct trainer *t, struct why *why)
+{
+    int       n = t->decisions.n;
+    enum fail err = FAIL_NONE;
+
+    ranks_share(&n, sizeof n);
+    if (ranks_me() > 0)
+        t->decisions.n = 0;
+    for (int i = 0; i < n; i++) {
+        struct decision d = {0};
+
+        if (i < t->decisions.n)
+            d = t->decisions.list[i];
+        ranks_share(&d, sizeof d);
+        if (!err && ranks_me() > 0)
+            err = decisions_add(&t->decisions, d, why);
+    }
+    return ranks_agree(err, why);
+}
+
+/* The gradients' arrays are zero between steps, and lend themselves. */
+enum fail trainer_whole(struct trainer *t, real **m, real **v, struct why *why)
+{
+    bool rank_0 = ranks_me() == 0, lent = t->leaves.depth > 0;
+
+    *m = *v = NULL;
+    if (ranks_n() == 1) {
+        *m = t->m;
+        *v = t->v;
+    } else if (rank_0) {
+        *m = t->pass.dw;
+        *v = lent ? t->leaves.held[0] : pages_alloc(t->model.n * sizeof(real));
+    }
+    return ranks_agree(rank_0 && !*v ? fail(why, FAIL_MEMORY,
+                                            "out of memory for the moments of all ranks")
+                                     : FAIL_NONE,
+                       why);
+}
+
+void trainer_collect(struct trainer *t, real *m, real *v)
+{
+    if (ranks_n() == 1)
+        return;
+    shares_collect(&t->shares, m, t->m);
+    shares_collect(&t->shares, v, t->v);
+}
+
+void trainer_deal(struct trainer *t, const real *m, const real *v)
+{
+    if (ranks_n() == 1)
+        return;
+    shares_deal(&t->shares, m, t->m);
+    shares_deal(&t->shares, v, t->v);
+}
+
+void trainer_release(struct trainer *t, real *m, real *v)
+{
+    size_t bytes = t->model.n * sizeof(real);
+
+    if (ranks_n() == 1 || ranks_me() > 0)
+        return;
+    memset(m, 0, bytes);
+    if (t->leaves.depth > 0)
+        memset(v, 0, bytes);
+    else
+        pages_free(v, bytes);
 }

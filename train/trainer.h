@@ -41,8 +41,8 @@ struct trainer {
                                 // this rank's share is ever touched, and has memory
     struct shares  shares;
     struct loader *loader;
-    struct leaves  leaves;      // of a step,
-    int            window;      // and the window drawn for it
+    struct leaves  leaves;      // the micro-batches of a step,
+    int            window;      // and the attention window drawn for it
     struct adamw   adamw;
     struct muon    muon;        // where settings ask for it, else zero
     struct tally   tally;
