@@ -7,16 +7,9 @@
  * About the smallest mixer that is complete.
  */
 
-/* To make a mixer foo of this file:
- *
- *     sed s/template/foo/ docs/template-mixer.c > model/mixers/foo.c
- *     add X(foo) to MIXERS in model/mixer.h
- *     make test-mixer M=foo
- *
- * Then put your mathematics in the place of this one's, a step at a time, and run the
- * third line after each. The comment at the top is what `weft info --arch foo` prints:
- * formulas with their shapes, down to `y = `, and the paper, `arXiv:`. Delete this one.
- * model/mixer.h is the manual.
+/* docs/adding-a-mixer.md makes a mixer of this file. The comment at the top is what
+ * `weft info --arch` prints: formulas with their shapes, down to `y = `, and the paper,
+ * `arXiv:`. Delete this one. model/mixer.h is the manual.
  *
  * x and y are (B, T, C): B sequences of T tokens of C channels, row-major. real is float,
  * or double in MODE=double, where finite differences judge backward to 2e-6: write no
@@ -104,6 +97,8 @@ static double flops(const struct mixer_cfg *c, int T, int window)
     return (double)T * (6.0 * c->C * c->C + conv_flops(c->C));
 }
 
+/* ---- what instruments ask (model/mixer_instruments.h) ------------------------------ */
+
 /* What a sequence carries from token to token, in numbers: layout() is held to it. */
 static double state(const struct mixer_cfg *c) { return (CONV_TAPS - 1.0) * c->C; }
 
@@ -119,13 +114,14 @@ static int decay(struct ctx *ctx, struct range *r)
 const struct mixer mixer_template = {
     .name     = "template",
     .about    = "gated convolution of four tokens",
-    .system   = "L shifts three tokens on, B adds one, C = conv[:, :3], D = conv[:, 3]",
     .position = "none",
     .params   = params,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .flops    = flops,
-    .state    = state,
-    .decay    = decay,
+    .instruments = &(struct instruments){
+        .system = "L shifts three tokens on, B adds one, C = conv[:, :3], D = conv[:, 3]",
+        .state = state, .decay = decay,
+    },
 };

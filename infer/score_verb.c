@@ -11,6 +11,7 @@
 #include "data/text.h"
 #include "infer/score.h"
 #include "infer/verbs.h"
+#include "model/mixer_instruments.h"
 #include "model/cores/attention.h"
 #include "model/files/checkpoint.h"
 

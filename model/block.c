@@ -1,7 +1,7 @@
 #include "model/block.h"
 
 #include "model/kernels/arena.h"
-#include "model/kernels/meter.h"
+#include "model/meter.h"
 #include "model/kernels/product.h"
 #include "model/layers/mlp.h"
 #include "model/layers/norm.h"
@@ -26,6 +26,7 @@ int block_params(const struct mixer_cfg *c, int mlp, struct param *p)
     return n + BLOCK_AFTER;
 }
 
+/* Parameter i of those after the mixer's, and its gradient. */
 static const real *after(const struct block *b, int i)
 {
     return b->w[MIXER + b->n_mixer + i];
@@ -38,7 +39,7 @@ static real *d_after(const struct block *b, int i)
 
 static struct norm norm_of(const struct block *b)
 {
-    return (struct norm){1, b->cfg->C, true, (real)b->cfg->eps};
+    return (struct norm){1, b->cfg->C, .shared = true, .eps = (real)b->cfg->eps};
 }
 
 void block_layout(struct block *b, enum pass_mode mode, int B, int T, struct arena *kept,

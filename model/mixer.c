@@ -119,17 +119,6 @@ void mixer_extend(struct mixer_layer *l, void *const *state, const long *pos,
     c->mixer->forward(&l->ctx, x, y);
 }
 
-int mixer_decay(struct mixer_layer *l, struct range *r)
-{
-    return l->ctx.cfg->mixer->decay ? l->ctx.cfg->mixer->decay(&l->ctx, r) : 0;
-}
-
-void mixer_zeros(const struct mixer_layer *l, struct zeros *sum)
-{
-    if (l->ctx.cfg->mixer->zeros)
-        l->ctx.cfg->mixer->zeros(&l->ctx, sum);
-}
-
 double mixer_flops(const struct mixer_cfg *c, int T, int window)
 {
     return c->mixer->flops(c, T, window) + c->position->flops(c, T);

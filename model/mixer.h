@@ -16,7 +16,6 @@
 
 #include "data/base/fail.h"
 #include "data/base/rng.h"
-#include "model/kernels/range.h"
 #include "model/kernels/real.h"
 #include "model/layers/rotate.h"
 #include "model/mixer_memory.h"
@@ -120,8 +119,6 @@ static inline int ctx_window(const struct ctx *x, int own)
     return own > 0 && x->window > 0 && x->window < own ? x->window : own;
 }
 
-struct zeros;           // of instruments, below
-
 /* ---- the interfaces ---------------------------------------------------------------- */
 
 struct mixer {
@@ -162,26 +159,8 @@ struct mixer {
      * mixer takes no position encoding. */
     void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
 
-    /* ---- what instruments ask of it ---- */
-
-    /* (optional) What of flops is in no matrix product, for one token: for a mixer that
-     * is not mostly products. The rest of flops is held to the products that run. */
-    double (*elementwise)(const struct mixer_cfg *c);
-
-    const char *system;        // its dynamical-system form in a line: what L, B and C are
-
-    /* Numbers in the decode state of one sequence, without the encoding's, by the paper's
-     * formula: what layout() lays out is held to it. */
-    double (*state)(const struct mixer_cfg *c);
-
-    /* (optional) After forward with the same ctx: widen r (H) to hold |L| of
-     * every token, and return for how many heads: H, or 1 when L has none. A mixer whose
-     * system is not finite, such as softmax, has none. */
-    int (*decay)(struct ctx *ctx, struct range *r);
-
-    /* (optional) After forward with the same ctx: add what it attended to. For mixers
-     * whose weights can be 0. */
-    void (*zeros)(const struct ctx *ctx, struct zeros *sum);
+    /* What `weft info` and tests ask of it beside: model/mixer_instruments.h. */
+    const struct instruments *instruments;
 };
 
 /* A position encoding: fills ctx->angles from x; backward starts from angles.dtheta. Same
@@ -259,18 +238,6 @@ void mixer_forward(struct mixer_layer *l, int window, const real *x, real *y);
 void mixer_backward(struct mixer_layer *l, const real *x, const real *dy, real *dx);
 void mixer_extend(struct mixer_layer *l, void *const *state, const long *pos,
                   const real *x, real *y);
-
-/* ---- what instruments use ---------------------------------------------------------- */
-
-/* Attention weights and those of them that are 0; rows (b, h, t) of weights and those
- * that have no other. */
-struct zeros {
-    double pairs, zeros, rows, nulls;
-};
-
-/* After mixer_forward; as the functions of struct mixer. */
-int  mixer_decay(struct mixer_layer *l, struct range *r);           // 0: not finite
-void mixer_zeros(const struct mixer_layer *l, struct zeros *sum);
 
 /* ---- for mixers' files ------------------------------------------------------------- */
 

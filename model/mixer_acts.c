@@ -1,6 +1,7 @@
 #include "model/mixer_acts.h"
 
 #include "model/kernels/product.h"
+#include "model/meter.h"
 
 /* ---- activations ------------------------------------------------------------------- */
 
@@ -22,26 +23,43 @@ struct act act_row(struct layout *m, const struct act_part *parts)
 
 /* ---- projections ------------------------------------------------------------------- */
 
+void proj_forward(real *y, const real *x, const real *w, long n, int in, int out)
+{
+    enum meter was = meter_switch(METER_PROJECTIONS);
+
+    product_forward(y, x, w, n, in, out);
+    meter_switch(was);
+}
+
+void proj_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
+                   const real *w, long n, int in, int out)
+{
+    enum meter was = meter_switch(METER_PROJECTIONS);
+
+    product_backward(dx, keep, dw, dy, x, w, n, in, out);
+    meter_switch(was);
+}
+
 void in_proj_forward(const struct ctx *ctx, int w, struct act y, const real *x)
 {
-    product_forward(y.x, x, ctx->w[w], ctx_rows(ctx), ctx->cfg->C, (int)y.ld);
+    proj_forward(y.x, x, ctx->w[w], ctx_rows(ctx), ctx->cfg->C, (int)y.ld);
 }
 
 void in_proj_backward(const struct ctx *ctx, int w, real *dx, struct act y, const real *x)
 {
-    product_backward(dx, 1, ctx->dw[w], y.dx, x, ctx->w[w], ctx_rows(ctx), ctx->cfg->C,
-                     (int)y.ld);
+    proj_backward(dx, 1, ctx->dw[w], y.dx, x, ctx->w[w], ctx_rows(ctx), ctx->cfg->C,
+                  (int)y.ld);
 }
 
 void out_proj_forward(const struct ctx *ctx, int w, real *y, struct act x)
 {
-    product_forward(y, x.x, ctx->w[w], ctx_rows(ctx), (int)x.ld, ctx->cfg->C);
+    proj_forward(y, x.x, ctx->w[w], ctx_rows(ctx), (int)x.ld, ctx->cfg->C);
 }
 
 void out_proj_backward(const struct ctx *ctx, int w, struct act x, const real *dy)
 {
-    product_backward(x.dx, 0, ctx->dw[w], dy, x.x, ctx->w[w], ctx_rows(ctx), (int)x.ld,
-                     ctx->cfg->C);
+    proj_backward(x.dx, 0, ctx->dw[w], dy, x.x, ctx->w[w], ctx_rows(ctx), (int)x.ld,
+                  ctx->cfg->C);
 }
 
 void add_partials(const struct ctx *ctx, int w, const real *partial, size_t n)

@@ -5,7 +5,7 @@
 #define WEFT_MIXER_ACTS_H
 
 #include "model/layers/conv.h"
-#include "model/mixer.h"
+#include "model/mixer_instruments.h"
 
 /* ---- activations ------------------------------------------------------------------- */
 
@@ -48,6 +48,12 @@ struct act_part {
 struct act act_row(struct layout *m, const struct act_part *parts);
 
 /* ---- projections ------------------------------------------------------------------- */
+
+/* y = x wᵀ and its gradient: product_forward and product_backward (kernels/product.h),
+ * for which `weft bench` has an account of its own. */
+void proj_forward(real *y, const real *x, const real *w, long n, int in, int out);
+void proj_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
+                   const real *w, long n, int in, int out);
 
 /* y = x Wᵀ, where W is the weight of this index, or it and those that follow it. The
  * activation has no gaps; the width of the layer's own x and y is C. */

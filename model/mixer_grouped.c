@@ -36,8 +36,8 @@ void grouped_layout(struct grouped *s, struct layout *m, const struct mixer_cfg 
     s->o = act_keep(m, "o", C);
     s->lse = s->kind == ATTENTION_SOFTMAX ? layout_save(m, "lse", n * c->H) : NULL;
     s->dsink = layout_grad(m, "dsink", (size_t)m->B * c->H);
-    s->norm_q = (struct norm){c->H, width(c), true, (real)c->eps};
-    s->norm_k = (struct norm){c->Hk, width(c), true, (real)c->eps};
+    s->norm_q = (struct norm){c->H, width(c), .shared = true, .eps = (real)c->eps};
+    s->norm_k = (struct norm){c->Hk, width(c), .shared = true, .eps = (real)c->eps};
     s->partial = layout_grad(m, "partial", norm_partial(&s->norm_q));
     s->core = (struct attention){
         .kind = s->kind, .B = m->B, .T = m->T, .H = c->H, .Hk = c->Hk, .e = width(c),

@@ -1,7 +1,5 @@
 #include "model/mixer_heads.h"
 
-#include "model/kernels/product.h"
-
 /* ---- heads in ---------------------------------------------------------------------- */
 
 void heads_rotate(const struct ctx *ctx, const struct heads_in *s)

@@ -1,7 +1,7 @@
 #include "model/pass.h"
 
 #include "model/kernels/arena.h"
-#include "model/kernels/meter.h"
+#include "model/meter.h"
 #include "model/kernels/product.h"
 #include "model/layers/loss.h"
 #include "model/layers/norm.h"
@@ -11,7 +11,7 @@
 
 static struct norm final_norm(const struct model *m)
 {
-    return (struct norm){1, m->cfg.width, true, (real)m->cfg.eps};
+    return (struct norm){1, m->cfg.width, .shared = true, .eps = (real)m->cfg.eps};
 }
 
 /* ---- memory ------------------------------------------------------------------------ */
@@ -86,8 +86,8 @@ static size_t lay_out(struct pass *p, const struct model *m, int B, int T, struc
     return a.used;
 }
 
-/* A pass that is laid out for another shape is laid out for this one; products read the
- * model's weights as it has them. */
+/* Make p ready for m's tokens (B, T): it is laid out anew where it was for another shape,
+ * and products read the matrices that model_pack has rounded. */
 static void fit(struct pass *p, const struct model *m, int B, int T)
 {
     product_take_packed(m->packed.n ? &m->packed : NULL);
@@ -259,16 +259,16 @@ double model_step(const struct model *m, struct pass *p, const int32_t *tokens,
 double model_imitate(const struct model *m, struct pass *p, const struct model *from,
                      struct pass *q, const int32_t *tokens, int window, double scale)
 {
-    const int L = m->cfg.layers;
+    const int layers = m->cfg.layers;
     double    sum = 0;
 
     fit(p, m, p->B, p->T);
     fit(q, from, p->B, p->T);
     run_forward(from, q, tokens, 0);
-    for (int i = 0; i < L; i++)
+    for (int i = 0; i < layers; i++)
         sum += block_imitate(&p->block[i], window, q->block[i].x, q->block[i].a,
-                             scale / L);
-    return sum / L;
+                             scale / layers);
+    return sum / layers;
 }
 
 void model_score(const struct model *m, struct pass *p, int B, int T,

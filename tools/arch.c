@@ -1,6 +1,7 @@
 #include "tools/arch.h"
 
 #include "data/base/format.h"
+#include "model/mixer_instruments.h"
 #include "model/model.h"
 #include "train/plan.h"
 #include "train/presets.h"
@@ -149,7 +150,7 @@ enum fail arch_table(struct why *why)
         if (err)
             return err;
         print_row(&f);
-        printf("  %s\n", mixers[i]->system);
+        printf("  %s\n", mixers[i]->instruments->system);
     }
     print_legend(&f.cfg);
     puts("The line below each is its h_t = L h_{t-1} + B u_t, o_t = C h_t, "
@@ -241,7 +242,7 @@ static enum fail describe_mixer(const char *entry, struct why *why)
     m = f.mixer.mixer;
     puts(arch_note(m));
     printf("As a dynamical system h_t = L h_{t-1} + B u_t, o_t = C h_t:\n  %s\n\n",
-           m->system);
+           m->instruments->system);
     if (strcmp(f.cfg.mixers, entry))
         printf("The preset %s, of which the figures are, is %s.\n\n", entry,
                f.cfg.mixers);

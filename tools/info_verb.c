@@ -6,6 +6,7 @@
 #include "data/dataset.h"
 #include "infer/score.h"
 #include "model/files/checkpoint.h"
+#include "model/mixer_instruments.h"
 #include "tools/arch.h"
 #include "tools/verbs.h"
 #include "train/log.h"
@@ -307,7 +308,7 @@ static enum fail watch_layers(const struct model *m, const struct dataset *d,
 static bool any_finite(const struct model *m)
 {
     for (int i = 0; i < m->cfg.layers; i++)
-        if (m->layer[i].mixer->decay)
+        if (m->layer[i].mixer->instruments->decay)
             return true;
     return false;
 }

@@ -17,7 +17,7 @@ base='data/base/'
 kernels="$base|model/kernels/"
 layers="$kernels|model/layers/"
 cores="$layers|model/cores/"
-mixer="$cores|model/mixer"
+mixer="$cores|model/(mixer|meter)"
 model="$mixer|model/(config|block|model|pass)"
 data="$base|tokenizer/|data/"
 files="$data|model/"
@@ -31,6 +31,7 @@ allow data "$data" data/*.[ch] data/stories/*.[ch]
 allow model/kernels "$kernels" model/kernels/*.[ch]
 allow model/layers "$layers" model/layers/*.[ch]
 allow model/cores "$cores" model/cores/*.[ch]
+allow model/meter "model/meter" model/meter.[ch]
 allow model/mixer "$mixer" model/mixer*.[ch]
 allow model/mixers "$mixer" model/mixers/*.c
 allow model/positions "$mixer" model/positions/*.[ch]

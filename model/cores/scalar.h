@@ -23,7 +23,7 @@
 #ifndef WEFT_SCALAR_H
 #define WEFT_SCALAR_H
 
-#include "model/kernels/range.h"
+#include "model/cores/range.h"
 #include "model/kernels/real.h"
 
 #include <stdbool.h>

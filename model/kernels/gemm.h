@@ -45,8 +45,8 @@ extern const struct gemm gemm_own;
  * gemm_own gives for such a and b. Sums are reals. */
 extern const struct gemm gemm_bf16;
 
-/* Set outside of parallel regions. */
-void gemm_use(const struct gemm *by);
+/* Set outside of parallel regions. Returns who made them before. */
+const struct gemm *gemm_use(const struct gemm *by);
 
 /* OpenBLAS's, loaded on the first call. FAIL_INPUT: there is none, or not of the flavour
  * that runs inside OpenMP's threads. */

@@ -1,7 +1,6 @@
 #include "model/kernels/product.h"
 
 #include "model/kernels/arena.h"
-#include "model/kernels/meter.h"
 #include "model/kernels/unpack.h"
 
 #include <omp.h>
@@ -282,7 +281,6 @@ static void packed_many(real *y, const real *x, const unsigned char *w, long n, 
 
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out)
 {
-    enum meter           was = meter_product();
     int                  tile = product_tile(n), cols = column_tile(n, out);
     const unsigned char *small = find_packed(w, in);
 
@@ -299,7 +297,6 @@ void product_forward(real *y, const real *x, const real *w, long n, int in, int 
                 gemm_nt(y + i * out + o, out, x + i * in, in, w + (size_t)o * in, in,
                         min_int(n - i, tile), min_int(out - o, cols), in, 1, 0);
     }
-    meter_switch(was);
 }
 
 /* Rows of a tile of dw: three tiles for each thread, if they are tall enough to pay for
@@ -331,8 +328,7 @@ static void backward_weights(real *dw, const real *dy, const real *x, long n,
 void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
                       const real *w, long n, int in, int out)
 {
-    enum meter was = meter_product();
-    int        tile = product_tile(n);
+    int tile = product_tile(n);
 
     #pragma omp parallel
     {
@@ -345,7 +341,6 @@ void product_backward(real *dx, real keep, real *dw, const real *dy, const real 
         if (dw)
             backward_weights(dw, dy, x, n, in, out);
     }
-    meter_switch(was);
 }
 
 /* ---- the yardstick ----------------------------------------------------------------- */

@@ -99,8 +99,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->step = layout_keep(m, "step", layout_tokens(m) * H);
     a->in = (struct heads_in){.Hk = c->H, .row = a->qkv, .k = act_from(a->qkv, C)};
     a->conv = short_conv_layout(m, CQ, -1, n_qkv(c), a->row.ld, a->qkv.ld, true);
-    a->out = (struct heads_out){{c->H, dv, true, (real)c->eps}, .act = GATE_SILU,
-                                .w = NORM, .wo = WO, .g = a->g};
+    a->out = (struct heads_out){{c->H, dv, .shared = true, .eps = (real)c->eps},
+                                .act = GATE_SILU, .w = NORM, .wo = WO, .g = a->g};
     heads_out_layout(&a->out, m);
     a->core = (struct delta){
         .B = m->B, .T = m->T, .H = c->H, .dk = e, .dv = dv, .scale = 1 / (real)sqrt(e),
@@ -258,8 +258,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_deltanet = {
     .name     = "deltanet",
     .about    = "a decaying memory whose entries are replaced (Gated DeltaNet)",
-    .system   = "L = e^g_t I x (I - beta_t k_t k_t'), B = beta_t I x k_t, "
-                "C = I x q_t / sqrt(dk)",
     .position = "none",
     .opts     = opts,
     .params   = params,
@@ -268,7 +266,10 @@ const struct mixer mixer_deltanet = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = e^g_t I x (I - beta_t k_t k_t'), B = beta_t I x k_t, "
+                  "C = I x q_t / sqrt(dk)",
+        .state = state, .decay = decay,
+    },
 };

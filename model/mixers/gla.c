@@ -11,7 +11,6 @@
  * A rotation commutes with the decay only if the channels of a pair (j, j + dk/2) share
  * it. With a position encoding there are therefore half as many decays.
  */
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 #include "model/mixer_heads.h"
 
@@ -109,8 +108,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->core.core = (struct vector){.H = c->H, .dk = dk_of(c), .dv = dv_of(c),
                                    .scale = 1 / (real)sqrt(dk_of(c))};
     vector_heads_layout(&a->core, m, a->qkv, a->in.k, act_from(a->qkv, 2 * k), a->g);
-    a->out = (struct heads_out){{c->H, dv_of(c), true, (real)c->eps}, .act = GATE_SILU,
-                                .w = NORM, .wo = WO, .g = a->r};
+    a->out = (struct heads_out){{c->H, dv_of(c), .shared = true, .eps = (real)c->eps},
+                                .act = GATE_SILU, .w = NORM, .wo = WO, .g = a->r};
     heads_out_layout(&a->out, m);
 }
 
@@ -143,7 +142,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 
     in_proj_forward(ctx, WQ, a->row, x);
     in_proj_forward(ctx, WA1, a->low, x);
-    product_forward(a->z.x, a->low.x, ctx->w[WA2], n, rank(c), n_z(c));
+    proj_forward(a->z.x, a->low.x, ctx->w[WA2], n, rank(c), n_z(c));
     decays(ctx, a->g.x, a->z.x, n);
     if (has_conv(c))
         short_conv_forward(ctx, &a->conv, a->qkv.x, a->row.x);
@@ -184,8 +183,8 @@ static void decays_back(const struct ctx *ctx, const real *x, const struct acts 
         for (int h = 0; h < c->H; h++)
             decay_back(ctx, a, b, h);
     add_partials(ctx, BA, a->dba, n_z(c));
-    product_backward(a->low.dx, 0, ctx->dw[WA2], a->z.dx, a->low.x, ctx->w[WA2],
-                     ctx_rows(ctx), rank(c), n_z(c));
+    proj_backward(a->low.dx, 0, ctx->dw[WA2], a->z.dx, a->low.x, ctx->w[WA2],
+                  ctx_rows(ctx), rank(c), n_z(c));
     in_proj_backward(ctx, WA1, dx, a->low, x);
 }
 
@@ -214,11 +213,9 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->g.x, n_k(c), ctx_rows(ctx), c->H, dk_of(c));
-    return c->H;
+    return decay_of_logs(ctx, r, a->g.x, a->g.ld, dk_of(ctx->cfg));
 }
 
 static double state(const struct mixer_cfg *c)
@@ -229,7 +226,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_gla = {
     .name     = "gla",
     .about    = "linear attention with a decay per key channel and token (GLA)",
-    .system   = "L = I x diag(sigmoid(z_t)^(1/16)), B = I x k_t, C = I x q_t / sqrt(dk)",
     .position = "none",
     .opts     = opts,
     .check    = check,
@@ -238,7 +234,10 @@ const struct mixer mixer_gla = {
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = I x diag(sigmoid(z_t)^(1/16)), B = I x k_t, "
+                  "C = I x q_t / sqrt(dk)",
+        .state = state, .decay = decay,
+    },
 };

@@ -261,8 +261,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_inline = {
     .name     = "inline",
     .about    = "linear attention normalised by subtraction, with a local term",
-    .system   = "L = ((t-1)/t) I, B = (k_t - mean k) (v_t - mean v) / t, C = q/sqrt(dk), "
-                "D = mean v",
     .position = "none",
     .opts     = opts,
     .params   = params,
@@ -270,7 +268,10 @@ const struct mixer mixer_inline = {
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = ((t-1)/t) I, B = (k_t - mean k) (v_t - mean v) / t, "
+                  "C = q/sqrt(dk), D = mean v",
+        .state = state, .decay = decay,
+    },
 };

@@ -202,7 +202,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->o = a->normed = act_keep(m, "o", n_v(c));
     if (!normalised(c))
         a->normed.x = layout_work(m, "normed", n * n_v(c));
-    a->norm = (struct norm){c->H, dv_of(c), true, (real)c->eps};
+    a->norm = (struct norm){c->H, dv_of(c), .shared = true, .eps = (real)c->eps};
     a->partial = normalised(c) ? NULL : layout_grad(m, "partial", norm_partial(&a->norm));
     a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
     a->fq = feature_of(m, c, 0);
@@ -342,8 +342,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_linear = {
     .name     = "linear",
     .about    = "linear attention with a feature map",
-    .system   = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
-                "n_t = f(q_t) . sum of f(k)",
     .position = "none",
     .opts     = opts,
     .check    = check,
@@ -353,7 +351,10 @@ const struct mixer mixer_linear = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                  "n_t = f(q_t) . sum of f(k)",
+        .state = state, .decay = decay,
+    },
 };

@@ -312,8 +312,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_luna = {
     .name     = "luna",
     .about    = "linear attention with a learned feature map",
-    .system   = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
-                "n_t = f(q_t) . sum of f(k), f learned",
     .position = "none",
     .opts     = opts,
     .params   = params,
@@ -322,7 +320,10 @@ const struct mixer mixer_luna = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                  "n_t = f(q_t) . sum of f(k), f learned",
+        .state = state, .decay = decay,
+    },
 };

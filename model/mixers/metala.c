@@ -12,7 +12,6 @@
  * 1 - a_0 ... a_t. The norm must remove the mean: with aug = 0 the augmentation is
  * the constant 1/2.
  */
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 #include "model/mixer_heads.h"
 
@@ -86,8 +85,9 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->core.core = (struct vector){.H = c->H, .dk = dk_of(c), .dv = dv_of(c),
                                    .scale = 1 / (real)sqrt(dk_of(c))};
     vector_heads_layout(&a->core, m, a->q, a->k, a->v, a->log_a);
-    a->out = (struct heads_out){{c->H, dv_of(c), true, (real)c->eps}, .mean = true,
-                                .act = GATE_SILU, .w = -1, .wo = WO, .g = a->r};
+    a->out = (struct heads_out){{c->H, dv_of(c), .shared = true, .eps = (real)c->eps},
+                                .mean = true, .act = GATE_SILU, .w = -1, .wo = WO,
+                                .g = a->r};
     heads_out_layout(&a->out, m);
 }
 
@@ -235,8 +235,8 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     heads_out_backward(ctx, &a->out, dy);
     vector_heads_backward(&a->core, a->out.o);
     heads_back(ctx, a);
-    product_backward(a->u.dx, 0, ctx->dw[WQ], a->row.dx, a->u.x, ctx->w[WQ], n, (int)C,
-                     (int)a->row.ld);
+    proj_backward(a->u.dx, 0, ctx->dw[WQ], a->row.dx, a->u.x, ctx->w[WQ], n, (int)C,
+                  (int)a->row.ld);
     short_conv_backward(ctx, &a->conv, a->dx, a->u.dx, x);
     #pragma omp parallel for simd schedule(static)
     for (long i = 0; i < n * C; i++)
@@ -252,11 +252,9 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->log_a.x, a->row.ld, ctx_rows(ctx), c->H, dk_of(c));
-    return c->H;
+    return decay_of_logs(ctx, r, a->log_a.x, a->row.ld, dk_of(ctx->cfg));
 }
 
 static double state(const struct mixer_cfg *c)
@@ -267,8 +265,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_metala = {
     .name     = "metala",
     .about    = "gated linear attention without keys, self-augmented (MetaLA)",
-    .system   = "L = I x diag(a_t), B = I x (1 - a_t), C = I x q_t / sqrt(dk); "
-                "D by sigmoid",
     .position = "none",
     .opts     = opts,
     .check    = check,
@@ -276,7 +272,10 @@ const struct mixer mixer_metala = {
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = I x diag(a_t), B = I x (1 - a_t), C = I x q_t / sqrt(dk); "
+                  "D by sigmoid",
+        .state = state, .decay = decay,
+    },
 };

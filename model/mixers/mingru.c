@@ -117,14 +117,15 @@ static double state(const struct mixer_cfg *c) { return inner(c); }
 const struct mixer mixer_mingru = {
     .name     = "mingru",
     .about    = "gated recurrence whose gates see only the input (minGRU)",
-    .system   = "L = diag(1 - z_t), B = diag(z_t) on g(Wh x), C = I",
     .position = "none",
     .opts     = opts,
     .params   = params,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = diag(1 - z_t), B = diag(z_t) on g(Wh x), C = I",
+        .state = state, .decay = decay,
+    },
 };

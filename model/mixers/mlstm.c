@@ -94,7 +94,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
     a->core.grad.dlog_i = a->i.dx, a->core.grad.ld_di = a->i.ld;
     a->core.grad.dlog_f = a->log_f.dx, a->core.grad.ld_df = a->log_f.ld;
-    a->out = (struct heads_out){{c->H, dv_of(c), false, (real)1e-6},
+    a->out = (struct heads_out){{c->H, dv_of(c), .eps = (real)1e-6},
                                 .mean = c->opt[KIND] == LN, .act = GATE_SIGMOID,
                                 .w = NORM, .wo = WO, .g = a->g};
     heads_out_layout(&a->out, m);
@@ -176,11 +176,9 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->log_f.x, c->H, ctx_rows(ctx), c->H, 1);
-    return c->H;
+    return decay_of_logs(ctx, r, a->log_f.x, ctx->cfg->H, 1);
 }
 
 static double state(const struct mixer_cfg *c)
@@ -191,8 +189,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_mlstm = {
     .name     = "mlstm",
     .about    = "linear attention with exponential input and forget gates (xLSTM)",
-    .system   = "L = sigmoid(f_t) I, B = e^{i_t} I x k_t, "
-                "C = I x q_t / max(|n_t.q_t|, 1)",
     .position = "none",
     .opts     = opts,
     .check    = check,
@@ -202,7 +198,10 @@ const struct mixer mixer_mlstm = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = sigmoid(f_t) I, B = e^{i_t} I x k_t, "
+                  "C = I x q_t / max(|n_t.q_t|, 1)",
+        .state = state, .decay = decay,
+    },
 };

@@ -182,8 +182,6 @@ static double state(const struct mixer_cfg *c) { return (double)c->C * c->C / c-
 const struct mixer mixer_normattn = {
     .name     = "normattn",
     .about    = "linear attention, normaliser read from the token",
-    .system   = "L = (n_{t-1}/n_t) I, B = k/n_t, C = q/sqrt(dk), "
-                "log n = softplus(wn.x + bn)",
     .position = "rope",
     .opts     = opts,
     .params   = params,
@@ -192,7 +190,10 @@ const struct mixer mixer_normattn = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = (n_{t-1}/n_t) I, B = k/n_t, C = q/sqrt(dk), "
+                  "log n = softplus(wn.x + bn)",
+        .state = state, .decay = decay,
+    },
 };

@@ -7,7 +7,6 @@
  *     h_t = f h_{t-1} + sigmoid(zi) u
  *     y = Wo( gelu(p) sigmoid(zo) h )
  */
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 #include "model/layers/bias.h"
 #include "model/mixer_recurrence.h"
@@ -70,13 +69,13 @@ static inline real forget(struct forget_gate o, real z)
 /* [zf, zi, zo] = Wg u */
 static void logits(const struct ctx *ctx, const struct recurrence *r)
 {
-    product_forward(r->z.x, r->u.x, ctx->w[WG], ctx_rows(ctx), r->e, 3 * r->e);
+    proj_forward(r->z.x, r->u.x, ctx->w[WG], ctx_rows(ctx), r->e, 3 * r->e);
 }
 
 static void logits_back(const struct ctx *ctx, const struct recurrence *r)
 {
-    product_backward(r->u.dx, 1, ctx->dw[WG], r->z.dx, r->u.x, ctx->w[WG], ctx_rows(ctx),
-                     r->e, 3 * r->e);
+    proj_backward(r->u.dx, 1, ctx->dw[WG], r->z.dx, r->u.x, ctx->w[WG], ctx_rows(ctx),
+                  r->e, 3 * r->e);
 }
 
 /* a = f,  b = sigmoid(zi) u */
@@ -205,14 +204,15 @@ static double state(const struct mixer_cfg *c) { return inner(c) + 3 * inner(c);
 const struct mixer mixer_qlstm = {
     .name     = "qlstm",
     .about    = "LSTM cell whose gates see only the input (qLSTM)",
-    .system   = "L = diag(f_t), B = diag(sigmoid(zi_t)), C = diag(sigmoid(zo_t))",
     .position = "none",
     .opts     = opts,
     .params   = params,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = diag(f_t), B = diag(sigmoid(zi_t)), C = diag(sigmoid(zo_t))",
+        .state = state, .decay = decay,
+    },
 };

@@ -158,15 +158,16 @@ static double state(const struct mixer_cfg *c) { return grouped_state(c, c->cont
 const struct mixer mixer_rela = {
     .name     = "rela",
     .about    = "rectified attention: weights max(q.k, 0), then a gated norm (ReLA)",
-    .system   = "infinite feature map: L = I, B = g(k), C = f(q), "
-                "f(q).g(k) = max(q.k, 0)",
     .position = "rope",
     .params   = params,
     .angles   = grouped_angles,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .zeros    = zeros,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "infinite feature map: L = I, B = g(k), C = f(q), "
+                  "f(q).g(k) = max(q.k, 0)",
+        .state = state, .zeros = zeros,
+    },
 };

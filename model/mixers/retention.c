@@ -57,8 +57,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->core.core = (struct scalar){.H = c->H, .dk = dk, .dv = dv,
                                    .scale = 1 / (real)sqrt(dk), .log_f = a->decay};
     scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
-    a->out = (struct heads_out){{c->H, dv, true, (real)c->eps}, .act = GATE_SILU,
-                                .w = NORM, .wo = WO, .g = a->g};
+    a->out = (struct heads_out){{c->H, dv, .shared = true, .eps = (real)c->eps},
+                                .act = GATE_SILU, .w = NORM, .wo = WO, .g = a->g};
     heads_out_layout(&a->out, m);
 }
 
@@ -91,11 +91,9 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->decay, c->H, 1, c->H, 1);
-    return c->H;
+    return decay_of_logs(ctx, r, a->decay, 0, 1);
 }
 
 static double state(const struct mixer_cfg *c) { return (double)dk_of(c) * n_v(c); }
@@ -103,7 +101,6 @@ static double state(const struct mixer_cfg *c) { return (double)dk_of(c) * n_v(c
 const struct mixer mixer_retention = {
     .name     = "retention",
     .about    = "linear attention with a fixed decay per head (RetNet)",
-    .system   = "L = (1 - 2^-(5+h)) I, B = I x k_t, C = I x q_t / sqrt(dk)",
     .position = "rope",
     .opts     = opts,
     .params   = params,
@@ -111,7 +108,9 @@ const struct mixer mixer_retention = {
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = (1 - 2^-(5+h)) I, B = I x k_t, C = I x q_t / sqrt(dk)",
+        .state = state, .decay = decay,
+    },
 };

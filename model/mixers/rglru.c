@@ -264,7 +264,6 @@ static double state(const struct mixer_cfg *c) { return inner(c) + 3 * inner(c);
 const struct mixer mixer_rglru = {
     .name     = "rglru",
     .about    = "gated linear recurrence that preserves variance (RG-LRU of Griffin)",
-    .system   = "L = diag(a_t), B = diag(sqrt(1 - a_t^2) i_t), C = I",
     .position = "none",
     .opts     = opts,
     .check    = check,
@@ -273,7 +272,9 @@ const struct mixer mixer_rglru = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = diag(a_t), B = diag(sqrt(1 - a_t^2) i_t), C = I",
+        .state = state, .decay = decay,
+    },
 };

@@ -10,7 +10,6 @@
  *     y = Wo( o silu(z) )
  */
 #include "model/cores/scan.h"
-#include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 #include "model/layers/gate.h"
 #include "model/layers/step.h"
@@ -126,9 +125,9 @@ static void select_from(const struct ctx *ctx, const struct acts *a)
     const long        n = step.n;
     const int         e = inner(c), N = n_of(c);
 
-    product_forward(a->q.x, a->u.x, ctx->w[WX], n, e, rank_of(c));
-    product_forward(a->bc.x, a->u.x, ctx->w[WX] + bc_at(c), n, e, 2 * N);
-    product_forward(a->step.x, a->q.x, ctx->w[WDT], n, rank_of(c), e);
+    proj_forward(a->q.x, a->u.x, ctx->w[WX], n, e, rank_of(c));
+    proj_forward(a->bc.x, a->u.x, ctx->w[WX] + bc_at(c), n, e, 2 * N);
+    proj_forward(a->step.x, a->q.x, ctx->w[WDT], n, rank_of(c), e);
     step_forward(&step, a->step.x, NULL, a->step.x);
     for (int k = 0; k < N; k++) {
         #pragma omp simd
@@ -184,10 +183,10 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     sums_back(ctx, a);
     step_backward(&step, a->step.dx, ctx->dw[BDT], NULL, a->step.dx, NULL, a->step.x,
                   NULL);
-    product_backward(a->q.dx, 0, ctx->dw[WDT], a->step.dx, a->q.x, ctx->w[WDT], n, R, e);
-    product_backward(a->u.dx, 1, ctx->dw[WX], a->q.dx, a->u.x, ctx->w[WX], n, e, R);
-    product_backward(a->u.dx, 1, ctx->dw[WX] + bc, a->bc.dx, a->u.x, ctx->w[WX] + bc, n,
-                     e, 2 * n_of(c));
+    proj_backward(a->q.dx, 0, ctx->dw[WDT], a->step.dx, a->q.x, ctx->w[WDT], n, R, e);
+    proj_backward(a->u.dx, 1, ctx->dw[WX], a->q.dx, a->u.x, ctx->w[WX], n, e, R);
+    proj_backward(a->u.dx, 1, ctx->dw[WX] + bc, a->bc.dx, a->u.x, ctx->w[WX] + bc, n, e,
+                  2 * n_of(c));
     short_conv_backward(ctx, &a->conv, a->w.dx, a->u.dx, a->w.x);
     in_proj_backward(ctx, WIN, dx, a->row, x);
 }
@@ -226,7 +225,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_s6 = {
     .name     = "s6",
     .about    = "state space with a step, input and output of each token (S6 of Mamba)",
-    .system   = "L = e^{s_t x A}, B = s_t,c B_t, C = I x C_t, plus dskip I",
     .position = "none",
     .opts     = opts,
     .params   = params,
@@ -234,8 +232,9 @@ const struct mixer mixer_s6 = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .elementwise = elementwise,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = e^{s_t x A}, B = s_t,c B_t, C = I x C_t, plus dskip I",
+        .state = state, .elementwise = elementwise, .decay = decay,
+    },
 };

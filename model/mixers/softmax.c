@@ -85,8 +85,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_softmax = {
     .name     = "softmax",
     .about    = "softmax attention, full or in a sliding window",
-    .system   = "infinite feature map: L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
-                "n = sum of e^(q.k)",
     .position = "rope",
     .opts     = opts,
     .params   = params,
@@ -95,5 +93,9 @@ const struct mixer mixer_softmax = {
     .forward  = forward,
     .backward = backward,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "infinite feature map: L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
+                  "n = sum of e^(q.k)",
+        .state = state,
+    },
 };

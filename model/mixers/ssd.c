@@ -86,7 +86,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->k = act_from(a->xbc, e);
     a->q = act_from(a->xbc, e + N);
     a->dskip = layout_grad(m, "dskip", (size_t)m->B * c->H);
-    a->norm = (struct norm){1, inner(c), false, (real)c->eps};
+    a->norm = (struct norm){1, inner(c), .eps = (real)c->eps};
     a->partial = layout_grad(m, "partial", norm_partial(&a->norm));
     a->conv = short_conv_layout(m, CONV, CONVB, xbc(c), a->row.ld, a->xbc.ld, true);
     a->core.core = (struct scalar){.H = c->H, .dk = (int)N, .dv = p_of(c), .scale = 1,
@@ -269,11 +269,9 @@ static double flops(const struct mixer_cfg *c, int T, int window)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const struct acts *a = ctx->acts;
 
-    range_logs(r, a->log_a.x, c->H, ctx_rows(ctx), c->H, 1);
-    return c->H;
+    return decay_of_logs(ctx, r, a->log_a.x, ctx->cfg->H, 1);
 }
 
 static double state(const struct mixer_cfg *c)
@@ -284,7 +282,6 @@ static double state(const struct mixer_cfg *c)
 const struct mixer mixer_ssd = {
     .name     = "ssd",
     .about    = "state space with one decay per token and head (Mamba-2)",
-    .system   = "L = e^{-e^alog D_t} I, B = D_t I x B_t, C = I x C_t, plus dskip I",
     .position = "none",
     .opts     = opts,
     .params   = params,
@@ -292,7 +289,9 @@ const struct mixer mixer_ssd = {
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .decay    = decay,
     .flops    = flops,
-    .state    = state,
+    .instruments = &(struct instruments){
+        .system = "L = e^{-e^alog D_t} I, B = D_t I x B_t, C = I x C_t, plus dskip I",
+        .state = state, .decay = decay,
+    },
 };

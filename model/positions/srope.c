@@ -15,7 +15,7 @@
 #include "model/layers/conv.h"
 #include "model/layers/unit.h"
 #include "model/layers/phase.h"
-#include "model/mixer.h"
+#include "model/mixer_acts.h"
 
 #include <math.h>
 #include <string.h>
@@ -195,14 +195,14 @@ static void project(const struct ctx *ctx, const struct acts *a, const real *x)
     for (long i = 0; i < s->n * s->A; i++)
         unit(a->xh + i * s->g, x + i * s->g, s->g, EPS, 1);
     if (s->rank) {
-        product_forward(a->low, a->xh, ctx->w[SR_A], s->n, s->C, s->rank);
-        product_forward(a->w, a->low, ctx->w[SR_B], s->n, s->rank, s->P);
+        proj_forward(a->low, a->xh, ctx->w[SR_A], s->n, s->C, s->rank);
+        proj_forward(a->w, a->low, ctx->w[SR_B], s->n, s->rank, s->P);
     } else {
         project_full(a);
     }
     if (!has_gate(c))
         return;
-    product_forward(a->gate, a->xh, ctx->w[wg_at(c)], s->n, s->C, s->A);
+    proj_forward(a->gate, a->xh, ctx->w[wg_at(c)], s->n, s->C, s->A);
     for (long i = 0; i < s->n * s->A; i++)
         a->gate[i] = vsigmoid(a->gate[i] + ctx->w[bg_at(c)][i % s->A]);
 }
@@ -313,17 +313,17 @@ static void project_back(const struct ctx *ctx, const struct acts *a)
     const struct shape     *s = &a->s;
 
     if (s->rank) {
-        product_backward(a->dlow, 0, ctx->dw[SR_B], a->dw, a->low, ctx->w[SR_B], s->n,
-                         s->rank, s->P);
-        product_backward(a->dxh, 0, ctx->dw[SR_A], a->dlow, a->xh, ctx->w[SR_A], s->n,
-                         s->C, s->rank);
+        proj_backward(a->dlow, 0, ctx->dw[SR_B], a->dw, a->low, ctx->w[SR_B], s->n,
+                      s->rank, s->P);
+        proj_backward(a->dxh, 0, ctx->dw[SR_A], a->dlow, a->xh, ctx->w[SR_A], s->n, s->C,
+                      s->rank);
     } else {
         full_back(a);
         full_weights(ctx, s, a->du);
     }
     if (has_gate(c))
-        product_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->phase.dlogit, a->xh,
-                         ctx->w[wg_at(c)], s->n, s->C, s->A);
+        proj_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->phase.dlogit, a->xh,
+                      ctx->w[wg_at(c)], s->n, s->C, s->A);
 }
 
 /* Over the batch, in order:  dbias = e^bias sum dz,  dbg = sum dlogit. */

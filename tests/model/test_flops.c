@@ -1,10 +1,11 @@
 /* flops() against the multiply-adds that a forward pass runs: those of matrix products
- * are counted where they run (model/kernels/trace.h), of the others the mixer says how
+ * are counted where they run (tools/bench/trace.h), of the others the mixer says how
  * many of its flops they are. */
-#include "model/kernels/trace.h"
+#include "model/mixer_instruments.h"
 #include "model/pass.h"
 #include "tests/support/rig.h"
 #include "tests/support/variants.h"
+#include "tools/bench/trace.h"
 
 #include <math.h>
 #include <omp.h>
@@ -44,8 +45,8 @@ START_TEST(a_mixer_runs_the_flops_that_it_says)
 
     if (strstr(entry, "window="))
         return;
-    if (cfg.mixer->elementwise)
-        others = T * cfg.mixer->elementwise(&cfg);
+    if (cfg.mixer->instruments->elementwise)
+        others = T * cfg.mixer->instruments->elementwise(&cfg);
     layer_open(&l, entry, &cfg, 1, T, 7);
     (void)counted();
     layer_forward(&l);

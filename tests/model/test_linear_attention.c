@@ -1,6 +1,7 @@
 /* What linear, luna, normattn and inline must satisfy beyond what every mixer does:
  * identities of their weights, and the same numbers as a recurrence in double over
  * long and extreme sequences. */
+#include "model/mixer_instruments.h"
 #include "tests/support/layer.h"
 #include "tests/support/rig.h"
 

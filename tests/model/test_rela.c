@@ -1,4 +1,5 @@
 /* What must hold for rectified linear attention alone. */
+#include "model/mixer_instruments.h"
 #include "tests/support/encoding.h"
 #include "tests/support/layer.h"
 #include "tests/support/rig.h"

@@ -1,5 +1,6 @@
 /* Every mixer with a finite state is the dynamical system it says, and tells its |L|
  * truly. The outputs of the elementwise ones are held to theirs in test_scan. */
+#include "model/mixer_instruments.h"
 #include "tests/support/memories.h"
 #include "tests/support/rig.h"
 #include "tests/support/systems.h"
@@ -233,8 +234,8 @@ START_TEST(a_mixer_with_a_system_of_its_own_says_so)
         held |= !strncmp(entries[i], m->name, strlen(m->name));
     for (int i = 0; i < N_SCANS; i++)
         held |= !strncmp(scans[i], m->name, strlen(m->name));
-    ck_assert_msg(!held || m->decay, "%s has no decay()", m->name);
-    ck_assert_msg(m->decay || strstr(m->system, "infinite"),
+    ck_assert_msg(!held || m->instruments->decay, "%s has no decay()", m->name);
+    ck_assert_msg(m->instruments->decay || strstr(m->instruments->system, "infinite"),
                   "%s has neither decay() nor an infinite system", m->name);
 }
 END_TEST

@@ -7,6 +7,7 @@
 #ifndef WEFT_MEMORIES_H
 #define WEFT_MEMORIES_H
 
+#include "model/cores/range.h"
 #include "tests/support/layer.h"
 
 struct memory {

@@ -1,7 +1,7 @@
 /* What weft says of its mixers and of a model: info, and the weights of rela in score. */
 #include "data/dataset.h"
 #include "infer/verbs.h"
-#include "model/mixer.h"
+#include "model/mixer_instruments.h"
 #include "tests/support/docs.h"
 #include "tests/support/rig.h"
 #include "tests/support/spawn.h"
@@ -19,7 +19,7 @@ START_TEST(every_mixer_says_what_it_is)
     const struct mixer *m = mixers[_i];
     const char         *note = arch_note(m);
 
-    ck_assert_msg(*m->about && *m->system && *m->position, "%s", m->name);
+    ck_assert_msg(*m->about && *m->instruments->system && *m->position, "%s", m->name);
     ck_assert_msg(strstr(note, "arXiv:"), "%s: its file opens without a paper, arXiv:...",
                   m->name);
     ck_assert_msg(strstr(note, "\n    y = ") || strstr(note, ";   y = "),
@@ -77,8 +77,8 @@ START_TEST(the_table_has_a_row_for_every_mixer_in_a_hundred_columns)
         snprintf(row, sizeof row, "\n%-10s %-8s ", mixers[i]->name,
                  encoding_of(mixers[i]->name));
         ck_assert_msg(strstr(r->out, row) != NULL, "no row of %s", mixers[i]->name);
-        ck_assert_msg(strstr(r->out, mixers[i]->system) != NULL, "no system of %s",
-                      mixers[i]->name);
+        ck_assert_msg(strstr(r->out, mixers[i]->instruments->system) != NULL,
+                      "no system of %s", mixers[i]->name);
     }
     assert_width(r->out);
 }

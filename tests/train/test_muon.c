@@ -1,7 +1,7 @@
 /* Muon held to its formula in plain C and double, and to what it is for: steps whose
  * singular values are all about 1. */
-#include "model/kernels/trace.h"
 #include "tests/support/rig.h"
+#include "tools/bench/trace.h"
 #include "train/adamw.h"
 #include "train/muon.h"
 

@@ -9,7 +9,7 @@
 #define WEFT_BENCH_H
 
 #include "data/base/fail.h"
-#include "model/kernels/meter.h"
+#include "model/meter.h"
 #include "model/pass.h"
 #include "train/muon.h"
 

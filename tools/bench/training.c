@@ -3,7 +3,7 @@
 #include "data/base/clock.h"
 #include "data/base/rng.h"
 #include "model/kernels/arena.h"
-#include "model/kernels/trace.h"
+#include "tools/bench/trace.h"
 #include "train/adamw.h"
 #include "train/presets.h"
 

@@ -3,6 +3,7 @@
  * whose weights are still random, scores are as often negative as not, whatever the
  * query: half of the weights are zero, and a row of n keys is empty with chance 2^-n.
  */
+#include "model/mixer_instruments.h"
 #include "model/pass.h"
 #include "tools/lab/lab.h"
 

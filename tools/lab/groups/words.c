@@ -8,6 +8,7 @@
 #include "tools/lab/groups/tracking.h"
 #include "tools/lab/panel.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "model/kernels/meter.h"
+#include "model/meter.h"
 
 #include <string.h>
 #include <time.h>

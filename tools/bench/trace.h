@@ -1,17 +1,16 @@
 /* The products that ran: bench runs them again alone, tests hold flops() to their number.
- * While nobody asks, a product pays for one look at a pointer. */
+ * They are written down on their way to whoever makes them (gemm_use), so that the
+ * kernels know nothing of it. */
 #ifndef WEFT_TRACE_H
 #define WEFT_TRACE_H
 
-#include "model/kernels/real.h"
+#include "model/kernels/gemm.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* One call of a function of gemm.h. */
 struct trace_call {
-    void (*product)(real *, size_t, const real *, size_t, const real *, size_t, int,
-                    int, int, real, real);
+    gemm_form  *product;
     real       *c;
     const real *a, *b;
     size_t      ldc, lda, ldb;
@@ -26,16 +25,8 @@ struct trace {
     uint64_t           madds;       // multiply-adds of all n
 };
 
-/* Write products to t from now on; NULL: no more. Set outside of parallel regions. */
+/* Write products to t from now on; NULL: no more. Set outside of parallel regions, and
+ * gemm_use not at all in between. */
 void trace_products(struct trace *t);
-
-extern struct trace *trace_current;
-void trace_add(const struct trace_call *call);
-
-static inline void trace_product(struct trace_call call)
-{
-    if (trace_current)
-        trace_add(&call);
-}
 
 #endif

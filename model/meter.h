@@ -14,7 +14,7 @@
 
 enum meter {
     METER_REST,             // whatever nobody claimed: optimiser, data, the caller
-    METER_PROJECTIONS,      // linear layers of a mixer
+    METER_PROJECTIONS,      // of a mixer: proj_forward, proj_backward
     METER_MIXER,            // the rest of a mixer: its core
     METER_MLP,
     METER_NORMS,            // and residual sums and embedding
@@ -33,17 +33,6 @@ enum meter meter_go(enum meter to);
 static inline enum meter meter_switch(enum meter to)
 {
     return meter_runs ? meter_go(to) : METER_REST;
-}
-
-/* A mixer's products are its projections; those of MLP and loss stay on their account.
- * Returns where to switch back to. */
-static inline enum meter meter_product(void)
-{
-    enum meter was = meter_switch(METER_PROJECTIONS);
-
-    if (was != METER_MIXER)
-        meter_switch(was);
-    return was;
 }
 
 #endif
