@@ -116,8 +116,10 @@ LIBS     := -lsentencepiece -lsentencepiece_train -lzstd -ljansson -lxxhash -lpt
 LDLIBS   := $(LIBS)
 ifeq ($(SERVE),0)
 CPPFLAGS += -DWEFT_NO_SERVE
+SERVER   := infer/serve/none/*.c infer/serve/serve_verb.c
 else
 LDLIBS   += -lmicrohttpd
+SERVER   := infer/serve/*.c
 endif
 
 # Open MPI's, MPICH's, or what the alternatives prefer.
@@ -126,8 +128,8 @@ $(if $(MPI),$(if $(MPIPC),,$(error MPI=1 needs MPI: apt-get install libopenmpi-d
 CPPFLAGS += $(if $(MPI),-DWEFT_MPI $(shell pkg-config --cflags $(MPIPC)))
 LDLIBS   += $(if $(MPI),$(shell pkg-config --libs $(MPIPC)))
 
-LIB   := $(wildcard tokenizer/*.cc $(foreach d,tokenizer data data/* model model/* infer train \
-           $(filter-out 0,$(SERVE:1=infer/serve)),$d/*.c))
+LIB   := $(wildcard tokenizer/*.cc $(SERVER) \
+           $(foreach d,tokenizer data data/* model model/* infer train,$d/*.c))
 TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
 TESTS := $(wildcard tests/*/test_*.c)
 TESTS := $(if $(filter 0,$(SERVE)),$(filter-out tests/serve/%,$(TESTS)),$(TESTS))

@@ -38,7 +38,7 @@ allow model/positions "$mixer" model/positions/*.[ch]
 allow model "$model" model/config*.[ch] model/block.[ch] model/model.[ch] model/pass*.[ch]
 allow model/files "$files" model/files/*.[ch]
 allow infer "$infer" infer/*.[ch]
-allow infer/serve "$serve" infer/serve/*.[ch]
+allow infer/serve "$serve" infer/serve/*.[ch] infer/serve/none/*.c
 allow train "$train" train/*.[ch]
 allow tools "$train|tools/" $(find tools -name '*.[ch]')
 

@@ -25,9 +25,7 @@ static const struct verb {
     {"infer", infer_main, "stream text from a run"},
     {"score", score_main, "how well a run predicts a text"},
     {"plot", plot_main, "draw the curves of runs"},
-#ifndef WEFT_NO_SERVE
     {"serve", serve_main, "answer requests over HTTP, with a page to watch and try it"},
-#endif
     {"data", data_main, "tokenize text into a dataset; write the built-in stories"},
     {"info", info_main, "describe a dataset, a run, or the mixers (--arch)"},
     {"export", export_main, "a run in the files of transformers, llama.cpp or llama2.c"},

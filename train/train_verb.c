@@ -586,7 +586,6 @@ static void begun(void *user, const struct setup *s)
     progress_open(p, setup_steps(s), s->trainer.tally.step, &s->data, s->peak);
 }
 
-#ifndef WEFT_NO_SERVE
 /* The page of this run while it trains, from one thread; without it training goes on. */
 static struct server *serve_page(const struct setup *s, struct progress *p)
 {
@@ -607,23 +606,6 @@ static struct server *serve_page(const struct setup *s, struct progress *p)
     return page;
 }
 
-static void close_page(struct server *page)
-{
-    serve_stop(page, 3);
-}
-#else
-static struct server *serve_page(const struct setup *s, struct progress *p)
-{
-    (void)s, (void)p;
-    return NULL;
-}
-
-static void close_page(struct server *page)
-{
-    (void)page;
-}
-#endif
-
 static enum fail train(struct setup *s, struct progress *p, struct why *why)
 {
     double         nats, bits;
@@ -631,7 +613,7 @@ static enum fail train(struct setup *s, struct progress *p, struct why *why)
     enum fail      err = setup_train(s, &nats, &bits, why);
 
     live_clear(&p->live);
-    close_page(page);
+    serve_stop(page, 3);
     if (!err)
         tell_result(s, nats, bits);
     if (!err && *s->run.replay)
@@ -688,10 +670,8 @@ static const struct flag flags[] = {
      .value = "RUN",
      .text = &ask.replay,
      .about = "repeat a finished run, also one by time, bit for bit"},
-#ifndef WEFT_NO_SERVE
     {.name = "page", .on = &ask.page,
      .about = "a page in the browser to watch and try it, while it trains"},
-#endif
     {.name = NULL},
 };
 

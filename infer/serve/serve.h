@@ -5,7 +5,7 @@
  *     ask.c        a request's JSON, checked        answer.c   what becomes of it
  *     served.c     which models; follows `latest`   engine.c   one of them, loaded
  *     scheduler.c  the one thread that computes     job.c      one text
- *     events.c     a run's log as it grows
+ *     events.c     a run's log as it grows          none/      of make SERVE=0
  *
  * It catches no signal and prints nothing.
  */

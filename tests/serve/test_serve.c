@@ -1,8 +1,9 @@
 /* The server, from end to end, over sockets. */
 #include "infer/serve/serve.h"
 
-#include "data/base/json.h"
+#include "data/base/clock.h"
 #include "data/base/file.h"
+#include "data/base/json.h"
 #include "infer/score.h"
 #include "infer/writer.h"
 #include "model/files/checkpoint.h"
@@ -23,13 +24,15 @@
 
 static char run[600];
 
-static void write_step(long step, const char *stack)
+/* A checkpoint of a model of this width. */
+static void write_step(long step, const char *stack, int width)
 {
-    char       path[700], name[32];
+    char       path[700], name[32], size[32];
     struct why why = {"?"};
 
     checkpoint_path(path, sizeof path, run, step);
-    ck_assert_int_eq(spawn_checkpoint(2, (char *[]){path, (char *)stack}), 0);
+    snprintf(size, sizeof size, "width=%d", width);
+    ck_assert_int_eq(spawn_checkpoint(3, (char *[]){path, (char *)stack, size}), 0);
     ck_assert_msg(!link_replace(run, "latest", checkpoint_name(name, sizeof name, step),
                                 &why), "%s", why.line);
 }
@@ -43,14 +46,18 @@ static void write_log(const char *mode, const char *text)
     fclose(f);
 }
 
-static void new_run(void)
+/* FAST tells its texts at once; a long one of SLOW is surely under way while a test looks
+ * at it, however busy the machine is. */
+enum { FAST = 32, SLOW = 256 };
+
+static void new_run(int width)
 {
     static int number;
     struct why why;
 
     snprintf(run, sizeof run, "%s/run%d", rig_tmp(), number++);
     ck_assert_int_eq(dir_make(run, &why), 0);
-    write_step(7, "softmax(window=9)/mlstm");
+    write_step(7, "softmax(window=9)/mlstm", width);
     write_log("w", "{\"settings\": {}}\n{\"step\": 1, \"val_bpb\": 2.5}\n");
 }
 
@@ -71,32 +78,59 @@ static void nap(double seconds)
     nanosleep(&t, NULL);
 }
 
+static int status_of(int port, const char *method, const char *url, const char *headers,
+                     const char *body)
+{
+    struct got g = client_ask(port, method, url, headers, body);
+    int        status = g.status;
+
+    got_free(&g);
+    return status;
+}
+
+static const char as_json_type[] = "Content-Type: application/json\r\n";
+
+/* Until what takes a moment has come about. */
+struct patience {
+    double until;
+};
+
+static bool wait_on(struct patience *p)
+{
+    if (!p->until)
+        p->until = wall_seconds() + CLIENT_PATIENCE;
+    nap(0.005);
+    return wall_seconds() < p->until;
+}
+
+static void wait_until_loaded(const struct server *s)
+{
+    struct patience p = {0};
+
+    while (status_of(serve_port(s), "GET", "/health", "", "") != 200)
+        ck_assert_msg(wait_on(&p), "the model is not loaded");
+}
+
 /* Listening, and its model loaded. */
 static struct server *start(const struct serve_options *o)
 {
     struct server *s;
     struct why     why = {"?"};
-    int            status = 503;
 
     ck_assert_msg(!serve_start(&s, o, &why), "%s", why.line);
-    for (int i = 0; i < 500 && status != 200; i++) {
-        struct got g = client_ask(serve_port(s), "GET", "/health", "", "");
-
-        status = g.status;
-        got_free(&g);
-        nap(0.01);
-    }
-    ck_assert_int_eq(status, 200);
+    wait_until_loaded(s);
     return s;
 }
 
-static struct server *serve(void)
+static struct server *serve_a(int width)
 {
     struct serve_options o = options();
 
-    new_run();
+    new_run(width);
     return start(&o);
 }
+
+static struct server *serve(void) { return serve_a(FAST); }
 
 static json_t *ask(const struct server *s, int status, const char *body)
 {
@@ -128,17 +162,29 @@ static double metric(const struct server *s, const char *name)
     return x;
 }
 
-/* Wait until no text has a slot or waits for one. */
+static void wait_for(const struct server *s, const char *name, double value)
+{
+    struct patience p = {0};
+    double          x;
+
+    while ((x = metric(s, name)) != value)
+        ck_assert_msg(wait_on(&p), "%s is %g, not %g", name, x, value);
+}
+
+/* Wait until no text waits for a slot, and then until none has one. */
 static void assert_idle(const struct server *s)
 {
-    double busy = 1;
+    wait_for(s, "weft_texts_waiting", 0);
+    wait_for(s, "weft_texts_busy", 0);
+}
 
-    for (int i = 0; i < 200 && busy > 0; i++) {
-        busy = metric(s, "weft_texts_busy") + metric(s, "weft_texts_waiting");
-        if (busy > 0)
-            nap(0.02);
-    }
-    ck_assert_msg(busy == 0, "%g texts are still served", busy);
+/* Wait until a text has begun. */
+static void wait_for_a_token(const struct server *s)
+{
+    struct patience p = {0};
+
+    while (!(metric(s, "weft_tokens_total") > 0))
+        ck_assert_msg(wait_on(&p), "no text has begun");
 }
 
 /* ---- texts ---- */
@@ -274,10 +320,9 @@ static int events_of(const char *body, int choice)
 
 START_TEST(the_texts_of_a_stream_come_side_by_side)
 {
-    struct server *s = serve();
-    struct got     g = client_ask(serve_port(s), "POST", "/v1/completions",
-                                  "Content-Type: application/json\r\n",
-                                  "{\"prompt\": \"Hi\", \"max_tokens\": 6000, \"n\": 3, "
+    struct server *s = serve_a(SLOW);
+    struct got     g = client_ask(serve_port(s), "POST", "/v1/completions", as_json_type,
+                                  "{\"prompt\": \"Hi\", \"max_tokens\": 600, \"n\": 3, "
                                   "\"logit_bias\": {\"256\": -100}, \"stream\": true}");
     int            first = events_of(g.body, 0);
 
@@ -290,8 +335,6 @@ START_TEST(the_texts_of_a_stream_come_side_by_side)
 END_TEST
 
 /* ---- company ---- */
-
-static const char as_json_type[] = "Content-Type: application/json\r\n";
 
 enum { ASKS = 64, CLIENTS = 12 };
 
@@ -576,16 +619,6 @@ START_TEST(a_value_that_makes_no_sense_is_refused_by_its_name)
 }
 END_TEST
 
-static int status_of(int port, const char *method, const char *url, const char *headers,
-                     const char *body)
-{
-    struct got g = client_ask(port, method, url, headers, body);
-    int        status = g.status;
-
-    got_free(&g);
-    return status;
-}
-
 /* The status of a request as it stands. */
 static int raw_status(int port, const char *bytes, size_t len)
 {
@@ -640,7 +673,7 @@ START_TEST(a_key_opens)
     char                 file[700];
     int                  port;
 
-    new_run();
+    new_run(FAST);
     o.path = run;
     o.host = "0.0.0.0";
     ck_assert_int_eq(serve_start(&s, &o, &why), FAIL_USAGE);
@@ -735,132 +768,16 @@ static int send_long(const struct server *s, int n, const char *more)
 
 START_TEST(who_leaves_frees_the_slot)
 {
-    struct server *s = serve();
+    struct server *s = serve_a(SLOW);
     int            fd[6];
 
     for (int i = 0; i < 6; i++)
         fd[i] = send_long(s, 60000, i % 2 ? ", \"stream\": true" : "");
-    for (int i = 0; i < 300 && metric(s, "weft_texts_busy") < 6; i++)
-        nap(0.01);
-    ck_assert(metric(s, "weft_texts_busy") == 6);
+    wait_for(s, "weft_texts_busy", 6);
     for (int i = 0; i < 6; i++)
         close(fd[i]);
     assert_idle(s);
     ck_assert(metric(s, "weft_texts_left_total") == 6);
-    serve_stop(s, 5);
-}
-END_TEST
-
-START_TEST(a_full_queue_says_when_to_come_again)
-{
-    struct serve_options o = options();
-    struct server       *s;
-    struct got           g;
-    int                  fd[2];
-
-    new_run();
-    o.path = run;
-    o.slots = 1, o.most_waiting = 1;
-    s = start(&o);
-    fd[0] = send_long(s, 60000, "");
-    for (int i = 0; i < 300 && metric(s, "weft_texts_busy") < 1; i++)
-        nap(0.01);
-    fd[1] = send_long(s, 60000, "");
-    for (int i = 0; i < 300 && metric(s, "weft_texts_waiting") < 1; i++)
-        nap(0.01);
-    g = client_ask(serve_port(s), "POST", "/v1/completions", as_json_type, "{}");
-    ck_assert_int_eq(g.status, 503);
-    ck_assert(strstr(g.head, "Retry-After: ") != NULL);
-    got_free(&g);
-    close(fd[0]);
-    close(fd[1]);
-    assert_idle(s);
-    json_decref(ask(s, 200, "{}"));
-    serve_stop(s, 5);
-}
-END_TEST
-
-START_TEST(a_stream_that_waits_for_its_turn_says_that_it_lives)
-{
-    struct serve_options o = options();
-    struct server       *s;
-    struct got           g;
-    int                  fd[2];
-
-    new_run();
-    o.path = run;
-    o.slots = 1;
-    o.beat = 0.1;
-    s = start(&o);
-    fd[0] = send_long(s, 60000, "");
-    for (int i = 0; i < 300 && metric(s, "weft_texts_busy") < 1; i++)
-        nap(0.01);
-    fd[1] = send_long(s, 3, ", \"stream\": true");
-    nap(0.8);
-    close(fd[0]);
-    g = client_receive(fd[1]);
-    ck_assert_msg(!strncmp(g.body, ":\n\n", 3), "%.100s", g.body);
-    ck_assert(strstr(g.body, "data: [DONE]") != NULL);
-    got_free(&g);
-    close(fd[1]);
-    serve_stop(s, 5);
-}
-END_TEST
-
-static void *stop_it(void *user)
-{
-    serve_stop(user, 60);
-    return NULL;
-}
-
-START_TEST(stopping_finishes_what_is_streaming)
-{
-    struct server *s = serve();
-    int            port = serve_port(s), fd = send_long(s, 3000, ", \"stream\": true");
-    pthread_t      thread;
-    struct got     g;
-
-    for (int i = 0; i < 200 && metric(s, "weft_texts_busy") < 1; i++)
-        nap(0.005);
-    pthread_create(&thread, NULL, stop_it, s);
-    g = client_receive(fd);
-    pthread_join(thread, NULL);
-    ck_assert_int_eq(g.status, 200);
-    ck_assert_msg(strstr(g.body, "\"finish_reason\":\"length\"") &&
-                  strstr(g.body, "data: [DONE]"), "%.200s", g.body + g.len - 200);
-    ck_assert_int_eq(client_connect(port), -1);
-    got_free(&g);
-    close(fd);
-}
-END_TEST
-
-/* ---- a run that trains ---- */
-
-START_TEST(a_newer_checkpoint_is_followed_and_nobody_is_dropped)
-{
-    struct server *s = serve();
-    int            fd = send_long(s, 3000, ", \"stream\": true");
-    char           label[32] = "";
-    struct got     g;
-
-    for (int i = 0; i < 300 && metric(s, "weft_texts_busy") < 1; i++)
-        nap(0.01);
-    write_step(9, "mlstm");
-    for (int i = 0; i < 500 && !strstr(label, "@9"); i++) {
-        json_t *j = ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 1}");
-
-        snprintf(label, sizeof label, "%s",
-                 json_string_value(json_object_get(j, "model")));
-        json_decref(j);
-        nap(0.02);
-    }
-    ck_assert_msg(strstr(label, "@9") != NULL, "%s", label);
-    g = client_receive(fd);
-    ck_assert(strstr(g.body, "data: [DONE]") && strstr(g.body, "@7"));
-    ck_assert(!strstr(g.body, "@9"));
-    got_free(&g);
-    close(fd);
-    assert_idle(s);
     serve_stop(s, 5);
 }
 END_TEST
@@ -878,6 +795,95 @@ static void read_until(int fd, char *all, size_t cap, const char *words)
         all[n] = 0;
     }
 }
+
+/* One text is written, one waits, and a third is turned away. */
+START_TEST(who_waits_hears_that_it_lives_and_a_full_queue_says_when_to_come_again)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    struct got           g;
+    char                 waited[4096] = "";
+    int                  fd[2];
+
+    new_run(SLOW);
+    o.path = run;
+    o.slots = 1, o.most_waiting = 1;
+    o.beat = 0.1;
+    s = start(&o);
+    fd[0] = send_long(s, 60000, "");
+    wait_for(s, "weft_texts_busy", 1);
+    fd[1] = send_long(s, 3, ", \"stream\": true");
+    wait_for(s, "weft_texts_waiting", 1);
+    g = client_ask(serve_port(s), "POST", "/v1/completions", as_json_type, "{}");
+    ck_assert_int_eq(g.status, 503);
+    ck_assert(strstr(g.head, "Retry-After: ") != NULL);
+    got_free(&g);
+    read_until(fd[1], waited, sizeof waited, ":\n\n");
+    ck_assert_msg(!strstr(waited, "data: "), "%s", waited);
+    close(fd[0]);
+    read_until(fd[1], waited, sizeof waited, "data: [DONE]");
+    close(fd[1]);
+    assert_idle(s);
+    json_decref(ask(s, 200, "{}"));
+    serve_stop(s, 5);
+}
+END_TEST
+
+static void *stop_it(void *user)
+{
+    serve_stop(user, CLIENT_PATIENCE);
+    return NULL;
+}
+
+START_TEST(stopping_finishes_what_is_streaming)
+{
+    struct server *s = serve_a(SLOW);
+    int            port = serve_port(s), fd = send_long(s, 600, ", \"stream\": true");
+    pthread_t      thread;
+    struct got     g;
+
+    wait_for_a_token(s);
+    pthread_create(&thread, NULL, stop_it, s);
+    g = client_receive(fd);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(g.status, 200);
+    ck_assert_msg(strstr(g.body, "\"finish_reason\":\"length\"") &&
+                  strstr(g.body, "data: [DONE]"), "%.200s", g.body + g.len - 200);
+    ck_assert_int_eq(client_connect(port), -1);
+    got_free(&g);
+    close(fd);
+}
+END_TEST
+
+/* ---- a run that trains ---- */
+
+START_TEST(a_newer_checkpoint_is_followed_and_nobody_is_dropped)
+{
+    struct server  *s = serve_a(SLOW);
+    int             fd = send_long(s, 3000, ", \"stream\": true");
+    struct patience p = {0};
+    char            label[32] = "";
+    struct got      g;
+
+    wait_for_a_token(s);
+    write_step(9, "mlstm", FAST);
+    while (!strstr(label, "@9")) {
+        json_t *j = ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 1}");
+
+        snprintf(label, sizeof label, "%s",
+                 json_string_value(json_object_get(j, "model")));
+        json_decref(j);
+        ck_assert_msg(wait_on(&p), "%s", label);
+    }
+    g = client_receive(fd);
+    ck_assert(strstr(g.body, "data: [DONE]") && strstr(g.body, "@7"));
+    ck_assert(!strstr(g.body, "@9"));
+    got_free(&g);
+    close(fd);
+    assert_idle(s);
+    serve_stop(s, 5);
+}
+END_TEST
 
 START_TEST(the_log_is_told_as_it_grows_and_again_when_it_is_cut)
 {
@@ -922,10 +928,8 @@ START_TEST(a_run_without_a_checkpoint_is_served_when_it_is_about_to_train)
     ck_assert_msg(!serve_start(&s, &o, &why), "%s", why.line);
     ck_assert_int_eq(status_of(serve_port(s), "GET", "/health", "", ""), 503);
     json_decref(ask(s, 503, "{}"));
-    write_step(1, "gla");
-    for (int i = 0; i < 500 && status_of(serve_port(s), "GET", "/health", "", "") != 200;
-         i++)
-        nap(0.01);
+    write_step(1, "gla", FAST);
+    wait_until_loaded(s);
     json_decref(ask(s, 200, "{}"));
     serve_stop(s, 5);
 }
@@ -943,19 +947,22 @@ START_TEST(a_comparison_has_a_model_for_each_architecture)
     for (int i = 0; i < 2; i++) {
         snprintf(run, sizeof run, "%s/%s/seed-%d", top, archs[i], 3 + i);
         ck_assert_int_eq(dir_make(run, &why), 0);
-        write_step(5, archs[i]);
+        write_step(5, archs[i], FAST);
     }
     ck_assert_int_eq(
         file_write(path_join(path, sizeof path, top, "compare.json"), "{}", 2, &why), 0);
     o.path = top;
     s = start(&o);
-    nap(0.3);
     json_decref(ask(s, 404, "{\"model\": \"mlstm\"}"));
     json_decref(ask(s, 404, "{\"model\": \"../../etc\"}"));
     for (int i = 0; i < 2; i++) {
-        char body[64];
+        struct patience p = {0};
+        char            body[64];
 
         snprintf(body, sizeof body, "{\"model\": \"%s\"}", archs[i]);
+        while (status_of(serve_port(s), "POST", "/v1/completions", as_json_type, body) ==
+               503)
+            ck_assert_msg(wait_on(&p), "%s is not loaded", archs[i]);
         json_t *j = ask(s, 200, body);
 
         snprintf(body, sizeof body, "%s@5", archs[i]);
@@ -1002,8 +1009,8 @@ static Suite *suite(void)
     tcase_add_test(tc, a_key_opens);
     tcase_add_test(tc, mutated_requests_break_nothing);
     tcase_add_test(tc, who_leaves_frees_the_slot);
-    tcase_add_test(tc, a_full_queue_says_when_to_come_again);
-    tcase_add_test(tc, a_stream_that_waits_for_its_turn_says_that_it_lives);
+    tcase_add_test(
+        tc, who_waits_hears_that_it_lives_and_a_full_queue_says_when_to_come_again);
     tcase_add_test(tc, stopping_finishes_what_is_streaming);
     tcase_add_test(tc, a_newer_checkpoint_is_followed_and_nobody_is_dropped);
     tcase_add_test(tc, the_log_is_told_as_it_grows_and_again_when_it_is_cut);

@@ -12,7 +12,7 @@
 int client_connect(int port)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
-    struct timeval     most = {.tv_sec = 60};
+    struct timeval     most = {.tv_sec = CLIENT_PATIENCE};
     int                fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -5,6 +5,9 @@
 #include <jansson.h>
 #include <stddef.h>
 
+/* Seconds after which nothing more is expected: many, since a machine may be busy. */
+enum { CLIENT_PATIENCE = 300 };
+
 struct got {
     int    status;              // of HTTP; 0: the connection ended without an answer
     char   head[4096];
