@@ -9,13 +9,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The next bytes of stdin: how many, 0 at its end, or -1 with errno; EINTR after any
- * signal, which read alone would sleep through. */
-static ssize_t next_bytes(char *buf, size_t cap)
+enum { LOOK_UP = 200 };     // milliseconds
+
+/* The next bytes of stdin: how many, 0 at its end, or -1 with errno; EINTR once *stop is
+ * set. It looks up at times: a signal that comes just before poll does not wake it, nor
+ * does one that another thread takes. */
+static ssize_t next_bytes(char *buf, size_t cap, const volatile int *stop)
 {
     struct pollfd in = {STDIN_FILENO, POLLIN, 0};
+    int           ready = 0;
 
-    return poll(&in, 1, -1) < 0 ? -1 : read(STDIN_FILENO, buf, cap);
+    while (ready == 0 || (ready < 0 && errno == EINTR)) {
+        if (stop && *stop) {
+            errno = EINTR;
+            return -1;
+        }
+        ready = poll(&in, 1, LOOK_UP);
+    }
+    return ready < 0 ? -1 : read(STDIN_FILENO, buf, cap);
 }
 
 static enum fail copy(FILE *f, const char *path, const volatile int *stop,
@@ -25,7 +36,7 @@ static enum fail copy(FILE *f, const char *path, const volatile int *stop,
     uint64_t all = 0;
     ssize_t  n;
 
-    while ((n = next_bytes(buf, sizeof buf))) {
+    while ((n = next_bytes(buf, sizeof buf, stop))) {
         if (stop && *stop)
             return FAIL_INTERRUPTED;
         if (n < 0 && errno != EINTR)

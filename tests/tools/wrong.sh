@@ -40,7 +40,7 @@ state() {
 
 run() {
     rows=$((rows + 1)) status=0
-    ($bound; timeout 60 "$weft" "$@" > $to 2> err < /dev/null) || status=$?
+    ($bound; timeout 240 "$weft" "$@" > $to 2> err < /dev/null) || status=$?
     state | cmp -s - before || complain "something in keep/ is lost or changed" "$@"
 }
 
@@ -78,7 +78,7 @@ shown() {
     words=$1
     shift
     rows=$((rows + 1))
-    TERM=xterm timeout 60 script -qec "$weft $*" typescript > out 2> err < /dev/null ||
+    TERM=xterm timeout 240 script -qec "$weft $*" typescript > out 2> err < /dev/null ||
         complain "exit $?" "$@"
     grep -qaF -- "$words" typescript || complain "'$words' is not shown" "$@"
     rm -rf new
@@ -571,17 +571,17 @@ wrong 3 'weft train --resume begun/run' infer begun/run -p x
 wrong 3 'name it: weft train --resume begun/run ' train --resume begun/run --steps 5
 right '5 steps' train --resume begun/run keep/data --steps 5
 
-# Interrupted while stdin is read: there is nothing to resume.
+# Interrupted while stdin is read, or just before: there is nothing to resume.
 mkfifo slow
-for signal in INT HUP; do
+for signal in INT HUP 'INT later' 'HUP later'; do
     rows=$((rows + 1)) status=0
     env --default-signal "$weft" train - --out begun/stdin $tiny steps=2 > out 2> err \
         < slow &
     pid=$!
     exec 9> slow
     while [ ! -e begun/stdin/config.cfg ]; do sleep 0.02; done
-    sleep 0.3
-    kill -$signal $pid
+    [ "$signal" = "${signal% later}" ] || sleep 0.3
+    kill -"${signal% later}" $pid
     wait $pid || status=$?
     exec 9>&-
     [ $status -eq 130 ] && tail -n 1 err | grep -q 'repeat the command' &&
