@@ -35,17 +35,20 @@ struct recurrence_form {
     void (*logits)(const struct ctx *ctx, const struct recurrence *r);
     void (*logits_back)(const struct ctx *ctx, const struct recurrence *r);
 
-    /* a, and b into h. */
+    /* Write a; and b into h, where the scan makes h of it. */
     void (*input)(const struct ctx *ctx, const struct recurrence_token *t);
 
-    /* From da, in the place of the first of dz, and db, in dh: all of dz but what output
-     * made, du into dh, and into a what sums over tokens to the gradient of the mixer's
-     * own weights. Without a convolution a is not to be changed. */
+    /* Given da (in dz[0 .. e - 1], where the scan left it) and db (in dh): write all of
+     * dz that output_back has not written, and du into dh. With a convolution also write
+     * into a what sums over tokens to the gradient of the mixer's own weights; without
+     * one a must stay as it is. */
     void (*input_back)(const struct ctx *ctx, const struct recurrence_token *t);
 
-    /* v from p, z and h; and from dv, in dh: dp, dh, what z had in it, and a again.
-     * NULL: v is h. */
+    /* Write v from p, z and h. NULL: v is h. */
     void (*output)(const struct ctx *ctx, const struct recurrence_token *t);
+
+    /* Given dv (in dh): write dp, dh, the part of dz that output reads, and a again,
+     * whose place v may have taken in forward. */
     void (*output_back)(const struct ctx *ctx, const struct recurrence_token *t);
 };
 

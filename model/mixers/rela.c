@@ -6,7 +6,7 @@
  *     y = Wo [ norm rms(z) sigmoid(gate z) ]
  *
  * The norm spans all heads; the gate sees z before it. Key head h serves query heads
- * h G .. h G + G - 1, G = H / Hk. The decode state is a ring of the last `context`
+ * h G .. h G + G - 1, G = H / Hk. The decode state is a kv cache of the last `context`
  * rotated keys and values.
  */
 #include "model/kernels/vmath.h"

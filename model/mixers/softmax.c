@@ -7,8 +7,8 @@
  *     o_t = sum_u softmax(s_t)_u v_u   with sink, one more logit per head, of no value
  *     y = Wo o
  *
- * Key head h serves query heads h G .. h G + G - 1, G = H / Hk. The decode state is a
- * ring of the last `span` rotated keys and values: the window, or, without one, the
+ * Key head h serves query heads h G .. h G + G - 1, G = H / Hk. The decode state is a kv
+ * cache of the last `span` rotated keys and values: the window, or, without one, the
  * context.
  */
 #include "model/mixer_grouped.h"
