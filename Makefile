@@ -238,7 +238,8 @@ write_new = mkdir -p $(@D); printf '%s\n' $1 | cmp -s - $@ || printf '%s\n' $1 >
 
 # How everything is compiled and linked, and by which compiler.
 $O/how: FORCE
-	@$(call write_new,'$(HOW)' '$(CPLUS)' '$(LINK) $(LDLIBS)' "$$($(CC) --version)")
+	@$(call write_new,'$(HOW)' '$(CPLUS)' '$(LINK) $(LDLIBS)' "$$($(CC) --version)" \
+	  $(if $(filter portable,$(MODE)$(LEVEL)),'$(CHOICE)'))
 
 # The version, the commit where this is a checkout, and the flags, for all that is
 # written: only this object is compiled again when they change.
@@ -374,7 +375,9 @@ test-mixer: deps
 test-mpi:
 	@if pkg-config --exists mpi-c ompi-c || pkg-config --exists mpich; then \
 	   $(MAKE) MPI=1 build/release-mpi/bin/weft && \
-	   WEFT=build/release-mpi/bin/weft sh tests/ranks.sh; \
+	   $(MAKE) MPI=1 MODE=portable LEVELS="v2 v3" build/portable-mpi/bin/weft && \
+	   WEFT=build/release-mpi/bin/weft PORTABLE=build/portable-mpi/bin/weft \
+	     sh tests/ranks.sh; \
 	 else echo "test-mpi: skipped: no MPI here; apt-get install libopenmpi-dev openmpi-bin"; fi
 
 .PHONY: test-page

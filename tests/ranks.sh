@@ -181,6 +181,21 @@ mpirun --oversubscribe -np 1 "$weft" train "$tmp/data" --out "$tmp/wrong" $setti
         status=$?
 fails 3 'rank 1: another build' "another build"
 
+# A program for several levels of the CPU (make MODE=portable MPI=1) that take different
+# ones.
+if [ -n "${PORTABLE:-}" ]; then
+    status=0
+    mpirun --oversubscribe -np 1 "$PORTABLE" train "$tmp/data" --out "$tmp/wrong" \
+        $settings : \
+        -np 1 -x WEFT_CPU=v2 "$PORTABLE" train "$tmp/data" --out "$tmp/wrong" $settings \
+        > "$tmp/out" 2>&1 || status=$?
+    fails 3 'rank 1: .* level v2 and rank 0' "another level"
+    [ ! -e "$tmp/wrong" ] || die "what failed left a run"
+    echo "ranks.sh: $(grep '^weft train:' "$tmp/out")"
+else
+    echo "ranks.sh: no PORTABLE program: ranks of different levels were not tried"
+fi
+
 # A rank whose machine has other data, or none: the same path with something else under
 # it.
 if unshare -m true 2> "$tmp/null"; then

@@ -232,24 +232,40 @@ static void leave(int status, void *user)
     free(all.at);
 }
 
-/* What decides the bits that this process computes. */
+/* What decides the bits that this process computes: how it was built, and the functions
+ * of the C library, which choose by the processor. */
 static void describe(char *line, size_t cap)
 {
 #ifdef __x86_64__
-    const char *level = __builtin_cpu_supports("avx512f") ? "avx512"
-                        : __builtin_cpu_supports("avx2")  ? "avx2"
-                                                          : "sse";
+    bool fused = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #else
-    const char *level = "generic";
+    bool fused = true;
 #endif
-    snprintf(line, cap, "%s, %s, %s, %s, glibc %s", version_line, version_compiler,
-             version_flags, level, gnu_get_libc_version());
+    snprintf(line, cap, "%s, glibc %s %s", version_line, gnu_get_libc_version(),
+             fused ? "fused" : "plain");
+}
+
+/* Does every rank compute with the same instructions? */
+static enum fail compare_levels(struct why *why)
+{
+    char      first[16];
+    enum fail err = FAIL_NONE;
+
+    snprintf(first, sizeof first, "%s", version_level);
+    ranks_share(first, sizeof first);
+    if (strcmp(version_level, first))
+        err = fail(why, FAIL_INPUT,
+                   "it computes at the processor's level %s and rank 0 at %s, whose "
+                   "results would differ; build with MODE=portable, and set WEFT_CPU to "
+                   "the lower of them",
+                   version_level, first);
+    return ranks_agree(err, why);
 }
 
 /* Is every rank built alike, on alike processors? */
 static enum fail compare_builds(struct why *why)
 {
-    char      mine[512] = "", first[512];
+    char      mine[1024] = "", first[1024];
     size_t    same = 0;
     enum fail err = FAIL_NONE;
 
@@ -293,7 +309,9 @@ enum fail ranks_open(struct why *why)
     all.at = calloc((size_t)all.n, sizeof *all.at);
     if (ranks_any(!all.chunk[0] || !all.chunk[1] || !all.count || !all.at))
         return fail(why, FAIL_MEMORY, "out of memory for messages between ranks");
-    return compare_builds(why);
+    enum fail err = compare_levels(why);
+
+    return err ? err : compare_builds(why);
 }
 
 /* ---- shares ---- */
