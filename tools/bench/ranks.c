@@ -223,7 +223,7 @@ static double predict(const struct fit *f, double params, double n, double leave
 
 /* ---- the report ---- */
 
-static const double gbits[] = {1, 10, 100};
+static const double gbits[] = {1, 10, 100}, near_rate = 0.8;
 
 static void print_step(const struct fit *f, double params, bool overlap)
 {
@@ -234,15 +234,19 @@ static void print_step(const struct fit *f, double params, bool overlap)
            overlap ? "overlapping" : "without overlap");
 }
 
-/* What these ranks would take on slower networks: to be held against a measurement. */
-static void print_slower(const struct fit *f, double params)
+/* What these ranks would take on a network of this rate; on one that is nearly of it,
+ * what the projection errs by. */
+static void print_at(const struct fit *f, double params, double gbit)
 {
-    double n = ranks_n();
+    double n = ranks_n(), b = gbit * 1e9 / 8, after = predict(f, params, n, n, b, false);
+    double beside = predict(f, params, n, n, b, true);
 
-    for (int i = 0; i < 3; i++)
-        printf("  at %3.0f Gb/s  %.1f ms by the model, %.1f overlapping\n", gbits[i],
-               1e3 * predict(f, params, n, n, gbits[i] * 1e9 / 8, false),
-               1e3 * predict(f, params, n, n, gbits[i] * 1e9 / 8, true));
+    printf("  at %3.0f Gb/s  %.1f ms by the model, %.1f overlapping", gbit, 1e3 * after,
+           1e3 * beside);
+    if (f->b > near_rate * b && f->b < b / near_rate)
+        printf("; this network: %+.1f %%, %+.1f %%", 100 * (after / f->step[0] - 1),
+               100 * (beside / f->step[1] - 1));
+    putchar('\n');
 }
 
 static void print_fit(const struct fit *f, double params)
@@ -264,7 +268,8 @@ static void print_fit(const struct fit *f, double params)
     printf("  sent      %s a rank and step; 2 (n-1)/n 4N is %s\n", sent, rule);
     print_step(f, params, false);
     print_step(f, params, true);
-    print_slower(f, params);
+    for (int i = 0; i < 3; i++)
+        print_at(f, params, gbits[i]);
 }
 
 static void print_projection(const struct fit *f, const struct shape *s, double params)
