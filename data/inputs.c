@@ -213,7 +213,7 @@ static enum fail refuse_form(const char *path, struct why *why)
         if (strip(path, &n, ".jsonl"))
             return refuse_packed(path, packed, forms[i][1], why);
         return fail(why, FAIL_INPUT,
-                    "%.300s: %s is not read; make it text on the way: "
+                    "%.300s: %s is not read; make it text, and give - for it: "
                     "%s %.400s%s | weft train -",
                     path, forms[i][0], forms[i][1],
                     path_quote(word, sizeof word, path), forms[i][2]);

@@ -216,8 +216,8 @@ void tell_model(struct live *l, const struct setup *s)
              memory, flops, s->peak / 1e9, c->threads, c->threads == 1 ? "" : "s");
     if (c->window_p > 0 && trainer_step_flops(&s->trainer, c->window_short) ==
                                trainer_step_flops(&s->trainer, 0))
-        live_say(l, "the window of %d that a step may draw is not shorter than the "
-                    "layers' own: its draws change nothing; give a longer context",
+        live_say(l, "a window of %d is the layers' own here: its draws change nothing; "
+                    "raise context",
                  c->window_short);
     if (s->trainer.start)
         tell_start(l, s);

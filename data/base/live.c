@@ -86,12 +86,33 @@ void live_show(struct live *l, const char *format, ...)
     l->shown = wall_seconds();
 }
 
+/* Newlines for the spaces where a line of so many columns is full. */
+static void break_lines(char *text, int columns)
+{
+    char *space = NULL;
+    int   column = 0, at = 0;
+
+    for (; *text; text++) {
+        column += (*text & 0xc0) != 0x80;
+        if (*text == ' ')
+            space = text, at = column;
+        if (column > columns && space) {
+            *space = '\n';
+            column -= at;
+            space = NULL;
+        }
+    }
+}
+
 static void say_above(struct live *l, bool bold, const char *format, va_list args)
 {
     char text[LINE], line[LINE + 16];
 
     vsnprintf(text, sizeof text, format, args);
-    snprintf(line, sizeof line, bold ? "\033[1m%s\033[0m\n" : "%s\n", one_line(text));
+    one_line(text);
+    if (l->terminal)
+        break_lines(text, term_width());
+    snprintf(line, sizeof line, bold ? "\033[1m%s\033[0m\n" : "%s\n", text);
     live_clear(l);
     put(line);
 }

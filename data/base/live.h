@@ -38,7 +38,7 @@ bool live_due(const struct live *l);
 void live_show(struct live *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A line that stays, on a terminal or not. */
+/* A line that stays, on a terminal or not; there one that is too long breaks at words. */
 void live_say(struct live *l, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

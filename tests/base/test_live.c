@@ -71,6 +71,20 @@ START_TEST(a_terminal_sees_one_line_rewritten_and_cut_at_its_width)
 }
 END_TEST
 
+START_TEST(a_line_that_stays_breaks_at_words_on_a_terminal_only)
+{
+    if (_i)
+        on_terminal(12);
+    else
+        on_pipe();
+    struct live l = live_open(0);
+
+    live_say(&l, "twelve \303\244 cols and_much_longer end");
+    expect(_i ? "twelve \303\244\r\ncols\r\nand_much_longer\r\nend\r\n"
+              : "twelve \303\244 cols and_much_longer end\n");
+}
+END_TEST
+
 START_TEST(a_pipe_gets_plain_lines)
 {
     on_pipe();
@@ -145,6 +159,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("live");
 
     tcase_add_test(tc, a_terminal_sees_one_line_rewritten_and_cut_at_its_width);
+    tcase_add_loop_test(tc, a_line_that_stays_breaks_at_words_on_a_terminal_only, 0, 2);
     tcase_add_test(tc, a_pipe_gets_plain_lines);
     tcase_add_test(tc, a_pipe_gets_nothing_from_who_wants_a_terminal);
     tcase_add_test(tc, a_line_is_due_after_its_time);
