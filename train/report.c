@@ -266,11 +266,13 @@ void tell_plan(struct live *l, const struct setup *s)
 
 /* ---- after ---- */
 
-static void tell_next(const struct setup *s)
+/* best: that checkpoint is there, and better than the last. */
+static void tell_next(const struct setup *s, bool best)
 {
-    char word[1200], more[48];
+    char run[1100], word[1200], more[48];
 
-    path_quote(word, sizeof word, s->run.dir);
+    snprintf(run, sizeof run, "%s%s", s->run.dir, best ? "@best" : "");
+    path_quote(word, sizeof word, run);
     if (s->run.budget == BUDGET_FOR)
         snprintf(more, sizeof more, "--for %.0fs", ceil(s->run.amount));
     else if (s->run.budget == BUDGET_STEPS && s->trainer.decisions.n == 0)
@@ -279,6 +281,7 @@ static void tell_next(const struct setup *s)
         snprintf(more, sizeof more, "--tokens %" PRIu64, s->trainer.tally.tokens);
     say(stderr, "write with it:  %s infer %s -p \"Once upon a time\"\n",
             cli_program(), word);
+    path_quote(word, sizeof word, s->run.dir);
     if (!*s->run.replay)
         say(stderr, "train it more:  %s train --resume %s %s\n", cli_program(), word,
                 more);
@@ -288,7 +291,7 @@ void tell_finished(const struct setup *s)
 {
     say(stderr, "%s is finished: %ld step%s done\n", s->run.dir,
             s->trainer.tally.step, s->trainer.tally.step == 1 ? "" : "s");
-    tell_next(s);
+    tell_next(s, false);
 }
 
 void tell_verdict(const struct dataset *d, double bits, char *line, size_t cap)
@@ -334,8 +337,8 @@ static void tell_validation(const struct dataset *d, double nats, double bits)
                 (unsigned long long)d->val.bytes);
 }
 
-/* It was better once, and what became of it then. */
-static void tell_best(const struct setup *s, const char *then)
+/* It was better once, and what became of it then. Is that checkpoint there? */
+static bool tell_best(const struct setup *s, const char *then)
 {
     const struct tally *y = &s->trainer.tally;
     char best[PATH_MAX], word[PATH_MAX];
@@ -346,12 +349,14 @@ static void tell_best(const struct setup *s, const char *then)
             y->best_loss, then);
     if (path_is_dir(best))
         say(stderr, "that is in:     %s\n", word);
+    return path_is_dir(best);
 }
 
 void tell_result(const struct setup *s, double nats, double bits)
 {
     const struct tally *y = &s->trainer.tally;
     char time[32], tokens[32];
+    bool best = false;
 
     format_time(time, sizeof time, y->seconds);
     format_count(tokens, sizeof tokens, (double)y->tokens);
@@ -363,8 +368,10 @@ void tell_result(const struct setup *s, double nats, double bits)
     if (isfinite(nats))
         tell_validation(&s->data, nats, bits);
     if (y->best_step && y->best_loss < nats - noise)
-        tell_best(s, bits > 8 ? "it came apart" : "learned by heart");
-    tell_next(s);
+        best = tell_best(s, bits > 8                           ? "it came apart"
+                            : y->tokens < s->data.train.tokens ? "it got worse"
+                                                               : "learned by heart");
+    tell_next(s, best);
 }
 
 void tell_interrupted(const struct setup *s)

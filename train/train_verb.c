@@ -329,7 +329,8 @@ static void take_more(const struct cli *c, const char *dir, struct setup *s)
     run_close(&r);
 }
 
-/* The run that path means: itself, or the one whose newest checkpoint it is. */
+/* The run that path means: itself, or the one whose newest checkpoint it is. A run is
+ * repeated as a whole, also where an earlier one is named. */
 static enum fail find_run(const char *path, char *dir, size_t cap, struct why *why)
 {
     char      link[PATH_MAX], given[PATH_MAX], newest[PATH_MAX], named[PATH_MAX];
@@ -348,7 +349,7 @@ static enum fail find_run(const char *path, char *dir, size_t cap, struct why *w
         return FAIL_USAGE;
     *strrchr(dir, '/') = 0;
     path_join(link, sizeof link, dir, "latest");
-    if (realpath(link, newest) && strcmp(newest, given))
+    if (!ask.replay && realpath(link, newest) && strcmp(newest, given))
         return fail(why, FAIL_USAGE,
                     "%s is not the newest checkpoint of its run; --resume %s goes on "
                     "from %s, and --from %s begins a new run with these weights",

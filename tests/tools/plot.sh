@@ -28,7 +28,7 @@ awk 'BEGIN { for (i = 0; i < 400; i++) print "the owl saw the " i % 7 " hens" }'
 for run in a 'b<i>'; do
     "$weft" train "$tmp/data" --out "$tmp/$run" --steps 20 layers=1 width=8 heads=1 \
         context=16 batch=2 \
-        eval_every=4 > "$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+        eval_every=4 checkpoint_every=10 > "$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
 done
 cd "$tmp"
 case $weft in /*) ;; *) weft=$OLDPWD/$weft ;; esac
@@ -68,8 +68,17 @@ awk -F, 'NF != 16 { exit 1 }' table || die "rows of different lengths"
 sed -n 's/^{"step": \([0-9]*\),.*"loss": \([^,]*\), "val_loss": \([^,]*\),.*/\1 \2 \3/p' \
     a/log.jsonl |
     sed 's/null//' > said
-awk -F, 'NR > 1 && NR < 22 { print $2, $5, $6 }' table | diff - said > out ||
+exactly() {
+    awk '{ printf "%d %.17g %s\n", $1, $2, NF < 3 ? "" : sprintf("%.17g", $3) }'
+}
+exactly < said > numbers
+awk -F, 'NR > 1 && NR < 22 { print $2, $5, $6 }' table | exactly | diff - numbers > out ||
     die "$(head -n 3 out)"
+
+# Up to a checkpoint.
+[ "$("$weft" plot a@10 --csv | wc -l)" = 11 ] || die "a@10 does not end at step 10"
+"$weft" plot a@best a > out || die "a@best is not drawn"
+wrong 3 'neither best nor the step' a@3
 
 # A run that is writing its next line, and others that are none.
 mkdir torn empty cmp

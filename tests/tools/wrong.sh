@@ -357,6 +357,7 @@ wrong 3 "'3' is neither best" verify keep/run@3
 wrong 3 "'3' is neither best" score keep/run@3 keep/text.txt
 wrong 3 "'3' is neither best" info keep/run@3
 right 'ckpt-00000002' train keep/text.txt --from keep/run@2 --out new/run steps=2
+right 'bit for bit' train --replay keep/run@2 --out new/again
 wrong 2 '--from keep/run@2 begins a new run' train --resume keep/run@2
 wrong 3 "'3' is neither best" train --resume keep/run@3
 wrong 3 'nowhere@best: no such' verify nowhere@best

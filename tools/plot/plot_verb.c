@@ -2,6 +2,7 @@
 #include "data/base/file.h"
 #include "data/base/live.h"
 #include "data/dataset.h"
+#include "model/files/checkpoint.h"
 #include "tools/csv.h"
 #include "tools/plot/plot.h"
 #include "tools/verbs.h"
@@ -20,22 +21,23 @@ static const char help_text[] =
     "\n"
     "Draws the curves of one or many runs, also while they train: one of them on the\n"
     "terminal, all of them (validation, training loss, learning rate, gradient norm,\n"
-    "window, speed; zstd -19 and the floor where they are known) in a file.\n";
+    "window, speed; zstd -19 and the floor where they are known) in a file. RUN@STEP\n"
+    "and RUN@best end at that checkpoint.\n";
 
 /* ---- reading ---- */
 
 /* The yardsticks of its text, where that is at hand. */
-static void read_yardsticks(struct plot_run *r)
+static void read_yardsticks(struct plot_run *r, const char *of)
 {
     char           dir[PATH_MAX];
     struct run     run;
     struct dataset data;
     struct why     ignored;
 
-    path_join(dir, sizeof dir, r->name, "data");
+    path_join(dir, sizeof dir, of, "data");
     if (!dataset_is(dir)) {
         run = (struct run){.lock = -1};
-        if (run_read(&run, r->name, &ignored))
+        if (run_read(&run, of, &ignored))
             return;
         snprintf(dir, sizeof dir, "%s", run.n_input ? run.input[0] : "");
         run_close(&run);
@@ -47,26 +49,51 @@ static void read_yardsticks(struct plot_run *r)
     dataset_close(&data);
 }
 
-static enum fail read_run(struct plot_run *r, const char *name, struct why *why)
+/* The run that name means, and its last step to draw: of RUN@best and RUN@STEP that of
+ * the checkpoint. */
+static enum fail find_run(const char *name, char *dir, size_t cap, long *last,
+                          struct why *why)
 {
-    char      path[PATH_MAX];
     enum fail err;
 
+    *last = LONG_MAX;
+    if (path_exists(name) || !strchr(name, '@')) {
+        snprintf(dir, cap, "%s", name);
+        return 0;
+    }
+    err = checkpoint_find(name, dir, cap, why);
+    if (err)
+        return err;
+    *last = checkpoint_step(strrchr(dir, '/') + 1);
+    *strrchr(dir, '/') = 0;
+    return 0;
+}
+
+static enum fail read_run(struct plot_run *r, const char *name, struct why *why)
+{
+    char      dir[PATH_MAX], path[PATH_MAX];
+    long      last;
+    enum fail err = find_run(name, dir, sizeof dir, &last, why);
+
     *r = (struct plot_run){.name = name};
-    if (path_exists(path_join(path, sizeof path, name, "compare.json")))
+    if (err)
+        return err;
+    if (path_exists(path_join(path, sizeof path, dir, "compare.json")))
         return fail(why, FAIL_INPUT,
                     "%s: a comparison; give its runs, as in: weft plot %s/*/seed-1", name,
                     name);
-    path_join(path, sizeof path, name, "log.jsonl");
+    path_join(path, sizeof path, dir, "log.jsonl");
     if (!path_exists(path))
         return fail(why, FAIL_INPUT, "%s: no run, there is no log.jsonl in it", name);
     err = log_read(&r->log, path, why);
+    while (!err && r->log.n > 0 && r->log.column[LOG_STEP][r->log.n - 1] > (double)last)
+        r->log.n--;
     if (!err && r->log.n == 0) {
         log_table_free(&r->log);
         err = fail(why, FAIL_INPUT, "%s: no step is logged yet", path);
     }
     if (!err)
-        read_yardsticks(r);
+        read_yardsticks(r, dir);
     return err;
 }
 

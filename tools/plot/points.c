@@ -74,9 +74,11 @@ bool plot_yardstick(const struct plot *p, int index, double *bits, char *name, s
             different += first_with(p, i, k);
         for (int i = 0; i < p->n; i++)
             if (first_with(p, i, k) && index-- == 0) {
+                const char *run = p->run[i].name, *slash = strrchr(run, '/');
+
                 *bits = value(&p->run[i], k);
                 snprintf(name, cap, different > 1 ? "%s, %s" : "%s", names[k],
-                         p->run[i].name);
+                         slash && slash[1] ? slash + 1 : run);
                 return true;
             }
     }
