@@ -73,10 +73,10 @@ static void write_file(const struct cli *c, const char *path, uint64_t seed,
     if (path_exists(path))
         cli_die(c, FAIL_WRITE, "%s: exists already; remove it or give another name",
                 path);
+    catch_interrupts();
     err = file_begin(&f, path, &why);
     if (err)
         cli_fail(c, err, &why);
-    catch_interrupts();
     err = write_stories(&f, seed, bytes, t, &why);
     if (!err && interrupted)
         err = fail(&why, FAIL_INTERRUPTED, "interrupted; nothing was written");

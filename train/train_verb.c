@@ -697,10 +697,10 @@ int train_main(int argc, char **argv)
     cli_parse(&c, argc, argv);
     take_steps(&c);
     signal(SIGPIPE, SIG_IGN); // a closed stderr must not stop training
+    catch_interrupts();       // before anything is written
     err = begin(&c, &s, &steps, &why);
     if (err)
         cli_fail(&c, err, &why);
-    catch_interrupts();
     err = setup_open(&s, &why);
     live_clear(&p.live);
     lost = err == FAIL_INTERRUPTED && run_lacks_stdin(&s.run);
