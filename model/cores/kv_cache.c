@@ -195,7 +195,8 @@ static void decode(const struct attention *a, int span, void *const *state,
 {
     for (int b = 0; b < a->B; b++)
         store(a, span, state[b], b, pos[b]);
-    #pragma omp parallel for collapse(2) schedule(static)
+    // sequences differ in length: who is free takes the next head
+    #pragma omp parallel for collapse(2) schedule(dynamic)
     for (int b = 0; b < a->B; b++)
         for (int i = 0; i < a->H; i++)
             decode_head(a, span, state[b], a->q + b * a->ld_q + (size_t)i * a->e,

@@ -4,6 +4,7 @@
 #include "model/kernels/unpack.h"
 
 #include <omp.h>
+#include <stdbool.h>
 #include <string.h>
 
 enum {
@@ -11,9 +12,10 @@ enum {
     TILE     = TINY(512, 8),    // most rows of a tile of y and of dx
     DW_ROWS  = TINY(384, 8),    // most rows of a tile of dw
     DW_COLS  = TINY(384, 8),
-    DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at once when decoding
+    DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at least when decoding
     PAIR     = 2,               // rows of w that meet one row of x together,
     AHEAD    = 4096 / sizeof(real), // and what is sent for of them meanwhile
+    AFTER    = 4,               // groups of rows of w ahead that are sent for:
     W_ROWS   = 4,               // rows of w whose dot products are taken together,
 #if defined __AVX512F__
     X_ROWS   = 4,               // with these of x: the sums must fit the registers
@@ -55,18 +57,34 @@ dots_rest(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int
                 y[i * ldy + o] += x[(size_t)i * in + q] * w[(size_t)o * in + q];
 }
 
-/* sum (nx, nw) of nx rows of x and nw of w: vectors run along the rows, all sums are in
- * flight at once, and `fetch` rows at `next`, as far apart as those of w, are sent for.
- * nx and nw are constants wherever this is inlined. */
+/* Rows of w that are sent for while others are multiplied: from .. from + n * in. */
+struct coming {
+    const real *from;
+    int         n;
+    bool        near;           // to the first cache, side by side; else to the second,
+};                              // one after the other
+
+/* What of them is sent for with vector p of a row. */
+static inline __attribute__((always_inline)) void
+send_for(const struct coming *c, int in, int p)
+{
+    for (int o = 0; o < c->n; o++)
+        if (c->near)
+            __builtin_prefetch(c->from + (size_t)o * in + p, 0, 3);
+        else
+            __builtin_prefetch(c->from + (size_t)p * c->n + o * LANES, 0, 2);
+}
+
+/* sum (nx, nw) of nx rows of x and nw of w: vectors run along the rows, and all sums are
+ * in flight at once. nx and nw are constants wherever this is inlined. */
 static inline __attribute__((always_inline)) void
 sum_rows(vec *sum, const real *x, int nx, const real *w, int nw, int in,
-         const real *next, int fetch)
+         struct coming next)
 {
     vec flying[X_ROWS * W_ROWS] = {0};
 
     for (int p = 0; p + LANES <= in; p += LANES) {
-        for (int o = 0; o < fetch; o++)
-            __builtin_prefetch(next + (size_t)o * in + p);
+        send_for(&next, in, p);
         #pragma GCC unroll 4
         for (int i = 0; i < nx; i++)
             #pragma GCC unroll 4
@@ -82,13 +100,13 @@ sum_rows(vec *sum, const real *x, int nx, const real *w, int nw, int in,
 /* The dot products that sum_rows forms; y (nx, nw). */
 static inline __attribute__((always_inline)) void
 dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in,
-     const real *next, int fetch)
+     struct coming next)
 {
     const int whole = nx * nw / LANES * LANES;
     vec  sum[X_ROWS * W_ROWS];
     real dot[X_ROWS * W_ROWS];
 
-    sum_rows(sum, x, nx, w, nw, in, next, fetch);
+    sum_rows(sum, x, nx, w, nw, in, next);
     #pragma GCC unroll 4
     for (int i = 0; i < whole; i += LANES)
         *(loose *)(dot + i) = vec_sums(sum + i);
@@ -109,49 +127,61 @@ static void dots_of_one(real *y, const real *x, const real *w, int in)
     vec sum[LANES];
 
     for (int o = 0; o < LANES; o += PAIR)
-        sum_rows(sum + o, x, 1, w + (size_t)o * in, PAIR, in, w + (size_t)o * in + AHEAD,
-                 PAIR);
+        sum_rows(sum + o, x, 1, w + (size_t)o * in, PAIR, in,
+                 (struct coming){w + (size_t)o * in + AHEAD, PAIR, .near = true});
     *(loose *)y = vec_sums(sum);
     if (in % LANES)
         dots_rest(y, LANES, x, 1, w, LANES, in / LANES * LANES, in);
 }
 
 /* All n rows of x against nw rows of w. Memory is to be busy all the time, so each pass
- * over them sends for its share of the rows that come after the next. */
+ * over them sends for its share of the rows that come AFTER them, up to end. */
 static inline __attribute__((always_inline)) void
-dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int in)
+dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int in,
+         const real *end)
 {
-    const real *next = w + (size_t)2 * nw * in;
+    const real *after = w + (size_t)AFTER * nw * in;
     int         i = 0;
 
     while (i < n) {
-        int rows = n - i < X_ROWS ? 1 : X_ROWS, from = nw * i / n,
-            fetch = nw * (i + rows) / n - from;
+        int           rows = n - i < X_ROWS ? 1 : X_ROWS, from = nw * i / n;
+        struct coming next = {after + (size_t)from * in,
+                              after < end ? nw * (i + rows) / n - from : 0};
 
         if (rows == X_ROWS)
-            dots(y + i * ldy, ldy, x + (size_t)i * in, X_ROWS, w, nw, in,
-                 next + (size_t)from * in, fetch);
+            dots(y + i * ldy, ldy, x + (size_t)i * in, X_ROWS, w, nw, in, next);
         else
-            dots(y + i * ldy, ldy, x + (size_t)i * in, 1, w, nw, in,
-                 next + (size_t)from * in, fetch);
+            dots(y + i * ldy, ldy, x + (size_t)i * in, 1, w, nw, in, next);
         i += rows;
     }
+}
+
+/* Columns r .. end - 1 of y. */
+static void few_columns(real *y, const real *x, const real *w, int n, int in, int out,
+                        int r, int end)
+{
+    const real *w_end = w + (size_t)end * in;
+
+    for (; n == 1 && r + LANES <= end; r += LANES)
+        dots_of_one(y + r, x, w + (size_t)r * in, in);
+    for (; r + W_ROWS <= end; r += W_ROWS)
+        dot_rows(y + r, out, x, n, w + (size_t)r * in, W_ROWS, in, w_end);
+    for (; r < end; r++)
+        dot_rows(y + r, out, x, n, w + (size_t)r * in, 1, in, w_end);
 }
 
 /* A few rows of x: w is read once, and its rows stay in cache for all of them. One row
  * has its own way; the sums are formed in the same order. */
 static void forward_few(real *y, const real *x, const real *w, int n, int in, int out)
 {
-    #pragma omp parallel for schedule(static)
-    for (int o = 0; o < out; o += DOT_ROWS) {
-        int end = min_int(out, o + DOT_ROWS), r = o;
+    const long parts = (out + DOT_ROWS - 1) / DOT_ROWS;
 
-        for (; n == 1 && r + LANES <= end; r += LANES)
-            dots_of_one(y + r, x, w + (size_t)r * in, in);
-        for (; r + W_ROWS <= end; r += W_ROWS)
-            dot_rows(y + r, out, x, n, w + (size_t)r * in, W_ROWS, in);
-        for (; r < end; r++)
-            dot_rows(y + r, out, x, n, w + (size_t)r * in, 1, in);
+    #pragma omp parallel
+    {
+        long i = omp_get_thread_num(), all = omp_get_num_threads();
+
+        few_columns(y, x, w, n, in, out, (int)(parts * i / all) * DOT_ROWS,
+                    min_int(parts * (i + 1) / all * DOT_ROWS, out));
     }
 }
 
