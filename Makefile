@@ -13,6 +13,7 @@
 #   make test-mpi     the same bits on 1, 2, 4 and 8 ranks; needs libopenmpi-dev and openmpi-bin
 #   make race         threads under ThreadSanitizer and Archer, which knows OpenMP; needs clang
 #   make memcheck     the small suites under valgrind
+#   make tidy         clang-tidy and cppcheck over the source; says when one is missing
 #   make coverage     the share of lines that make test runs, by room
 #   make mutate       break the source in N=160 places, one at a time: do the tests notice?
 #   make faults       every call, allocation and bit that can go wrong, tried; minutes
@@ -320,11 +321,35 @@ memcheck: deps
 	$(call all_of,$(MAKE) MODE=debug SUITES='$(SMALL)' \
 	    UNDER='valgrind -q --error-exitcode=9 --leak-check=full --errors-for-leak-kinds=definite',suites)
 
-# A program that was killed has not counted: what only kill -9 runs is missing.
+# By .clang-tidy and tests/cppcheck.supp. A file is looked at again when its object has
+# changed, or the settings.
+TIDY  = $(filter-out -MMD -MP,$(CPPFLAGS)) -std=c11 -fopenmp -march=$(MARCH) \
+        -Xclang -analyzer-config -Xclang max-nodes=30000
+tidy: deps
+	@if command -v clang-tidy > /dev/null; then \
+	  $(MAKE) -ks --no-print-directory MODE=$(MODE) $(filter %.c,$(LIB:%=$O/tidy/%) $(TOOL:%=$O/tidy/%)) && \
+	  echo "make tidy: clang-tidy finds nothing in $(words $(filter %.c,$(LIB) $(TOOL))) files"; \
+	else echo "make tidy: clang-tidy is skipped: it is not installed"; fi
+	@if command -v cppcheck > /dev/null; then \
+	  mkdir -p $O/tidy/cppcheck && cppcheck -q -j $(shell nproc) --std=c11 --error-exitcode=1 \
+	    --enable=warning,performance,portability --inline-suppr -I. -I$O -D_GNU_SOURCE -D__x86_64__ '-DLEVELS(X)=' \
+	    --suppressions-list=tests/cppcheck.supp --cppcheck-build-dir=$O/tidy/cppcheck \
+	    $(filter %.c,$(LIB) $(TOOL)) && \
+	  echo "make tidy: cppcheck finds nothing in $(words $(filter %.c,$(LIB) $(TOOL))) files"; \
+	else echo "make tidy: cppcheck is skipped: it is not installed"; fi
+$O/tidy/tools/start.c: CPPFLAGS += -D'LEVELS(X)=$(CHOICE)'
+$O/tidy/%.c: $O/%.c.o .clang-tidy
+	@mkdir -p $(@D)
+	@echo "  tidy $*.c"
+	$Qclang-tidy --quiet $*.c -- $(TIDY) 2> $@.err || { grep -v ' warnings generated' $@.err; exit 1; }
+	@mv $@.err $@
+
+# A program that was killed has not counted: what only kill -9 runs is missing. Nor may the
+# length of files be limited: the counts would be cut.
 coverage: deps
 	@find build/coverage -name '*.gcda' -delete 2> /dev/null; \
 	$(call all_of,$(MAKE),test-coverage); tests/coverage.sh build/coverage
-test-coverage: ; @$(MAKE) MODE=coverage SUITES='$(ALL)' suites
+test-coverage: ; @$(MAKE) MODE=coverage SUITES='$(filter-out limits.sh,$(ALL))' suites
 
 N    ?= 160
 SEED ?= 1
@@ -539,7 +564,7 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
 	  printf '%s\n  {"directory": "%s", "file": "%s", "command": "%s -c -o %s %s"}' \
 	    "$$sep" '$(CURDIR)' $$f "$$how" $O/$$f.o $$f; sep=,; done; echo; echo ']'; } > $@
 
-.PHONY: fuzz race memcheck coverage test-coverage mutate test-mpi test-serve lib all demo \
+.PHONY: fuzz race memcheck tidy coverage test-coverage mutate test-mpi test-serve lib all demo \
         compare-demo recording test check test-cpus test-mixer test-all \
         test-double test-tiny test-asan \
         one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall deb clean help FORCE

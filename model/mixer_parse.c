@@ -42,7 +42,7 @@ static enum fail find_mixer(struct mixer_cfg *c, const char *name, struct why *w
     const char *known[NAMES];
     int         n = 0;
 
-    for (; mixers[n] && n < NAMES; n++) {
+    for (; n < NAMES && mixers[n]; n++) {
         known[n] = mixers[n]->name;
         if (!strcmp(name, known[n])) {
             c->mixer = mixers[n];
@@ -57,7 +57,7 @@ static enum fail find_position(struct mixer_cfg *c, const char *name, struct why
     const char *known[NAMES];
     int         n = 0;
 
-    for (; positions[n] && n < NAMES; n++) {
+    for (; n < NAMES && positions[n]; n++) {
         known[n] = positions[n]->name;
         if (!strcmp(name, known[n])) {
             c->position = positions[n];

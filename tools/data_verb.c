@@ -122,7 +122,7 @@ static void print_summary(const struct dataset *d, double seconds, double stood)
 }
 
 /* Build, open and describe. */
-static int build(const struct cli *c, const char *out, struct dataset_options *o)
+static int build(const struct cli *c, const char *out, struct dataset_options o)
 {
     struct live    l = live_open(0);
     struct dataset d;
@@ -130,12 +130,12 @@ static int build(const struct cli *c, const char *out, struct dataset_options *o
     double         began = wall_seconds(), stands = 0;
     enum fail      err;
 
-    o->progress = live_phase;
-    o->user = &l;
-    o->stop = &interrupted;
-    o->stands = &stands;
+    o.progress = live_phase;
+    o.user = &l;
+    o.stop = &interrupted;
+    o.stands = &stands;
     catch_interrupts();
-    err = dataset_build(out, o, &why);
+    err = dataset_build(out, &o, &why);
     live_clear(&l);
     if (err == FAIL_INTERRUPTED && stands > 0)
         cli_die(c, FAIL_INTERRUPTED, "interrupted; %.0f %% of the text stands in "
@@ -202,7 +202,7 @@ static int build_main(int argc, char **argv)
     err = inputs_weigh(c.args, c.n_args, &weight, &why);
     if (err)
         cli_fail(&c, err, &why);
-    err = build(&c, out, &(struct dataset_options){
+    err = build(&c, out, (struct dataset_options){
         .inputs = c.args, .n_inputs = c.n_args, .weights = weight, .val = val,
         .field = field,
         .tokenizer = config.tokenizer, .vocab = config.vocab,

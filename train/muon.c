@@ -127,7 +127,7 @@ static void update(const struct muon *o, const struct param *p, real *w, real *g
 void muon_step(const struct muon *o, struct model *model, real *g, real *m, double norm,
                double lr)
 {
-    int threads = omp_get_max_threads();
+    int threads = omp_get_max_threads();    // NOLINT: the pragma reads it
 
     #pragma omp parallel for schedule(dynamic) \
         num_threads(threads < o->threads ? threads : o->threads)

@@ -295,7 +295,7 @@ static json_t *usage_json(const struct answer *a)
         picked += a->job[i]->n - a->job[i]->n_prompt;
     return json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)prompt,
                      "completion_tokens", (json_int_t)picked, "total_tokens",
-                     (json_int_t)(prompt + picked));
+                     (json_int_t)prompt + picked);
 }
 
 /* ---- whole ---- */

@@ -157,10 +157,10 @@ static bool put_event(FILE *f, json_t *piece)
     return ok;
 }
 
-static bool put_end(FILE *f, const struct answer *a)
+static void put_end(FILE *f, const struct answer *a)
 {
-    return (!a->ask.usage || put_event(f, answer_usage(a))) &&
-           fputs("data: [DONE]\n\n", f) >= 0;
+    if (!a->ask.usage || put_event(f, answer_usage(a)))
+        fputs("data: [DONE]\n\n", f);
 }
 
 /* What is new of every text, as events into w->bytes. */
@@ -181,7 +181,7 @@ static void next_events(struct writing *w)
             ok = put_event(f, piece);
     w->ended = !ok || answer_told(a);
     if (w->ended && ok)
-        ok = put_end(f, a);
+        put_end(f, a);
     if (f && fclose(f))
         w->ended = true;
 }

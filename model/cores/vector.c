@@ -547,6 +547,7 @@ static void chunk_back(const struct vector *u, const struct vector_grad *g,
             back_state(&s, u, &b);
     }
     gemm_tn(p->dv, g->ld_dv, A, CHUNK, p->d_o, u->ld_o, u->T, u->dv, u->T, 1, !p->last);
+    p->P = NULL;
 }
 
 static void head_back(const struct vector *c, const struct vector_grad *g,

@@ -50,10 +50,10 @@ static void tell_step(void *user, const struct log_line *line)
 
 static int take_setting(struct wish *w, const char *key, const json_t *value)
 {
-    char *text = w->value[w->n_set];
-
     if (w->n_set == MOST_SET)
         return api_fail(FAIL_USAGE, "options: more than %d settings", MOST_SET);
+    char *text = w->value[w->n_set];
+
     if (json_is_string(value))
         w->set[2 * w->n_set + 1] = json_string_value(value);
     else if (json_is_number(value))

@@ -99,7 +99,7 @@ static int abelian(const struct group *g)
         for (int a = 0; a < g->order; a++)
             count += in[a];
     } while (count > before);
-    return g->order / count;
+    return g->order / (count ? count : 1);      // the identity is always in
 }
 
 bool group_make(struct group *g, const char *name)

@@ -48,7 +48,7 @@ void strings_fill(const void *user, struct rng *r, int T, int32_t *tokens,
         targets[i] = -1;
     }
     for (;;) {
-        int L = o->low + (int)rng_below(r, (uint64_t)(o->high - o->low + 1));
+        int L = o->low + (int)rng_below(r, (uint64_t)(o->high - o->low) + 1);
 
         if (t + string_tokens(L) > T)
             return;
