@@ -1,6 +1,7 @@
 #include "infer/sampler.h"
 
 #include "data/base/rng.h"
+#include "model/kernels/vmath.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -24,6 +25,7 @@ struct sampler {
     int              *times;        // (vocab) how often in recent
     int              *picked;       // (vocab) how often picked
     double           *bias;         // (vocab)
+    real             *x;            // (vocab) logits after ban, bias and penalties
     struct candidate *c;            // (vocab)
 };
 
@@ -54,8 +56,9 @@ struct sampler *sampler_open(const struct sampler_options *o, int vocab, uint64_
     s->times = calloc((size_t)vocab, sizeof *s->times);
     s->picked = calloc((size_t)vocab, sizeof *s->picked);
     s->bias = calloc((size_t)vocab, sizeof *s->bias);
+    s->x = calloc((size_t)vocab, sizeof *s->x);
     s->c = calloc((size_t)vocab, sizeof *s->c);
-    if (!s->recent || !s->times || !s->picked || !s->bias || !s->c) {
+    if (!s->recent || !s->times || !s->picked || !s->bias || !s->x || !s->c) {
         sampler_close(s);
         return NULL;
     }
@@ -72,6 +75,7 @@ void sampler_close(struct sampler *s)
     free(s->times);
     free(s->picked);
     free(s->bias);
+    free(s->x);
     free(s->c);
     free(s);
 }
@@ -129,20 +133,26 @@ void sampler_accept(struct sampler *s, int32_t token)
     s->at = (s->at + 1) % size;
 }
 
-/* The logit of id after ban, bias and penalties; never NaN or +infinity, so that
- * differences from the best are numbers. */
-static real logit_of(const struct sampler *s, const real *logits, int32_t id)
+/* s->x of these logits; never NaN or +infinity, so that differences from the best are
+ * numbers. */
+static void adjust(struct sampler *s, const real *logits)
 {
     const struct sampler_options *o = &s->o;
-    real x = logits[id] + (real)s->bias[id], penalty = (real)o->repeat_penalty;
+    const real                    penalty = (real)o->repeat_penalty;
 
-    if (s->times[id])
-        x = x > 0 ? x / penalty : x * penalty;
-    if (s->picked[id])
-        x -= (real)(o->presence_penalty + o->frequency_penalty * s->picked[id]);
-    if (isnan(x) || id == s->banned)
-        return -(real)INFINITY;
-    return x < (real)1e30 ? x : (real)1e30;
+    #pragma omp simd
+    for (int id = 0; id < s->vocab; id++) {
+        real x = logits[id] + (real)s->bias[id];
+        real less = (real)(o->presence_penalty + o->frequency_penalty * s->picked[id]);
+        real repeated = x > 0 ? x / penalty : x * penalty;
+
+        x = s->times[id] ? repeated : x;
+        x = s->picked[id] ? x - less : x;
+        x = x < (real)1e30 ? x : x == x ? (real)1e30 : -(real)INFINITY;
+        s->x[id] = x;
+    }
+    if (s->banned >= 0)
+        s->x[s->banned] = -(real)INFINITY;
 }
 
 /* Does a rank before b? */
@@ -172,23 +182,26 @@ static void sift(struct candidate *c, int n, int i)
 }
 
 /* The k best (0: all) into s->c, in no particular order; returns how many. */
-static int top_k(struct sampler *s, const real *logits)
+static int top_k(struct sampler *s)
 {
+    enum { AT_ONCE = 64 };
     int k = s->o.top_k > 0 && s->o.top_k < s->vocab ? s->o.top_k : s->vocab;
 
     for (int32_t id = 0; id < k; id++)
-        s->c[id] = (struct candidate){0, logit_of(s, logits, id), id};
+        s->c[id] = (struct candidate){0, s->x[id], id};
     if (k == s->vocab)
         return k;
     for (int i = k / 2 - 1; i >= 0; i--)
         sift(s->c, k, i);
-    for (int32_t id = k; id < s->vocab; id++) {
-        real x = logit_of(s, logits, id);
-
-        if (x > s->c[0].logit) {    // an equal one ranks after it, by its id
-            s->c[0] = (struct candidate){0, x, id};
-            sift(s->c, k, 0);
-        }
+    for (int32_t id = k, end; id < s->vocab; id = end) {
+        end = s->vocab - id < AT_ONCE ? s->vocab : id + AT_ONCE;
+        if (vmax(s->x + id, end - id, s->c[0].logit) == s->c[0].logit)
+            continue;               // an equal one ranks after it, by its id
+        for (; id < end; id++)
+            if (s->x[id] > s->c[0].logit) {
+                s->c[0] = (struct candidate){0, s->x[id], id};
+                sift(s->c, k, 0);
+            }
     }
     return k;
 }
@@ -237,25 +250,21 @@ static int32_t draw(struct sampler *s, int n, double best)
     return id;
 }
 
-static int32_t most_likely(const struct sampler *s, const real *logits)
+static int32_t most_likely(const struct sampler *s)
 {
-    real    best = -(real)INFINITY;
-    int32_t found = 0;
+    real    best = vmax(s->x, s->vocab, -(real)INFINITY);
+    int32_t id = 0;
 
-    for (int32_t id = 0; id < s->vocab; id++) {
-        real x = logit_of(s, logits, id);
-
-        if (x > best)
-            best = x, found = id;
-    }
-    return found;
+    while (s->x[id] != best)
+        id++;
+    return id;
 }
 
 /* min-p and top-p both keep a prefix of the ranking, so that min-p may go first: then
  * only what it leaves is sorted. top-p's total is that of all candidates. */
-static int32_t choose(struct sampler *s, const real *logits)
+static int32_t choose(struct sampler *s)
 {
-    int    n = top_k(s, logits);
+    int    n = top_k(s);
     double best = -INFINITY, total = 0;
 
     for (int i = 0; i < n; i++)
@@ -273,8 +282,10 @@ static int32_t choose(struct sampler *s, const real *logits)
 
 int32_t sampler_pick(struct sampler *s, const real *logits)
 {
-    int32_t id = s->o.temp > 0 ? choose(s, logits) : most_likely(s, logits);
+    int32_t id;
 
+    adjust(s, logits);
+    id = s->o.temp > 0 ? choose(s) : most_likely(s);
     s->picked[id]++;
     sampler_accept(s, id);
     return id;
