@@ -3,6 +3,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/base/json.h"
+#include "data/base/live.h"
 #include "data/dataset.h"
 #include "infer/score.h"
 #include "model/files/checkpoint.h"
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char help_text[] =
     "weft info runs/book\n"
@@ -39,13 +41,24 @@ static void line(const char *label, const char *format, ...)
 
 static void line(const char *label, const char *format, ...)
 {
-    char    text[2 * PATH_MAX];
+    char    text[2 * PATH_MAX], *rest = text;
+    int     columns = term_columns(STDOUT_FILENO);
+    size_t  room = columns > 40 ? (size_t)columns - 15 : sizeof text, n;
     va_list args;
 
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    say(stdout, "%-14s %s\n", label, text);
+    while (strlen(rest) > room) {               // break at words, on a terminal
+        for (n = room; n > 0 && rest[n] != ' '; n--)
+            ;
+        if (n == 0)
+            break;
+        say(stdout, "%-14s %.*s\n", label, (int)n, rest);
+        label = "";
+        rest += n + 1;
+    }
+    say(stdout, "%-14s %s\n", label, rest);
 }
 
 static void line_bytes(const char *label, double bytes, const char *what)
@@ -202,7 +215,7 @@ static void describe_cost(const struct model *m)
     format_count(count, sizeof count, (double)model_count(m));
     format_count(flops, sizeof flops, each);
     line("parameters", "%zu (%s)", model_count(m), count);
-    line("FLOPs", "%s per token forward at full context; training costs three times that",
+    line("FLOPs", "%s a token forward at full context; three times that in training",
          flops);
     line_bytes("decode state", (double)model_state_bytes(m), "per sequence");
 }

@@ -204,14 +204,19 @@ static const char *threads_library(void)
     return slash ? slash + 1 : where.dli_fname;
 }
 
-/* Append what is now, when the log has something else under this name. */
+/* Append what is now, when the log has something else under this name; of flags, which
+ * nobody reads, only that. */
 static void tell_change(char *line, size_t cap, const json_t *had, const char *name,
                         const char *what, const char *now)
 {
     const char *was = json_string_value(json_object_get(had, name));
     size_t      n = strlen(line);
 
-    if (was && strcmp(was, now))
+    if (!was || !strcmp(was, now))
+        return;
+    if (!strcmp(name, "flags"))
+        snprintf(line + n, cap - n, "%s%s", n ? "; " : "", what);
+    else
         snprintf(line + n, cap - n, "%s%s%.80s, not %.80s", n ? "; " : "", what, now,
                  was);
 }
@@ -236,7 +241,7 @@ void log_origin(const char *run, char *line, size_t cap)
     cpu_name(cpu, sizeof cpu);
     tell_change(line, cap, build, "commit", "weft ", version_commit);
     tell_change(line, cap, build, "compiler", "", version_compiler);
-    tell_change(line, cap, build, "flags", "flags ", version_flags);
+    tell_change(line, cap, build, "flags", "other compiler flags", version_flags);
     tell_change(line, cap, build, "level", "kernels for ", version_level);
     tell_change(line, cap, machine, "cpu", "on ", cpu);
     tell_change(line, cap, machine, "openmp", "threads of ", threads_library());

@@ -531,6 +531,8 @@ right 'damaged/run is finished' train --resume damaged/run
 ! grep -q 'another build' err || complain "a finished run is resumed" train --resume
 right 'resumed by another build or machine than began it (' train --resume damaged/run \
     --steps 6
+damage run log.jsonl flipped '"flags": "' '"flags": "-Old '
+right 'than began it (other compiler flags)' train --resume damaged/run --steps 6
 damage run log.jsonl cat
 right '2 steps' train --resume damaged/run --steps 6
 ! grep -q 'another build' err || complain "the same build is another" train --resume
