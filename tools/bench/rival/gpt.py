@@ -1,8 +1,10 @@
-"""Two ways of training a small GPT in PyTorch, each as its own community does it, against
-the clock.
+"""Three ways of training a small GPT in PyTorch, each as its own community does it,
+against the clock.
 
     nanogpt   nanoGPT's recipe for a CPU: learned positions, LayerNorm, GELU, AdamW,
               cosine
+    llmc      llm.c's: GPT-2 with its biases, the batch of train_gpt2.c (4 x 64), the
+              rate, warm-up and cosine to zero of its script for 124M parameters
     modern    what modded-nanoGPT and nanochat describe: RoPE, RMSNorm, norm of q and k,
               squared ReLU, output projections that start at zero, Muon for matrices,
               AdamW for the rest
@@ -24,9 +26,12 @@ from torch import nn
 from torch.nn import functional as F
 
 
+BATCHES = {"nanogpt": (12, 64), "llmc": (4, 64), "modern": (8, 256)}     # and context
+
+
 class Shape:
-    def __init__(self, vocab, context, layers=4, width=128, heads=4):
-        self.vocab, self.context = vocab, context
+    def __init__(self, vocab, context, bias, layers=4, width=128, heads=4):
+        self.vocab, self.context, self.bias = vocab, context, bias
         self.layers, self.width, self.heads = layers, width, heads
 
 
@@ -48,8 +53,8 @@ class Attention(nn.Module):
     def __init__(self, s, modern):
         super().__init__()
         self.heads, self.modern = s.heads, modern
-        self.qkv = nn.Linear(s.width, 3 * s.width, bias=False)
-        self.out = nn.Linear(s.width, s.width, bias=False)
+        self.qkv = nn.Linear(s.width, 3 * s.width, bias=s.bias)
+        self.out = nn.Linear(s.width, s.width, bias=s.bias)
         half = s.width // s.heads // 2
         angle = torch.outer(torch.arange(s.context), 1e4 ** (-torch.arange(half) / half))
         self.register_buffer("cos", angle.cos(), persistent=False)
@@ -72,8 +77,8 @@ class Block(nn.Module):
         super().__init__()
         self.modern = modern
         self.attention = Attention(s, modern)
-        self.up = nn.Linear(s.width, 4 * s.width, bias=False)
-        self.down = nn.Linear(4 * s.width, s.width, bias=False)
+        self.up = nn.Linear(s.width, 4 * s.width, bias=s.bias)
+        self.down = nn.Linear(4 * s.width, s.width, bias=s.bias)
         self.norm1 = nn.Identity() if modern else nn.LayerNorm(s.width)
         self.norm2 = nn.Identity() if modern else nn.LayerNorm(s.width)
 
@@ -108,6 +113,8 @@ class GPT(nn.Module):
                     out = name.endswith(("out.weight", "down.weight"))
                     std = 0.02 / math.sqrt(2 * s.layers) if out else 0.02
                     nn.init.normal_(p, std=std)
+                elif name.endswith(("qkv.bias", "out.bias", "up.bias", "down.bias")):
+                    nn.init.zeros_(p)
             self.head.weight = self.embed.weight
 
     def forward(self, ids, targets):
@@ -150,13 +157,14 @@ class Muon(torch.optim.Optimizer):
                 p.add_(x, alpha=-group["lr"] * max(1, p.shape[0] / p.shape[1]) ** 0.5)
 
 
-def optimisers(model, modern):
-    if not modern:
+def optimisers(model, recipe):
+    if recipe != "modern":
+        lr, beta2 = (1e-3, 0.99) if recipe == "nanogpt" else (6e-4, 0.95)
         decayed = [p for p in model.parameters() if p.dim() >= 2]
         rest = [p for p in model.parameters() if p.dim() < 2]
         groups = [{"params": decayed, "weight_decay": 0.1},
                   {"params": rest, "weight_decay": 0.0}]
-        return [torch.optim.AdamW(groups, lr=1e-3, betas=(0.9, 0.99))]
+        return [torch.optim.AdamW(groups, lr=lr, betas=(0.9, beta2))]
     matrices = [p for b in model.blocks for p in b.parameters() if p.dim() == 2]
     tables = [{"params": [model.embed.weight],
                "lr": 0.2 * math.sqrt(768 / model.shape.width) / 5},
@@ -166,12 +174,13 @@ def optimisers(model, modern):
             Muon(matrices, lr=0.02)]
 
 
-def rate(modern, done):
+def rate(recipe, done):
     """The share of the peak rate when `done` of the time is over."""
-    if modern:
+    if recipe == "modern":
         return min(1.0, (1 - done) / 0.4)
-    warm = min(1.0, done / 0.05)
-    return warm * (0.1 + 0.45 * (1 + math.cos(math.pi * done)))
+    warm, end = (0.05, 0.1) if recipe == "nanogpt" else (0.037, 0.0)
+    fall = (1 + math.cos(math.pi * done)) / 2
+    return min(1.0, done / warm) * (end + (1 - end) * fall)
 
 
 # ---- the run ---------------------------------------------------------------------------
@@ -207,7 +216,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__,
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("data")
-    p.add_argument("--recipe", choices=("nanogpt", "modern"), default="nanogpt")
+    p.add_argument("--recipe", choices=BATCHES, default="nanogpt")
     p.add_argument("--seconds", type=float, default=180)
     p.add_argument("--steps", type=int, help="in place of --seconds")
     p.add_argument("--seed", type=int, default=101)
@@ -223,9 +232,10 @@ def main():
     with open(f"{a.data}/dataset.json", encoding="utf-8") as f:
         about = json.load(f)
     train, held = read_ids(f"{a.data}/train.tok.zst"), read_ids(f"{a.data}/val.tok.zst")
-    B, T = a.batch or (8 if modern else 12), a.context or (256 if modern else 64)
-    model = GPT(Shape(int(max(train.max(), held.max())) + 1, T), modern)
-    opts = optimisers(model, modern)
+    B, T = a.batch or BATCHES[a.recipe][0], a.context or BATCHES[a.recipe][1]
+    shape = Shape(int(max(train.max(), held.max())) + 1, T, bias=a.recipe == "llmc")
+    model = GPT(shape, modern)
+    opts = optimisers(model, a.recipe)
     for o in opts:
         for g in o.param_groups:
             g["peak"] = g["lr"]
@@ -235,7 +245,7 @@ def main():
            else (time.monotonic() - start) / a.seconds) < 1:
         for o in opts:
             for g in o.param_groups:
-                g["lr"] = g["peak"] * rate(modern, done)
+                g["lr"] = g["peak"] * rate(a.recipe, done)
         loss = model(*batch(train, B, T, generator)).mean()
         model.zero_grad(set_to_none=True)
         loss.backward()
