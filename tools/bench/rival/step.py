@@ -57,32 +57,34 @@ def linear(q, k, v, gates, tables):
     return (o[..., :-1] / o[..., -1:]).flatten(2, 3)
 
 
-def decay(a, top):
-    """exp(a_s - top_t) where s <= t, else 0"""
-    future = torch.ones(top.shape[-2], a.shape[-2], dtype=torch.bool).triu(1)
-    return (a.transpose(-1, -2) - top).masked_fill(future, -math.inf).exp()
-
-
 def mlstm(q, k, v, gates, tables):
-    """S_t = f_t S_{t-1} + i_t k v', o = q S / max(|q n|, 1). With F_t the sum of log f
-    so far, a = log i - F and top its running maximum, a sum's weights are
-    exp(a_s - top_t): no gate is left in them, and no loop over the chunks."""
+    """S_t = f_t S_{t-1} + i_t k v', log i_t and log f_t relative to their running
+    maximum m, which has no gradient; o = q S / max(|q n|, 1). All chunks are made at
+    once but for the states between them."""
     k = k / math.sqrt(k.shape[-1])
-    log_i, log_f = gates
-    run = F.logsigmoid(log_f).cumsum(-1)[..., None]
-    a = log_i[..., None] - run
-    top = in_chunks(a.cummax(2)[0])
-    q, k, v, a, run = map(in_chunks, (q, k, v, a, run))
+    log_i, log_f = (in_chunks(g[..., None])[..., 0] for g in gates)
+    q, k, v = in_chunks(q), in_chunks(k), in_chunks(v)
     v = torch.cat((v, torch.ones_like(v[..., :1])), -1)
-    end = top[..., -1:, :]
-    sums = (k * (a - end).exp()).transpose(-1, -2) @ v
-    ends = end[..., 0, :]
-    sums = (decay(ends, ends) @ sums.flatten(3)).view_as(sums)
-    sums = F.pad(sums[:, :, :-1], (0, 0, 0, 0, 1, 0))
-    start = F.pad(end[:, :, :-1], (0, 0, 0, 0, 1, 0))
-    o = (q @ k.transpose(-1, -2) * decay(a, top)) @ v
-    o = o + torch.minimum(start - top, torch.zeros(())).exp() * (q @ sums)
-    least = torch.maximum(o[..., -1:].abs(), (-run - top).exp())
+    run = F.logsigmoid(log_f).cumsum(-1)
+    end = run[..., -1:]
+    to_end = end - run + log_i
+    within = run[..., :, None] - run[..., None, :] + log_i[..., None, :]
+    within = within.masked_fill(torch.ones_like(within, dtype=torch.bool).triu(1),
+                                -math.inf)
+    with torch.no_grad():
+        m = [torch.full_like(end[:, :, 0], -1e4)]
+        for last, most in zip(end.unbind(2), to_end.amax(-1, keepdim=True).unbind(2)):
+            m.append(torch.maximum(most, last + m[-1]))
+        m = torch.stack(m, 2)
+        m, next_m = m[:, :, :-1], m[:, :, 1:]
+        top = torch.maximum(within.amax(-1), run + m)
+    added = (k * (to_end - next_m).exp()[..., None]).transpose(-1, -2) @ v
+    S = [torch.zeros_like(added[:, :, 0])]
+    for keep, add in zip((end + m - next_m).exp()[..., None].unbind(2), added.unbind(2)):
+        S.append(keep * S[-1] + add)
+    p = (q @ k.transpose(-1, -2)) * (within - top[..., None]).exp()
+    o = p @ v + (run + m - top).exp()[..., None] * (q @ torch.stack(S[:-1], 2))
+    least = torch.maximum(o[..., -1:].abs(), (-top).exp()[..., None])
     return (o[..., :-1] / least).flatten(2, 3)
 
 
