@@ -219,7 +219,7 @@ $O/lib/libweft.so.0: $O/lib/weft.o tools/api/weft.map $O/how
 
 $O/lib/weft.pc: tools/api/weft.pc.in FORCE
 	@mkdir -p $(@D)
-	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|' $< > $@
+	@sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)$(if $(filter coverage,$(MODE)), -lgcov)|' $< > $@
 
 $O/%.c.o: %.c $O/how
 	@mkdir -p $(@D)

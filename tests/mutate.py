@@ -212,7 +212,8 @@ def main():
     os.makedirs(f"{O}/mutate", exist_ok=True)
     files = sorted(f for room in ROOMS for f in glob.glob(f"{room}/**/*.c",
                                                           recursive=True)
-                   if a.only in f and order(f, all_suites))
+                   if a.only in f and os.path.exists(f"{O}/{f}.o")
+                   and order(f, all_suites))
     every = [m for f in files for m in places(f)]
     chosen = [m for m in named("tests/mutants.txt") if a.only in m[0]]
     chosen += random.Random(a.seed).sample(every, min(a.n, len(every)))
