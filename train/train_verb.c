@@ -175,6 +175,7 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
         err = start_open(s, ask.from, &other, why);
         if (ask.arch)
             other.window_p = 0;             // of other mixers
+        *other.opening = 0;                 // of another text
         from.from = &other;
     }
     if (!err)

@@ -311,7 +311,9 @@ echo 'Zebras are not in that text; a sample of one document begins as they do.' 
     complain 'a sample begins after eos' train
 "$weft" infer new/run -n 4 < /dev/null 2> err | grep -q '^Zebras' ||
     complain 'a text without a prompt begins after eos' infer
-rm -rf new/run
+"$weft" train keep/text.txt --from new/run --out new/next steps=1 > out 2> err &&
+    ! grep -q Zebras new/next/config.cfg || complain 'the opening of another text' train
+rm -rf new/run new/next
 rows=$((rows + 1))
 "$weft" data build keep/text.txt --val keep/text.txt --out new/set > out 2> err ||
     complain "exit $?" data build
