@@ -21,7 +21,8 @@ import time
 weft, run = sys.argv[1:3]
 seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 600
 mutated = int(sys.argv[4]) if len(sys.argv) > 4 else 10000
-server = subprocess.Popen([weft, "serve", run, "--port", "0", "--cache", "16"],
+CACHE = 16                # MiB of prompts
+server = subprocess.Popen([weft, "serve", run, "--port", "0", "--cache", str(CACHE)],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
 port = int(re.search(r":(\d+)/", server.stdout.readline()).group(1))
 counts, texts, lock, bad = {}, {}, threading.Lock(), []
@@ -187,11 +188,14 @@ while True:
     time.sleep(0.1)
 crowd(seconds / 5)
 before = idle()["weft_memory_bytes"]
+most = before * 1.1 + 8e6
+if seconds < 300:
+    most += CACHE << 20     # which so short a first part does not fill
 crowd(seconds * 4 / 5)
 after = idle()["weft_memory_bytes"]
 print(f"{seconds:g} s of 64 clients: {counts}")
 print(f"memory: {before / 1e6:.1f} MB after a fifth, {after / 1e6:.1f} MB at the end")
-if after > before * 1.1 + 8e6:
+if after > most:
     bad.append("memory grows")
 counts.clear()
 crews = [threading.Thread(target=attack, args=(k, 8)) for k in range(8)]
@@ -202,7 +206,7 @@ for t in crews:
 last = idle()["weft_memory_bytes"] if server.poll() is None else 0
 print(f"{mutated} mutated requests: {counts}")
 print(f"memory: {last / 1e6:.1f} MB")
-if last > before * 1.1 + 8e6:
+if last > most:
     bad.append("memory grows under attack")
 if server.poll() is not None:
     bad.append(f"the server ended with {server.returncode}")
