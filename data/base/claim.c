@@ -97,24 +97,40 @@ static bool untouched(const char *file)
     return wall_seconds() - s->since > CLAIM_STALE;
 }
 
+/* An owner that releases unlinks its file before it lets go of the lock: what was opened
+ * just before is nobody's claim any more. */
+static bool still_there(int fd, const char *file)
+{
+    struct stat opened, named;
+
+    return !fstat(fd, &opened) && !stat(file, &named) &&
+           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
 /* On its own machine, an owner that lives holds its file with flock. */
-static bool is_dead(const char *file)
+static bool is_dead(int fd, const char *file)
 {
     char here[64], there[64] = "";
-    int  fd = open(file, O_RDONLY | O_CLOEXEC);
-    bool dead;
 
-    if (fd < 0)
-        return false;
     machine(here, sizeof here);
-    if (pread(fd, there, sizeof there - 1, 0) > 0 && !strcmp(there, released))
-        dead = true;
-    else if (!strcmp(here, there) && strncmp(here, "unknown", 7))
-        dead = !flock(fd, LOCK_EX | LOCK_NB);
-    else
-        dead = untouched(file);
-    close(fd);
-    return dead;
+    if (pread(fd, there, sizeof there - 1, 0) <= 0 ||
+        (strcmp(there, released) &&
+         (strcmp(here, there) || !strncmp(here, "unknown", 7))))
+        return untouched(file);
+    return !flock(fd, LOCK_EX | LOCK_NB) && still_there(fd, file);
+}
+
+/* The file of an owner that is dead, held so that one process alone takes over; -1: the
+ * owner lives. */
+static int open_dead(const char *file)
+{
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0 && !is_dead(fd, file)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
 }
 
 /* ---- the heart ---- */
@@ -184,17 +200,21 @@ static int create(const char *path, int number)
 enum fail claim_try(const char *path, struct claim **mine, struct why *why)
 {
     char          file[PATH_MAX + 32];
-    int           last = newest(path), fd;
+    int           last = newest(path), dead = -1, fd, error;
     struct claim *c;
 
     *mine = NULL;
-    if (last >= 0 && !is_dead(claim_path(file, sizeof file, path, last)))
+    if (last >= 0 &&
+        (dead = open_dead(claim_path(file, sizeof file, path, last))) < 0)
         return FAIL_NONE;
     fd = create(path, last + 1);
+    error = errno;
+    if (dead >= 0)
+        close(dead);
     if (fd < 0)
-        return errno == EEXIST ? FAIL_NONE
+        return error == EEXIST ? FAIL_NONE
                                : fail(why, FAIL_WRITE, "%s: cannot claim: %s", path,
-                                      strerror(errno));
+                                      strerror(error));
     c = calloc(1, sizeof *c);
     if (c) {
         snprintf(c->path, sizeof c->path, "%s", path);
