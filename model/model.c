@@ -87,12 +87,20 @@ enum fail model_open(struct model *m, const struct config *cfg, struct why *why)
                 "take a smaller one (--size, layers, width)");
 }
 
-void model_close(struct model *m)
+/* Products read the weights themselves again. */
+static void unpack(struct model *m)
 {
-    pages_free(m->w, m->n * sizeof *m->w);
     if (m->packs)
         product_take_packed(NULL);
     pages_free(m->packs, m->packs_bytes);
+    m->packs = NULL;
+    m->packed.n = 0;
+}
+
+void model_close(struct model *m)
+{
+    pages_free(m->w, m->n * sizeof *m->w);
+    unpack(m);
     free(m->layer);
     free(m->first);
     free(m->param);
@@ -217,6 +225,7 @@ enum fail model_pack(struct model *m, const char *type, struct why *why)
 {
     static const enum packed known[] = {PACKED_BF16, PACKED_Q8_0};
 
+    unpack(m);
     for (int i = 0; type && i < 2; i++)
         if (!strcmp(type, packed_name(known[i])))
             return pack_all(m, known[i], why);

@@ -48,8 +48,8 @@ void model_take(struct model *m, const struct model *from, bool *taken);
 
 /* From now on passes read the matrices rounded to bf16 or q8_0, wherever a product goes
  * forward over rows of a multiple of Q8_BLOCK: for models that are not trained. The
- * weights stay as they are, for all else. type is "bf16" or "q8_0"; "f32" and NULL change
- * nothing. FAIL_USAGE: another. FAIL_MEMORY. */
+ * weights stay as they are, for all else. type is "bf16" or "q8_0"; with "f32" and NULL
+ * passes read them, as before. FAIL_USAGE: another. FAIL_MEMORY. */
 enum fail model_pack(struct model *m, const char *type, struct why *why);
 
 bool   model_of_mixer(const struct model *m, int i);    // is parameter i a mixer's?

@@ -5,6 +5,7 @@
 #include "tools/verbs.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,6 +87,33 @@ START_TEST(a_preset_is_an_architecture_too)
 }
 END_TEST
 
+/* A line a type, in the order of their bits, each of which a token reads fewer bytes. */
+START_TEST(weights_of_every_type_are_timed_beside_each_other)
+{
+    static const char *const types[] = {"f32", "bf16", "q8_0"};
+    const struct ran *r = bench("bench --arch gla --layers 1 --width 64 --heads 2 "
+                                "--weights --json");
+    const char *at = r->out;
+    double      more = INFINITY;
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    for (int i = 0; i < 3; i++) {
+        json_t *line = json_loads(at, JSON_DISABLE_EOF_CHECK, NULL);
+
+        ck_assert_msg(line != NULL, "%s", at);
+        ck_assert_str_eq(json_string_value(json_object_get(line, "weights")), types[i]);
+        ck_assert_double_lt(number(line, "weight_bytes"), more);
+        more = number(line, "weight_bytes");
+        ck_assert_double_gt(number(line, "decode_tok_s"), 0);
+        ck_assert_double_gt(number(line, "decode_together_tok_s"), 0);
+        ck_assert_double_gt(number(line, "prefill_tok_s"), 0);
+        at = strchr(at, '\n') + 1;
+        json_decref(line);
+    }
+    ck_assert_str_eq(at, "");
+}
+END_TEST
+
 START_TEST(a_shape_that_does_not_exist_is_refused)
 {
     spawn_refused(bench("bench huge"), "bench huge", 2, "'huge' is no shape");
@@ -154,6 +182,7 @@ static Suite *suite(void)
     tcase_add_test(tc, flags_change_a_named_shape);
     tcase_add_test(tc, recomputing_is_said_and_measured);
     tcase_add_test(tc, a_preset_is_an_architecture_too);
+    tcase_add_test(tc, weights_of_every_type_are_timed_beside_each_other);
     tcase_add_test(tc, a_shape_that_does_not_exist_is_refused);
     tcase_add_test(tc, a_change_counts_when_it_is_larger_than_the_noise_of_both_files);
     tcase_add_test(tc, files_without_measurements_are_refused);

@@ -53,6 +53,7 @@ struct rig {
     long         n_tokens, step;
 };
 
+enum fail shape_config(struct config *c, const struct shape *s, struct why *why);
 enum fail rig_open(struct rig *r, const struct shape *s, struct why *why);
 void rig_close(struct rig *r);
 
@@ -65,6 +66,20 @@ enum fail bench_training(struct rig *r, const struct shape *s, struct result *ou
 
 /* Prefill and decoding, by the weights of r. */
 enum fail bench_decoding(struct rig *r, struct result *out, struct why *why);
+
+/* Tokens a second: of a prompt, of one sequence, of BENCH_TOGETHER in all. */
+struct decoding {
+    double prefill, one, together;
+};
+enum fail bench_decode(const struct model *m, const int32_t tokens[BENCH_PREFILL],
+                       struct decoding *out, struct why *why);
+
+/* Bytes of weights that a token reads, as model_pack has left them: all but the rows of
+ * an embedding that is not the head. */
+double weights_read(const struct model *m);
+
+/* Prefill and decoding with weights of every type, in turns. */
+enum fail bench_weights(const struct shape *s, bool json, struct why *why);
 
 /* GB/s of reading 512 MiB with all threads. */
 double read_bandwidth(void);

@@ -21,6 +21,7 @@ static const char help[] =
     "Training, prefill and decoding on random tokens, where the time goes, and this\n"
     "machine's rate of products and of reading; the step's products alone are its\n"
     "ceiling, mfu is useful FLOPs over weft's own rate. No shape: each mixer.\n"
+    "weft bench small --weights only decodes, with f32, bf16 and q8_0 in turns;\n"
     "mpirun -np 2 weft bench small --ranks measures what ranks exchange.\n";
 
 static const struct shape known[] = {
@@ -297,20 +298,28 @@ static void run_unnamed(const struct cli *cli, const struct shape *asked, bool j
         run_mixers(cli, s, json);
 }
 
-static enum fail run_ranks(const struct cli *cli, const struct shape *asked,
-                           struct why *why)
+/* The shape that is asked for where one is: tiny, if it has no name. */
+static struct shape one_shape(const struct cli *cli, const struct shape *asked)
 {
-    struct shape s = changed(cli->n_args ? *find_shape(cli, cli->args[0]) : known[0],
-                             asked);
+    return changed(cli->n_args ? *find_shape(cli, cli->args[0]) : known[0], asked);
+}
 
-    return bench_ranks(&s, why);
+static enum fail run_weights(const struct cli *cli, const struct shape *asked, bool json,
+                             struct why *why)
+{
+    struct shape s = one_shape(cli, asked);
+
+    if (!json)
+        print_shape(&s);
+    return bench_weights(&s, json, why);
 }
 
 int bench_main(int argc, char **argv)
 {
     struct shape s = {0};
     int          threads = 0;
-    bool         json = false, slopes = false, changes = false, ranks = false;
+    bool         json = false, slopes = false, changes = false, ranks = false,
+                 weights = false;
     struct why   why;
     const struct flag flags[] = {
         {.name = "arch", .value = "A", .about = "a preset, or mixers joined by /",
@@ -341,6 +350,8 @@ int bench_main(int argc, char **argv)
          .on = &slopes},
         {.name = "ranks", .about = "under mpirun: the exchange, and up to 1,024 ranks",
          .on = &ranks},
+        {.name = "weights", .about = "decoding only, with f32, bf16 and q8_0 in turns",
+         .on = &weights},
         {.name = "changes", .about = "compare two files", .on = &changes},
         {.name = "json", .about = "one object per line", .on = &json},
         {0},
@@ -367,8 +378,11 @@ int bench_main(int argc, char **argv)
         err = bench_changes(cli.args[0], cli.args[1], &why);
     else if (slopes)
         err = bench_slopes(s.arch, &why);
-    else if (ranks)
-        err = run_ranks(&cli, &s, &why);
+    else if (ranks) {
+        s = one_shape(&cli, &s);
+        err = bench_ranks(&s, &why);
+    } else if (weights)
+        err = run_weights(&cli, &s, json, &why);
     else if (cli.n_args)
         run_named(&cli, &s, json);
     else

@@ -5,13 +5,22 @@
 
 #include <stdlib.h>
 
+/* Rounds that are timed: at least LEAST, and no more once they have taken ENOUGH. */
+enum { LEAST = 3, ROUNDS = 8 };
+static const double ENOUGH = 1.5;
+
+static bool goes_on(int round, double began)
+{
+    return round < LEAST || (round < ROUNDS && wall_seconds() - began < ENOUGH);
+}
+
 /* Tokens per second of S sequences, best of some rounds. */
 static double decode_rate(struct session *d, const int32_t *tokens)
 {
-    enum { ROUNDS = 8, AT_ONCE = 32 };
-    double best = 0;
+    enum { AT_ONCE = 32 };
+    double best = 0, began = wall_seconds();
 
-    for (int k = 0; k < ROUNDS; k++) {
+    for (int k = 0; goes_on(k, began); k++) {
         double start = wall_seconds(), rate;
 
         for (int i = 0; i < AT_ONCE; i++)
@@ -22,12 +31,12 @@ static double decode_rate(struct session *d, const int32_t *tokens)
     return best;
 }
 
+/* The first round only touches the memory. */
 static double prefill_rate(struct session *d, const int32_t *tokens)
 {
-    enum { ROUNDS = 8 };                    // the first touches the memory
-    double best = 0;
+    double best = 0, began = wall_seconds();
 
-    for (int k = 0; k < ROUNDS; k++) {
+    for (int k = 0; goes_on(k, began); k++) {
         double start, rate;
 
         session_reset(d);
@@ -47,44 +56,61 @@ static double prefill_flops(const struct model *m)
     return model_flops(m, BENCH_PREFILL, 0) - (BENCH_PREFILL - 1) * logits;
 }
 
-/* Bytes of weights that a token reads: all but the rows of an embedding that
- * is not the head. */
-static double weights_read(const struct model *m)
+double weights_read(const struct model *m)
 {
-    double embed = m->cfg.tied ? 0 : (double)m->cfg.vocab * m->cfg.width;
+    const struct packed_weights *p = &m->packed;
+    double bytes = 0, plain = (double)m->n;
 
-    return ((double)m->n - embed) * sizeof(real);
+    for (int i = 0; i < p->n; i++) {
+        size_t n = (size_t)p->matrix[i].rows * p->matrix[i].cols;
+
+        bytes += (double)packed_bytes(p->type, n);
+        plain -= (double)n;
+    }
+    if (!m->cfg.tied && p->n)
+        bytes -= (double)packed_bytes(p->type, (size_t)m->cfg.vocab * m->cfg.width);
+    else if (!m->cfg.tied)
+        plain -= (double)m->cfg.vocab * m->cfg.width;
+    return bytes + plain * sizeof(real);
 }
 
-static enum fail time_session(struct rig *r, int S, struct result *out,
-                              const int32_t *tokens, struct why *why)
+static enum fail time_session(const struct model *m, int S, const int32_t *tokens,
+                              double *prefill, double *decode, struct why *why)
 {
     struct session d;
-    enum fail      err = session_open(&d, &r->model, S, why);
-    double         rate;
+    enum fail      err = session_open(&d, m, S, why);
 
     if (err)
         return err;
-    rate = prefill_rate(&d, tokens);
-    if (S == 1) {
-        out->prefill_tok_s = rate;
-        out->decode_tok_s = decode_rate(&d, tokens);
-    } else
-        out->decode_together_tok_s = decode_rate(&d, tokens);
+    *prefill = prefill_rate(&d, tokens);
+    *decode = decode_rate(&d, tokens);
     session_close(&d);
     return FAIL_NONE;
 }
 
+enum fail bench_decode(const struct model *m, const int32_t tokens[BENCH_PREFILL],
+                       struct decoding *out, struct why *why)
+{
+    double    filled;
+    enum fail err = time_session(m, 1, tokens, &out->prefill, &out->one, why);
+
+    return err ? err
+               : time_session(m, BENCH_TOGETHER, tokens, &filled, &out->together, why);
+}
+
 enum fail bench_decoding(struct rig *r, struct result *out, struct why *why)
 {
-    int32_t tokens[BENCH_PREFILL];
-    enum fail err;
+    int32_t         tokens[BENCH_PREFILL];
+    struct decoding d;
+    enum fail       err;
 
     for (int i = 0; i < BENCH_PREFILL; i++)
         tokens[i] = r->tokens[i % r->n_tokens];
-    if ((err = time_session(r, 1, out, tokens, why)) ||
-        (err = time_session(r, BENCH_TOGETHER, out, tokens, why)))
+    if ((err = bench_decode(&r->model, tokens, &d, why)))
         return err;
+    out->prefill_tok_s = d.prefill;
+    out->decode_tok_s = d.one;
+    out->decode_together_tok_s = d.together;
     out->prefill_mfu = prefill_flops(&r->model) * out->prefill_tok_s /
                        BENCH_PREFILL / 1e9 / out->own_gflops;
     out->decode_share = out->decode_tok_s * weights_read(&r->model) / 1e9 / out->read_gbs;

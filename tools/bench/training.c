@@ -9,18 +9,25 @@
 
 #include <stdlib.h>
 
+enum fail shape_config(struct config *c, const struct shape *s, struct why *why)
+{
+    enum fail err = presets_apply(c, &(struct sources){.arch = s->arch}, why);
+
+    if (err)
+        return err;
+    c->layers = s->layers, c->width = s->width, c->heads = s->heads;
+    c->context = s->context, c->batch = s->batch, c->vocab = s->vocab;
+    c->mlp = c->kv_heads = 0, c->tied = 1, c->recompute = s->recompute;
+    return config_resolve(c, why);
+}
+
 enum fail rig_open(struct rig *r, const struct shape *s, struct why *why)
 {
     struct config c;
     enum fail     err;
 
     *r = (struct rig){.n_tokens = (long)s->batch * s->context + 1};
-    if ((err = presets_apply(&c, &(struct sources){.arch = s->arch}, why)))
-        return err;
-    c.layers = s->layers, c.width = s->width, c.heads = s->heads;
-    c.context = s->context, c.batch = s->batch, c.vocab = s->vocab;
-    c.mlp = c.kv_heads = 0, c.tied = 1, c.recompute = s->recompute;
-    if ((err = config_resolve(&c, why)) || (err = model_open(&r->model, &c, why)) ||
+    if ((err = shape_config(&c, s, why)) || (err = model_open(&r->model, &c, why)) ||
         (err = pass_open(&r->pass, &r->model, s->batch, s->context, pass_training(&c),
                          why)))
         return err;
