@@ -4,11 +4,13 @@
  *     w = sr_b sr_a xh                                  low rank
  *     w_hj = s_h (W_hj / |W_hj|) . xh_h                 full (rank = 0)
  *     z = act(conv(w)) + e^bias,  z_h *= sigmoid(Wg xh + bg)_h
+ *                                                 skip_conv: w_t - w_{t-1} for conv(w)
  *     theta_{t,j} = theta_{t-1,j} + base^(-2j/dk) z_{t,j}        j < dk/2
  *
  * There are A heads of angles, one for each key head. Increments 1 are RoPE, increments 0
- * no encoding at all. act = turn is weft's own: pi tanh, which saturates at half a turn,
- * so that one that is learned does not drift from it.
+ * no encoding at all. Two acts are weft's own, so that turns that are learned do not
+ * drift: turn, pi tanh, saturates at half a turn either way; half, pi sigmoid, at none
+ * and at half a turn, the two that parity needs.
  */
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
@@ -20,10 +22,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { SR_A, SR_B, SR_CONV, MORE };             // then those of bias, then of gate
+enum { SR_A, SR_B, MORE };              // then those of conv, of bias, of gate
 enum { SR_W = SR_A, SR_S = SR_B };
-enum { SR_BIAS = MORE };
-enum { BASE, RANK, ACT, GATE, BIAS };
+enum { SR_CONV = MORE };
+enum { BASE, RANK, ACT, GATE, BIAS, SKIP_CONV };
 
 static const real EPS = (real)1e-6;
 
@@ -32,22 +34,26 @@ static const struct opt opts[] = {
               OPT_REAL, NULL, 5e5, 1, 1e12},
     [RANK] = {"rank", "of the projection to angles; 0: full, unit rows",
               OPT_INT, NULL, 0, 0, 4096},
-    [ACT]  = {"act", "of the convolved increments", OPT_CHOICE, "silu|none|turn",
-              0, 0, 0},
+    [ACT]  = {"act", "of the convolved increments", OPT_CHOICE,
+              "silu|none|turn|half", 0, 0, 0},
     [GATE] = {"gate", "a gate per head scales the increments", OPT_FLAG, NULL, 1, 0, 1},
     [BIAS] = {"bias", "a positive increment that all tokens share",
               OPT_FLAG, NULL, 0, 0, 1},
+    [SKIP_CONV] = {"skip_conv", "no convolution: increments of the projection",
+                   OPT_FLAG, NULL, 0, 0, 1},
     {0},
 };
 
-enum { SILU, NO_ACT, TURN };                    // values of ACT
+enum { SILU, NO_ACT, TURN, HALF };              // values of ACT
 static const real PI = (real)3.14159265358979323846;
 
-static bool saturates(const struct mixer_cfg *c) { return c->position_opt[ACT] == TURN; }
 static bool has_gate(const struct mixer_cfg *c) { return c->position_opt[GATE] > 0; }
 static bool has_bias(const struct mixer_cfg *c) { return c->position_opt[BIAS] > 0; }
 
-static int wg_at(const struct mixer_cfg *c) { return MORE + has_bias(c); }
+static bool skips(const struct mixer_cfg *c) { return c->position_opt[SKIP_CONV] > 0; }
+
+static int bias_at(const struct mixer_cfg *c) { return MORE + !skips(c); }
+static int wg_at(const struct mixer_cfg *c) { return bias_at(c) + has_bias(c); }
 static int bg_at(const struct mixer_cfg *c) { return wg_at(c) + 1; }
 
 struct shape {
@@ -82,9 +88,10 @@ static int params(const struct mixer_cfg *c, struct param *p)
         p[SR_W] = (struct param){"sr_w", s.P, s.g, INIT_INPUT};
         p[SR_S] = (struct param){"sr_s", s.A, 0, INIT_ONE};
     }
-    p[SR_CONV] = (struct param){"sr_conv", s.P, CONV_TAPS, INIT_NORMAL, 0.02};
+    if (!skips(c))
+        p[SR_CONV] = (struct param){"sr_conv", s.P, CONV_TAPS, INIT_NORMAL, 0.02};
     if (has_bias(c))
-        p[SR_BIAS] = (struct param){"sr_bias", s.P, 0, INIT_ZERO};
+        p[bias_at(c)] = (struct param){"sr_bias", s.P, 0, INIT_ZERO};
     if (!has_gate(c))
         return wg_at(c);
     p[wg_at(c)] = (struct param){"sr_wg", s.A, s.C, INIT_NORMAL, 0.02, .decay = true};
@@ -102,6 +109,7 @@ struct acts {
     real    *gate;              // (B, T, A)
     real    *cos, *sin;         // (B, T, P)
     real    *u, *du;            // (P, g) rows s W / |W| of the full form
+    real    *taps, *dtaps;      // (P, 4) of skip_conv, and what is not asked for
     double  *freq;              // (half) base^(-2j/dk)
     double  *eb;                // (P) e^bias, or 0
     double  *run;               // (B, P) theta of forward; sums of backward
@@ -111,7 +119,7 @@ struct acts {
     size_t   theta_at, past;    // where the states of theta and conv are, in reals
 };
 
-static void lay_out_back(struct acts *a, struct layout *m)
+static void lay_out_back(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
     const struct shape *s = &a->s;
     const size_t        heads = (size_t)s->B * s->A;
@@ -120,6 +128,7 @@ static void lay_out_back(struct acts *a, struct layout *m)
     a->dlow = layout_grad(m, "dlow", s->n * s->rank);
     a->dxh = layout_grad(m, "dxh", s->n * s->C);
     a->du = layout_grad(m, "du", s->rank ? 0 : (size_t)s->P * s->g);
+    a->dtaps = layout_grad(m, "dtaps", skips(c) ? (size_t)s->P * CONV_TAPS : 0);
     a->phase.sum = a->run;
     a->phase.dz = layout_grad(m, "dz", s->n * s->P);
     a->phase.dlogit = layout_grad(m, "dlogit", s->n * s->A);
@@ -145,13 +154,15 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->eb = layout_work_bytes(m, "eb", s->P * sizeof *a->eb);
     a->run = layout_work_bytes(m, "run", (size_t)s->B * s->P * sizeof *a->run);
     a->theta = layout_work_bytes(m, "theta", s->B * sizeof *a->theta);
+    a->taps = skips(c) ? layout_work(m, "taps", (size_t)s->P * CONV_TAPS) : NULL;
     a->conv = (struct conv){
         .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P,
-        .w = layout_param(m, SR_CONV), .silu = c->position_opt[ACT] == SILU,
+        .w = skips(c) ? a->taps : layout_param(m, SR_CONV),
+        .silu = c->position_opt[ACT] == SILU,
     };
     a->theta_at = layout_state_doubles(m, s->P);
     a->past = layout_state(m, conv_state(&a->conv));
-    lay_out_back(a, m);
+    lay_out_back(a, m, c);
 }
 
 /* ---- from x to angles -------------------------------------------------------------- */
@@ -164,7 +175,10 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
     for (int j = 0; j < s->half; j++)
         a->freq[j] = pow(c->position_opt[BASE], -(double)j / s->half);
     for (int p = 0; p < s->P; p++)
-        a->eb[p] = has_bias(c) ? exp((double)ctx->w[SR_BIAS][p]) : 0;
+        a->eb[p] = has_bias(c) ? exp((double)ctx->w[bias_at(c)][p]) : 0;
+    for (int i = 0; skips(c) && i < s->P * CONV_TAPS; i++)
+        a->taps[i] = i % CONV_TAPS == CONV_TAPS - 1   ? 1
+                     : i % CONV_TAPS == CONV_TAPS - 2 ? -1 : 0;
     for (int p = 0; !s->rank && p < s->P; p++)
         unit(a->u + (size_t)p * s->g, ctx->w[SR_W] + (size_t)p * s->g, s->g, 0,
              ctx->w[SR_S][p / s->half]);
@@ -207,17 +221,26 @@ static void project(const struct ctx *ctx, const struct acts *a, const real *x)
         a->gate[i] = vsigmoid(a->gate[i] + ctx->w[bg_at(c)][i % s->A]);
 }
 
-/* act = turn, of all that was convolved, and its gradient: dz (1 - (z / pi)²) pi. */
+/* act = turn or half, of all that was convolved: pi tanh(z), pi sigmoid(z). */
 static void saturate(const struct ctx *ctx, const struct acts *a)
 {
-    for (long i = 0; saturates(ctx->cfg) && i < a->s.n * a->s.P; i++)
+    const int act = (int)ctx->cfg->position_opt[ACT];
+
+    for (long i = 0; act == TURN && i < a->s.n * a->s.P; i++)
         a->z[i] = PI * vtanh(a->z[i]);
+    for (long i = 0; act == HALF && i < a->s.n * a->s.P; i++)
+        a->z[i] = PI * vsigmoid(a->z[i]);
 }
 
+/* dz (1 - (z / pi)²) pi, dz (1 - z / pi) z. */
 static void saturate_back(const struct ctx *ctx, const struct acts *a)
 {
-    for (long i = 0; saturates(ctx->cfg) && i < a->s.n * a->s.P; i++)
+    const int act = (int)ctx->cfg->position_opt[ACT];
+
+    for (long i = 0; act == TURN && i < a->s.n * a->s.P; i++)
         a->phase.dz[i] *= PI - a->z[i] * a->z[i] / PI;
+    for (long i = 0; act == HALF && i < a->s.n * a->s.P; i++)
+        a->phase.dz[i] *= a->z[i] * (1 - a->z[i] / PI);
 }
 
 static struct phase phase_of(const struct ctx *ctx, const struct acts *a)
@@ -332,7 +355,8 @@ static void sum_biases(const struct ctx *ctx, const struct acts *a)
     const struct shape *s = &a->s;
 
     for (int i = 0; has_bias(ctx->cfg) && i < s->B * s->P; i++)
-        ctx->dw[SR_BIAS][i % s->P] += (real)(a->eb[i % s->P] * a->phase.dmore[i]);
+        ctx->dw[bias_at(ctx->cfg)][i % s->P] +=
+            (real)(a->eb[i % s->P] * a->phase.dmore[i]);
     for (int i = 0; has_gate(ctx->cfg) && i < s->B * s->A; i++)
         ctx->dw[bg_at(ctx->cfg)][i % s->A] += (real)a->phase.dlogits[i];
 }
@@ -348,7 +372,8 @@ static void backward(struct ctx *ctx, const real *x, real *dx)
     phase_backward(&o, &a->phase, ctx->angles.dtheta);
     sum_biases(ctx, a);
     saturate_back(ctx, a);
-    conv_backward(&a->conv, a->dw, ctx->dw[SR_CONV], NULL, a->phase.dz, a->w);
+    conv_backward(&a->conv, a->dw, skips(ctx->cfg) ? a->dtaps : ctx->dw[SR_CONV],
+                  NULL, a->phase.dz, a->w);
     project_back(ctx, a);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < s->n * s->A; i++)

@@ -186,6 +186,62 @@ START_TEST(zero_increments_are_no_encoding)
 }
 END_TEST
 
+/* act = half of nothing is a quarter turn, in every token. */
+START_TEST(half_way_between_no_turn_and_half_a_turn_is_a_quarter)
+{
+    struct layer half, biased;
+
+    open_layer(&half, "softmax+srope(base=100,act=half,gate=0)", 2, 70);
+    open_layer(&biased, "softmax+srope(base=100,act=none,gate=0,bias=1)", 2, 70);
+    copy_layer(&biased, &half);
+    fill(&half, "sr_conv", 0);
+    fill(&biased, "sr_conv", 0);
+    fill(&biased, "sr_bias", log(acos(-1) / 2));
+    layer_forward(&half);
+    layer_forward(&biased);
+    layer_assert_near(&half, "y", half.y, biased.y, biased.n_x);
+    layer_close(&half);
+    layer_close(&biased);
+}
+END_TEST
+
+/* Taps 1 and -1 of the last two tokens; only they are not learned. */
+START_TEST(skip_conv_is_the_convolution_that_takes_differences)
+{
+    static const char *const entries[][2] = {
+        {"softmax+srope(skip_conv=1,bias=1)", "softmax+srope(bias=1)"},
+        {"gla+srope(rank=3,act=none,skip_conv=1)", "gla+srope(rank=3,act=none)"},
+    };
+    struct layer skips, convolved;
+    int          conv;
+
+    open_layer(&skips, entries[_i][0], 2, 70);
+    open_layer(&convolved, entries[_i][1], 2, 70);
+    ck_assert_int_lt(layer_param(&skips, "sr_conv"), 0);
+    copy_layer(&convolved, &skips);
+    fill(&convolved, "sr_conv", 0);
+    conv = layer_param(&convolved, "sr_conv");
+    for (int p = 0; p < convolved.param[conv].rows; p++) {
+        convolved.wp[conv][4 * p + 2] = -1;
+        convolved.wp[conv][4 * p + 3] = 1;
+    }
+    layer_forward(&skips);
+    layer_backward(&skips);
+    layer_forward(&convolved);
+    layer_backward(&convolved);
+    layer_assert_near(&skips, "y", skips.y, convolved.y, convolved.n_x);
+    layer_assert_near(&skips, "dx", skips.dx, convolved.dx, convolved.n_x);
+    for (int i = 0; i < skips.n_param; i++) {
+        int j = layer_param(&convolved, skips.param[i].name);
+
+        layer_assert_near(&skips, skips.param[i].name, skips.dwp[i], convolved.dwp[j],
+                          param_size(&skips.param[i]));
+    }
+    layer_close(&skips);
+    layer_close(&convolved);
+}
+END_TEST
+
 /* ---- tokens that turn -------------------------------------------------------------- */
 
 enum { BIG = 1 << 20 };        // |x| at which 1e-6 under the root is nothing
@@ -477,6 +533,8 @@ static Suite *suite(void)
         tc, increments_of_one_after_the_first_token_are_rope_in_every_mixer, 0,
         N_ROTATED);
     tcase_add_loop_test(tc, zero_increments_are_no_encoding, 0, 4 * N_ROTATED);
+    tcase_add_test(tc, half_way_between_no_turn_and_half_a_turn_is_a_quarter);
+    tcase_add_loop_test(tc, skip_conv_is_the_convolution_that_takes_differences, 0, 2);
     tcase_add_loop_test(tc, a_constant_added_to_all_angles_changes_nothing, 0,
                         N_INVARIANT);
     if (sizeof(real) == sizeof(double))
