@@ -26,8 +26,8 @@ struct cache {
 void cache_open(struct cache *c, const struct session *s, size_t most);
 void cache_close(struct cache *c);              // a zeroed one is fine
 
-/* Set an empty slot to the longest part of a prompt (n tokens) that is known. Returns its
- * length; when that is n, logits (vocab) are set too. */
+/* Set a slot to the longest part of a prompt (n tokens) that is known. Returns its
+ * length; when that is n, logits (vocab) are set too; 0: the slot is as it was. */
 long cache_get(struct cache *c, struct session *s, int slot, const int32_t *ids, long n,
                real *logits);
 

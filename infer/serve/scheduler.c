@@ -193,20 +193,30 @@ static void begin_text(struct scheduler *s, struct job *j)
         let_go(s, j, false);
 }
 
-/* What is known of the prompt, or the next chunk of it. */
-static void feed_chunk(struct scheduler *s, struct job *j)
+/* What is known of the prompt: how many of its tokens. */
+static long look_up(struct scheduler *s, const struct job *j, real *logits)
+{
+    struct engine *e = j->engine;
+    long           known = cache_get(&e->cache, &e->session, j->slot, j->ask.prompt,
+                                     j->ask.n_prompt, logits);
+
+    if (!known)
+        session_clear(&e->session, j->slot);
+    s->now.cached_tokens += known;
+    s->now.hits += known > 0;
+    s->now.misses += known == 0;
+    return known;
+}
+
+/* Go on with the prompt by a chunk; false: all of it was known. */
+static bool feed_chunk(struct scheduler *s, struct job *j)
 {
     struct engine *e = j->engine;
     real          *logits = e->logits + (size_t)j->slot * (size_t)e->model.cfg.vocab;
-    long           n = j->ask.n_prompt, take;
+    long           n = j->ask.n_prompt, take = 0;
 
-    if (j->fed == 0) {
-        session_clear(&e->session, j->slot);
-        j->fed = cache_get(&e->cache, &e->session, j->slot, j->ask.prompt, n, logits);
-        s->now.cached_tokens += j->fed;
-        s->now.hits += j->fed > 0;
-        s->now.misses += j->fed == 0;
-    }
+    if (j->fed == 0)
+        j->fed = look_up(s, j, logits);
     if (j->fed < n) {
         take = session_chunk(&e->session, j->slot, n - j->fed);
         session_feed(&e->session, j->slot, j->ask.prompt + j->fed, take,
@@ -218,25 +228,33 @@ static void feed_chunk(struct scheduler *s, struct job *j)
     }
     if (j->fed == n)
         begin_text(s, j);
+    return take > 0;
 }
 
-/* One piece of work on one prompt: the one that came first. */
+/* Go on with the prompt of j, if it has not been fed; false: that took no time. */
+static bool go_on(struct scheduler *s, struct job *j)
+{
+    if (j->state == JOB_SCORING) {
+        score_window(s, j);
+        return true;
+    }
+    if (j->state != JOB_FEEDING)
+        return false;
+    if (j->ask.max_tokens > 0)
+        return feed_chunk(s, j);
+    let_go(s, j, false);
+    return false;
+}
+
+/* One piece of work on one prompt: the first that is not known. */
 static void advance_prompt(struct scheduler *s)
 {
-    for (int i = 0; i < s->n_busy; i++) {
+    for (int i = 0; i < s->n_busy;) {
         struct job *j = s->busy[i];
 
-        if (j->state == JOB_SCORING) {
-            score_window(s, j);
+        if (go_on(s, j))
             return;
-        }
-        if (j->state == JOB_FEEDING) {
-            if (j->ask.max_tokens > 0)
-                feed_chunk(s, j);
-            else
-                let_go(s, j, false);
-            return;
-        }
+        i += i < s->n_busy && s->busy[i] == j;      // unless that was all of it
     }
 }
 

@@ -334,6 +334,20 @@ START_TEST(the_texts_of_a_stream_come_side_by_side)
 }
 END_TEST
 
+START_TEST(texts_whose_prompt_is_known_begin_in_the_same_step)
+{
+    struct server *s = serve();
+
+    json_decref(ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 10, \"n\": 8, "
+                            "\"logit_bias\": {\"256\": -100}}"));
+    assert_idle(s);
+    ck_assert(metric(s, "weft_tokens_total") == 80);
+    // the first text is a step ahead, and its first token comes with the prompt
+    ck_assert(metric(s, "weft_steps_total") == 10);
+    serve_stop(s, 5);
+}
+END_TEST
+
 /* ---- company ---- */
 
 enum { ASKS = 64, CLIENTS = 12 };
@@ -1011,6 +1025,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_text_is_the_one_that_weft_infer_writes);
     tcase_add_test(tc, a_stream_is_the_whole_text_in_pieces);
     tcase_add_test(tc, the_texts_of_a_stream_come_side_by_side);
+    tcase_add_test(tc, texts_whose_prompt_is_known_begin_in_the_same_step);
     tcase_add_test(tc,
                    sixty_four_requests_in_company_give_the_bytes_that_each_gives_alone);
     tcase_add_test(tc, the_logprobs_of_a_prompt_are_the_nats_of_weft_score);
