@@ -3,6 +3,8 @@
 #include "model/kernels/turn.h"
 #include "model/kernels/vmath.h"
 
+#include <omp.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* Keys (span, e) of key head kv, and its values, in the cache of a sequence. */
@@ -48,26 +50,34 @@ struct query {
 enum {
     KEYS_AT_ONCE = TINY(32, 4),         // keys whose scores are taken together
     COLUMNS = 4,                        // vectors of values
+    TURNS = TINY(8, 2),                 // in which a thread takes heads
 };
 
-static inline void fetch(const real *rows, int e, int n)
+/* n keys of a head in a row, e apart, and their values. */
+struct keys {
+    const real *k, *v;
+    int         n, head;
+};
+
+static inline void fetch(const real *x, int n)
 {
-    for (int i = 0; i < n * e; i += 64 / (int)sizeof *rows)
-        __builtin_prefetch(rows + i);
+    for (int i = 0; i < n; i += 64 / (int)sizeof *x)
+        __builtin_prefetch(x + i);
 }
 
 /* s[u] = q . k_u of LANES keys or fewer, as vdot adds them up: lane by lane of a vector
  * of sums. The sums of all keys are turned, so that they are added at once. e is a whole
- * number of vectors. */
-static inline void vector_of_dots(real *s, const real *q, const real *k, int n, int e)
+ * number of vectors. Rows of next are sent for. */
+static inline void vector_of_dots(real *s, const real *q, const real *k, int n, int e,
+                                  const real *next)
 {
     _Alignas(VEC_BYTES) real lanes[LANES * LANES] = {0}, turned[LANES * LANES];
     vec dots = {0};
 
-    for (int u = 0; u < n; u++, k += e) {
+    for (int u = 0; u < n; u++, k += e, next += e) {
         vec sum = {0};
 
-        fetch(k + KEYS_AT_ONCE * e, e, 1);
+        fetch(next, e);
         for (int j = 0; j < e; j += LANES)
             sum += *(const loose *)(q + j) * *(const loose *)(k + j);
         *(vec *)(lanes + u * LANES) = sum;
@@ -80,26 +90,27 @@ static inline void vector_of_dots(real *s, const real *q, const real *k, int n, 
 }
 
 /* s[u] = q . k_u */
-static void dots(real *s, const real *q, const real *k, int n, int e)
+static void dots(real *s, const real *q, const real *k, int n, int e, const real *next)
 {
     for (int u = 0; u < n && e % LANES; u++)
         s[u] = vdot(q, k + u * e, e);
     for (int u = 0; u < n && e % LANES == 0; u += LANES)
-        vector_of_dots(s + u, q, k + u * e, n - u < LANES ? n - u : LANES, e);
+        vector_of_dots(s + u, q, k + u * e, n - u < LANES ? n - u : LANES, e,
+                       next + u * e);
 }
 
 /* o += sum_u p_u v_u, in the order of u: nv vectors, a constant wherever this is inlined,
  * that stay in registers meanwhile. */
 static inline __attribute__((always_inline)) void
-add_columns(real *o, int nv, const real *p, const real *v, int n, int e)
+add_columns(real *o, int nv, const real *p, const real *v, int n, int e, const real *next)
 {
     vec sum[COLUMNS];
 
     #pragma GCC unroll 4
     for (int j = 0; j < nv; j++)
         sum[j] = *(const loose *)(o + j * LANES);
-    for (int u = 0; u < n; u++, v += e) {
-        fetch(v + KEYS_AT_ONCE * e, nv * LANES, 1);
+    for (int u = 0; u < n; u++, v += e, next += e) {
+        fetch(next, nv * LANES);
         #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
             sum[j] += p[u] * *(const loose *)(v + j * LANES);
@@ -109,14 +120,15 @@ add_columns(real *o, int nv, const real *p, const real *v, int n, int e)
         *(loose *)(o + j * LANES) = sum[j];
 }
 
-static void add_values(real *o, const real *p, const real *v, int n, int e)
+static void add_values(real *o, const real *p, const real *v, int n, int e,
+                       const real *next)
 {
     int j = 0;
 
     for (; j + COLUMNS * LANES <= e; j += COLUMNS * LANES)
-        add_columns(o + j, COLUMNS, p, v + j, n, e);
+        add_columns(o + j, COLUMNS, p, v + j, n, e, next + j);
     for (; j + LANES <= e; j += LANES)
-        add_columns(o + j, 1, p, v + j, n, e);
+        add_columns(o + j, 1, p, v + j, n, e, next + j);
     for (int u = 0; u < n && j < e; u++)
         vaxpy(o + j, p[u], v + u * e + j, e - j);
 }
@@ -131,76 +143,121 @@ static inline void raise_max(struct query *x, real to, int e)
     x->max = to;
 }
 
-/* n <= KEYS_AT_ONCE keys and values, e apart. */
-static void take_softmax(struct query *x, const real *k, const real *v, int n, int e,
+/* Take at most KEYS_AT_ONCE keys and values into the query's output; the next ones are
+ * sent for meanwhile. */
+static void take_softmax(struct query *x, struct keys now, struct keys next, int e,
                          real scale)
 {
     real p[KEYS_AT_ONCE], sum = 0, max;
 
-    dots(p, x->q, k, n, e);
-    vscale(p, scale, p, n);
-    max = vmax(p, n, x->max);
+    dots(p, x->q, now.k, now.n, e, next.k);
+    vscale(p, scale, p, now.n);
+    max = vmax(p, now.n, x->max);
     if (max > x->max)
         raise_max(x, max, e);
     #pragma omp simd reduction(+ : sum)
-    for (int u = 0; u < n; u++)
+    for (int u = 0; u < now.n; u++)
         sum += p[u] = vexp(p[u] - max);
     x->sum += sum;
-    add_values(x->o, p, v, n, e);
+    add_values(x->o, p, now.v, now.n, e, next.v);
 }
 
-/* Take n keys and values in a row, e apart, into the query's output. */
-static void pass_softmax(struct query *x, const real *k, const real *v, int n, int e,
-                         real scale)
+static void take_relu(struct query *x, struct keys now, int e, real scale)
 {
-    for (int u = 0; u < n; u += KEYS_AT_ONCE) {
-        int keys = n - u < KEYS_AT_ONCE ? n - u : KEYS_AT_ONCE;
-
-        take_softmax(x, k + u * e, v + u * e, keys, e, scale);
-    }
-}
-
-static void pass_relu(struct query *x, const real *k, const real *v, int n, int e,
-                      real scale)
-{
-    for (int u = 0; u < n; u++, k += e, v += e) {
-        real s = scale * vdot(x->q, k, e);
+    for (int u = 0; u < now.n; u++) {
+        real s = scale * vdot(x->q, now.k + u * e, e);
 
         if (!(s <= 0))
-            vaxpy(x->o, s, v, e);
+            vaxpy(x->o, s, now.v + u * e, e);
     }
 }
 
-/* Query head i of a token at position pos, which is in the cache already; o (e). */
-static void decode_head(const struct attention *a, int span, void *state,
-                        const real *q, real *o, long pos, int i)
-{
-    int   e = a->e, kv = i / (a->H / a->Hk);
-    long  n = pos + 1 < a->window ? pos + 1 : a->window, from = (pos + 1 - n) % span;
-    long  first = span - from < n ? span - from : n;     // slots before it wraps
-    real *k = cached_keys(a, span, state, kv), *v = cached_values(a, span, state, kv);
-    struct query x = {q, o, a->sink ? a->sink[i] : -INFINITY, a->sink ? 1 : 0};
-    void (*pass)(struct query *, const real *, const real *, int, int, real) =
-        a->kind == ATTENTION_RELU ? pass_relu : pass_softmax;
+/* A thread's way over the keys that its heads see. Head b H + i: head i of sequence b. */
+struct walk {
+    const struct attention *a;
+    void *const            *state;
+    const long             *pos;
+    int         span, head, end;
+    const real *k, *v;                  // (span, e) of this head
+    int         seen, from, at;         // keys that it sees, slot of the first, how many
+                                        // lie behind
+};
 
-    memset(o, 0, e * sizeof *o);
-    pass(&x, k + from * e, v + from * e, (int)first, e, a->scale);
-    pass(&x, k, v, (int)(n - first), e, a->scale);
-    for (int j = 0; j < e && a->kind == ATTENTION_SOFTMAX; j++)
-        o[j] /= x.sum;
+static void enter_head(struct walk *w)
+{
+    const struct attention *a = w->a;
+    int  b = w->head / a->H, kv = w->head % a->H / (a->H / a->Hk);
+    long n = w->pos[b] + 1;
+
+    w->k = cached_keys(a, w->span, w->state[b], kv);
+    w->v = cached_values(a, w->span, w->state[b], kv);
+    w->seen = (int)(n < a->window ? n : a->window);
+    w->from = (int)((n - w->seen) % w->span);
+    w->at = 0;
+}
+
+/* The next keys of the head, up to where the slots wrap, or after the last those of the
+ * next head; none (n = 0) after the last head. */
+static struct keys walk_on(struct walk *w)
+{
+    int  whole = w->span - w->from;     // keys before the slots wrap
+    bool wrapped = w->at >= whole;
+    int  left = (wrapped || w->seen < whole ? w->seen : whole) - w->at;
+    long at = (long)(w->from + w->at - (wrapped ? w->span : 0)) * w->a->e;
+    struct keys to = {w->k + at, w->v + at, left < KEYS_AT_ONCE ? left : KEYS_AT_ONCE,
+                      w->head};
+
+    w->at += to.n;
+    if (w->at == w->seen && ++w->head < w->end)
+        enter_head(w);
+    return to;
+}
+
+static struct query begin_query(const struct attention *a, int head, real *o)
+{
+    int b = head / a->H, i = head % a->H;
+
+    memset(o, 0, a->e * sizeof *o);
+    return (struct query){a->q + b * a->ld_q + (size_t)i * a->e, o,
+                          a->sink ? a->sink[i] : -INFINITY, a->sink ? 1 : 0};
+}
+
+/* o of the heads of w, whose newest keys are in the cache already. What comes next is
+ * sent for one step ahead, from one head to the next, too. */
+static void decode_heads(struct walk w, real *o)
+{
+    const struct attention *a = w.a;
+    struct query            x = begin_query(a, w.head, o + (size_t)w.head * a->e);
+
+    enter_head(&w);
+    for (struct keys now = walk_on(&w), next; now.n; now = next) {
+        next = walk_on(&w);
+        if (a->kind == ATTENTION_RELU)
+            take_relu(&x, now, a->e, a->scale);
+        else
+            take_softmax(&x, now, next, a->e, a->scale);
+        if (next.head == now.head)
+            continue;
+        for (int j = 0; j < a->e && a->kind == ATTENTION_SOFTMAX; j++)
+            x.o[j] /= x.sum;
+        if (next.n)
+            x = begin_query(a, next.head, o + (size_t)next.head * a->e);
+    }
 }
 
 static void decode(const struct attention *a, int span, void *const *state,
                    const long *pos, real *o)
 {
+    const int heads = a->B * a->H, most = heads / (TURNS * omp_get_max_threads()),
+              turn = most > 1 ? most : 1;
+
     for (int b = 0; b < a->B; b++)
         store(a, span, state[b], b, pos[b]);
-    // sequences differ in length: who is free takes the next head
-    #pragma omp parallel for collapse(2) schedule(dynamic)
-    for (int b = 0; b < a->B; b++)
-        for (int i = 0; i < a->H; i++)
-            decode_head(a, span, state[b], a->q + b * a->ld_q + (size_t)i * a->e,
-                        o + ((size_t)b * a->H + i) * a->e, pos[b], i);
+    // sequences differ in length: who is free takes the next heads
+    #pragma omp parallel for schedule(dynamic)
+    for (int h = 0; h < heads; h += turn)
+        decode_heads((struct walk){a, state, pos, span, h,
+                                   h + turn < heads ? h + turn : heads}, o);
 }
 
 /* ---- many tokens ------------------------------------------------------------------- */
