@@ -224,14 +224,18 @@ static enum fail set_seed(void *at, const struct key *k, const char *value,
     return FAIL_NONE;
 }
 
+/* A number, or after an x a factor on what the setting was before. */
 static enum fail set_real(void *at, const struct key *k, const char *value,
                           struct why *why)
 {
-    char  *end;
-    double v = strtod(value, &end);
+    const char *digits = value + (*value == 'x');
+    char       *end;
+    double      v = strtod(digits, &end);
 
-    if (end == value || *end || isnan(v))
+    if (end == digits || *end || isnan(v))
         return fail(why, FAIL_USAGE, "%s = %s: not a number", k->name, value);
+    if (digits > value)
+        v *= *(const double *)at;
     if (v < k->min || v > k->max)
         return out_of_range(k, value, why);
     *(double *)at = v;

@@ -8,7 +8,7 @@
  *     y = Wo o
  *
  * The sum is kept and divided, never the recurrence with n_{t-1} / n_t. With eta = exp,
- * log n is held within +-30.
+ * log n is held within +-30. The preset normattn trains at half the rate of the others.
  */
 #include "model/kernels/vmath.h"
 #include "model/mixer_heads.h"

@@ -215,6 +215,28 @@ START_TEST(later_sources_of_settings_win)
 }
 END_TEST
 
+/* metala asks for half of a size's rate, whichever it is; a rate that is given stands. */
+START_TEST(a_preset_may_scale_the_rate)
+{
+    const char    *set[] = {"lr", "0.25", "lr", "x3", "lr", "x"};
+    struct sources from = {.size = _i ? "mini" : "nano", .set = set};
+    struct config  plain, c;
+    struct why     why;
+
+    ck_assert(!presets_apply(&plain, &from, &why));
+    from.arch = "metala";
+    ck_assert(!presets_apply(&c, &from, &why));
+    ck_assert(c.lr == plain.lr / 2);
+    from.n_set = 1;
+    ck_assert(!presets_apply(&c, &from, &why) && c.lr == 0.25);
+    from.n_set = 2;
+    ck_assert(!presets_apply(&c, &from, &why) && c.lr == 0.75);
+    from.n_set = 3;
+    ck_assert_int_eq(presets_apply(&c, &from, &why), FAIL_USAGE);
+    ck_assert_str_eq(why.line, "lr = x: not a number");
+}
+END_TEST
+
 START_TEST(every_size_is_a_model)
 {
     static const struct {
@@ -656,6 +678,7 @@ static Suite *suite(void)
     tcase_add_test(tc,
                    windows_of_other_steps_and_of_other_seeds_are_drawn_on_their_own);
     tcase_add_test(tc, later_sources_of_settings_win);
+    tcase_add_loop_test(tc, a_preset_may_scale_the_rate, 0, 2);
     tcase_add_loop_test(tc, every_size_is_a_model, 0, 4);
     tcase_add_loop_test(tc, hybrids_are_those_of_the_table, 0,
                         sizeof hybrids / sizeof *hybrids);
