@@ -170,8 +170,8 @@ static enum fail take_biases(struct infer *f, struct why *why)
 static void load(struct infer *f)
 {
     struct why why;
-    enum fail  err = checkpoint_load(f->cli.args[0], &f->model, &f->tokenizer,
-                                     f->taken, sizeof f->taken, &why);
+    enum fail  err = checkpoint_map(f->cli.args[0], &f->model, &f->tokenizer,
+                                    f->taken, sizeof f->taken, &why);
 
     f->o.stop = f->stop.word;
     f->o.n_stop = f->stop.n;
@@ -444,6 +444,7 @@ int infer_main(int argc, char **argv)
     check(&f);
     if (f.threads)
         omp_set_num_threads(f.threads);
+    cli_guard_maps(&f.cli);
     load(&f);
     signal(SIGPIPE, SIG_IGN);
     say(stderr, "seed %llu\ncheckpoint %s\n", (unsigned long long)f.o.sampler.seed,

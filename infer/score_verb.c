@@ -348,9 +348,10 @@ static void parse(struct scorer *s, int argc, char **argv)
 static void load(struct scorer *s)
 {
     struct why why;
-    enum fail  err = checkpoint_load(s->cli.args[0], &s->model, &s->tokenizer, NULL, 0,
-                                     &why);
+    enum fail  err;
 
+    cli_guard_maps(&s->cli);
+    err = checkpoint_map(s->cli.args[0], &s->model, &s->tokenizer, NULL, 0, &why);
     if (!err)
         err = model_pack(&s->model, s->weights, &why);
     if (err)

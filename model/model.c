@@ -56,18 +56,33 @@ static void declare_all(struct model *m)
         declare(m, "", &head);
 }
 
+static void place(struct model *m, real *w)
+{
+    m->w = w;
+    for (int i = 0; i < m->n_param; i++)
+        m->wp[i] = w + m->param[i].at;
+}
+
 static int allocate(struct model *m)
 {
     declare_all(m);
     m->param = calloc(m->n_param, sizeof *m->param);
     m->wp = calloc(m->n_param, sizeof *m->wp);
-    m->w = pages_alloc(m->n * sizeof *m->w);
-    if (!m->param || !m->wp || !m->w)
+    m->pages_bytes = m->n * sizeof *m->w;
+    m->pages = pages_alloc(m->pages_bytes);
+    if (!m->param || !m->wp || !m->pages)
         return -1;
     declare_all(m);
-    for (int i = 0; i < m->n_param; i++)
-        m->wp[i] = m->w + m->param[i].at;
+    place(m, m->pages);
     return 0;
+}
+
+void model_hold(struct model *m, real *w, void *pages, size_t bytes)
+{
+    pages_free(m->pages, m->pages_bytes);
+    m->pages = pages;
+    m->pages_bytes = bytes;
+    place(m, w);
 }
 
 enum fail model_open(struct model *m, const struct config *cfg, struct why *why)
@@ -99,7 +114,7 @@ static void unpack(struct model *m)
 
 void model_close(struct model *m)
 {
-    pages_free(m->w, m->n * sizeof *m->w);
+    pages_free(m->pages, m->pages_bytes);
     unpack(m);
     free(m->layer);
     free(m->first);

@@ -26,7 +26,9 @@ struct model {
     struct model_param *param;
     int                 n_param;
     size_t              n;          // elements in all
-    real               *w;
+    real               *w;          // inside of pages
+    void               *pages;
+    size_t              pages_bytes;
     const real        **wp;         // (n_param) w + param[i].at
     int                *first;      // (layers + 1) index of a block's first parameter;
                                     // the last entry is the final norm's
@@ -41,6 +43,9 @@ struct model {
 enum fail model_open(struct model *m, const struct config *cfg, struct why *why);
 void model_close(struct model *m);                      // a zeroed one is fine
 void model_init(struct model *m, uint64_t seed);        // fill every parameter
+
+/* The parameters are at w from now on, inside pages that model_close unmaps. */
+void model_hold(struct model *m, real *w, void *pages, size_t bytes);
 
 /* Take over every parameter that `from` has under the same name and in the same shape;
  * taken (n_param, may be NULL) says which. */

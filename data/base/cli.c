@@ -6,9 +6,11 @@
 #include <limits.h>
 #include <math.h>
 #include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NAME_MAX_LEN = 64, NAMES = 128 };
 
@@ -35,6 +37,23 @@ void cli_die(const struct cli *c, int err, const char *format, ...)
 void cli_fail(const struct cli *c, int err, const struct why *why)
 {
     cli_die(c, err, "%s", why->line);
+}
+
+static char lost[80];               // what the handler says: it may form no line itself
+
+static void say_lost(int signal)
+{
+    (void)signal;
+    if (write(STDERR_FILENO, lost, strlen(lost)) < 0)
+        _exit(FAIL_WRITE);
+    _exit(FAIL_INPUT);
+}
+
+void cli_guard_maps(const struct cli *c)
+{
+    snprintf(lost, sizeof lost, "weft %s: the model's file became shorter while it was "
+             "used\n", c->verb);
+    signal(SIGBUS, say_lost);
 }
 
 int cli_deliver(int err)

@@ -61,6 +61,10 @@ void cli_parse(struct cli *c, int argc, char **argv);
 /* How weft was called, for command lines that work as printed: weft, build/bin/weft. */
 const char *cli_program(void);
 
+/* From now on a mapped file that another program makes shorter ends the verb with one
+ * line and FAIL_INPUT, where it would be a SIGBUS. */
+void cli_guard_maps(const struct cli *c);
+
 /* Print "weft VERB: line" on stderr and exit with code. */
 void cli_die(const struct cli *c, int err, const char *format, ...)
     __attribute__((noreturn, format(printf, 3, 4)));

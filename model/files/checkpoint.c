@@ -121,7 +121,7 @@ static enum fail read_tokenizer(const char *dir, struct tokenizer **t, int vocab
     return tokenizer_expect(t, vocab, path, why);
 }
 
-static enum fail load(const char *dir, struct model *m, struct tokenizer **t,
+static enum fail load(const char *dir, struct model *m, struct tokenizer **t, bool map,
                       struct why *why)
 {
     struct config c;
@@ -132,10 +132,11 @@ static enum fail load(const char *dir, struct model *m, struct tokenizer **t,
         err = read_tokenizer(dir, t, c.vocab, why);
     if (!err)
         err = model_open(m, &c, why);
-    if (!err)
-        err = tensors_read(path_join(path, sizeof path, dir, "model.safetensors"), m,
-                           &(struct tensor_set){"", true, m->w}, 1, why);
-    return err;
+    if (err)
+        return err;
+    path_join(path, sizeof path, dir, "model.safetensors");
+    return map ? tensors_map(path, m, why)
+               : tensors_read(path, m, &(struct tensor_set){"", true, m->w}, 1, why);
 }
 
 /* latest, the run's newest checkpoint, is damaged: name the newest that is not. */
@@ -151,14 +152,14 @@ static void name_intact(const char *run, const char *latest, struct why *why)
 
 /* Check and load; nothing is left on failure. */
 static enum fail load_checked(const char *dir, struct model *m, struct tokenizer **t,
-                              struct why *why)
+                              bool map, struct why *why)
 {
     enum fail err = manifest_check(dir, why);
 
     *m = (struct model){0};
     *t = NULL;
     if (!err)
-        err = load(dir, m, t, why);
+        err = load(dir, m, t, map, why);
     if (err) {
         model_close(m);
         tokenizer_free(*t);
@@ -180,8 +181,8 @@ static bool moved_on(const char *path, char *dir)
     return true;
 }
 
-enum fail checkpoint_load(const char *path, struct model *m, struct tokenizer **t,
-                          char *dir, size_t cap, struct why *why)
+static enum fail load_found(const char *path, struct model *m, struct tokenizer **t,
+                            char *dir, size_t cap, bool map, struct why *why)
 {
     char found[PATH_MAX] = "";
     enum fail err = checkpoint_find(path, found, sizeof found, why);
@@ -189,12 +190,24 @@ enum fail checkpoint_load(const char *path, struct model *m, struct tokenizer **
     *m = (struct model){0};
     *t = NULL;
     if (!err)
-        err = load_checked(found, m, t, why);
+        err = load_checked(found, m, t, map, why);
     while (err && moved_on(path, found))        // a run that trains on has pruned it
-        err = load_checked(found, m, t, why);
+        err = load_checked(found, m, t, map, why);
     if (err && *found && strcmp(found, path))
         name_intact(path, found, why);
     if (!err && dir)
         snprintf(dir, cap, "%s", found);
     return err;
+}
+
+enum fail checkpoint_load(const char *path, struct model *m, struct tokenizer **t,
+                          char *dir, size_t cap, struct why *why)
+{
+    return load_found(path, m, t, dir, cap, false, why);
+}
+
+enum fail checkpoint_map(const char *path, struct model *m, struct tokenizer **t,
+                         char *dir, size_t cap, struct why *why)
+{
+    return load_found(path, m, t, dir, cap, true, why);
 }

@@ -29,6 +29,12 @@ enum fail checkpoint_save(const char *path, const struct model *m,
 enum fail checkpoint_load(const char *path, struct model *m, struct tokenizer **t,
                           char *dir, size_t cap, struct why *why);
 
+/* The same, with the weights left where the file system holds them: the first token
+ * comes sooner. For what does not live long: a file that another program makes shorter
+ * meanwhile is a SIGBUS. */
+enum fail checkpoint_map(const char *path, struct model *m, struct tokenizer **t,
+                         char *dir, size_t cap, struct why *why);
+
 /* The checkpoint directory that path means:
  *
  *     DIR         a checkpoint itself, or a run: its `latest`

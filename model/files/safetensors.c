@@ -41,7 +41,15 @@ static char *file_memory(size_t size)
     return p;
 }
 
-/* Read, not mapped: a file that becomes shorter meanwhile is an error, not a SIGBUS. */
+static char *map_file(int fd, size_t size)
+{
+    void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* Read, where the file is not to be mapped: one that becomes shorter meanwhile is an
+ * error, not a SIGBUS. */
 static enum fail read_file(struct safetensors *s, const char *path, struct why *why)
 {
     uint64_t  size;
@@ -50,15 +58,15 @@ static enum fail read_file(struct safetensors *s, const char *path, struct why *
 
     if (err)
         return err;
+    s->len = size;
     if (size < 8)
         err = fail(why, FAIL_INPUT, "%s: too short for a safetensors file", path);
-    else if (!(s->bytes = file_memory(size)))
+    else if (!(s->bytes = s->mapped ? map_file(fd, size) : file_memory(size)))
         err = fail(why, FAIL_MEMORY, "%s: no memory for its %llu bytes", path,
                    (unsigned long long)size);
-    else
+    else if (!s->mapped)
         err = file_fill(fd, s->bytes, size, path, why);
     close(fd);
-    s->len = size;
     return err;
 }
 
@@ -252,13 +260,12 @@ static enum fail read_header(struct safetensors *s, json_t *header, const char *
     return check_tiles(s, path, data, len, why);
 }
 
-enum fail safetensors_open(struct safetensors *s, const char *path, struct why *why)
+static enum fail open_file(struct safetensors *s, const char *path, struct why *why)
 {
     json_t *header = NULL;
     size_t  data = 0;
     enum fail err;
 
-    *s = (struct safetensors){0};
     err = read_file(s, path, why);
     if (!err)
         err = parse_header(s, path, &header, &data, why);
@@ -270,13 +277,28 @@ enum fail safetensors_open(struct safetensors *s, const char *path, struct why *
     return err;
 }
 
+enum fail safetensors_open(struct safetensors *s, const char *path, struct why *why)
+{
+    *s = (struct safetensors){0};
+    return open_file(s, path, why);
+}
+
+enum fail safetensors_map(struct safetensors *s, const char *path, struct why *why)
+{
+    *s = (struct safetensors){.mapped = true};
+    return open_file(s, path, why);
+}
+
 void safetensors_close(struct safetensors *s)
 {
+    if (s->mapped && s->bytes)
+        munmap(s->bytes, s->len);
+    else
+        free(s->bytes);
     for (int i = 0; i < 2 * s->n_meta; i++)
         free(s->meta[i]);
     free(s->meta);
     free(s->tensor);
-    free(s->bytes);
     *s = (struct safetensors){0};
 }
 

@@ -12,6 +12,7 @@
 
 #include "data/base/fail.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,10 +36,16 @@ struct safetensors {
     int            n_meta;
     char          *bytes;           // (len) the file, owned
     size_t         len;
+    bool           mapped;          // bytes are its pages, not a copy
 };
 
 /* FAIL_INPUT. On failure nothing needs closing. */
 enum fail safetensors_open(struct safetensors *s, const char *path, struct why *why);
+
+/* The same without a copy: bytes are the file's pages, and writing there changes this
+ * process's only. Touching them after another program has made the file shorter is a
+ * SIGBUS. */
+enum fail safetensors_map(struct safetensors *s, const char *path, struct why *why);
 void safetensors_close(struct safetensors *s);          // a zeroed one is fine
 
 /* NULL: there is none. */

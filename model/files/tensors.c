@@ -185,22 +185,66 @@ static enum fail read_part(const struct safetensors *s, const char *path,
     return FAIL_NONE;
 }
 
+static enum fail read_parts(const struct safetensors *s, const char *path,
+                            const struct model *m, const struct tensor_set *part, int n,
+                            struct why *why)
+{
+    int       expected = 0;
+    enum fail err = FAIL_NONE;
+
+    for (int i = 0; i < n && !err; i++) {
+        err = read_part(s, path, m, &part[i], why);
+        expected += count_part(&part[i], m);
+    }
+    if (!err && s->n != expected)
+        err = fail(why, FAIL_INPUT, "%s: %d tensors where the model has %d", path, s->n,
+                   expected);
+    return err;
+}
+
 enum fail tensors_read(const char *path, const struct model *m,
                        const struct tensor_set *part, int n, struct why *why)
 {
     struct safetensors s;
-    int                expected = 0;
     enum fail          err = safetensors_open(&s, path, why);
 
-    if (err)
-        return err;
-    for (int i = 0; i < n && !err; i++) {
-        err = read_part(&s, path, m, &part[i], why);
-        expected += count_part(&part[i], m);
+    if (!err)
+        err = read_parts(&s, path, m, part, n, why);
+    safetensors_close(&s);
+    return err;
+}
+
+/* The parameters of m as they lie in the file, or NULL: they do not lie so there. */
+static char *in_order(const struct safetensors *s, const struct model *m)
+{
+    char *first = NULL;
+
+    for (int i = 0; i < m->n_param; i++) {
+        char *at = (char *)safetensors_find(s, m->param[i].name)->data;
+
+        first = i ? first : at;
+        if (at != first + m->param[i].at * sizeof *m->w)
+            return NULL;
     }
-    if (!err && s.n != expected)
-        err = fail(why, FAIL_INPUT, "%s: %d tensors where the model has %d", path, s.n,
-                   expected);
+    return (uintptr_t)first % sizeof *m->w ? NULL : first;
+}
+
+enum fail tensors_map(const char *path, struct model *m, struct why *why)
+{
+    struct safetensors s;
+    struct tensor_set  all = {"", true, NULL};
+    enum fail          err = safetensors_map(&s, path, why);
+    char              *w = NULL;
+
+    if (!err)
+        err = read_parts(&s, path, m, &all, 1, why);
+    if (!err && sizeof *m->w == sizeof(float) && (w = in_order(&s, m))) {
+        model_hold(m, (real *)w, s.bytes, s.len);
+        s.bytes = NULL;                     // m's now
+    } else if (!err) {
+        all.values = m->w;
+        err = read_parts(&s, path, m, &all, 1, why);
+    }
     safetensors_close(&s);
     return err;
 }

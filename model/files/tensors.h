@@ -26,6 +26,11 @@ enum fail tensors_write(const char *path, const struct model *m,
 enum fail tensors_read(const char *path, const struct model *m,
                        const struct tensor_set *part, int n, struct why *why);
 
+/* The parameters of m from a file that tensors_write has made, read as above, but not
+ * copied: m has the pages of the file, until model_close (see safetensors_map). They are
+ * copied where their order or a real is another than in the file. */
+enum fail tensors_map(const char *path, struct model *m, struct why *why);
+
 /* FAIL_DIVERGED: a number of the file is not finite. FAIL_INPUT: it is no such file. */
 enum fail tensors_check_finite(const char *path, struct why *why);
 

@@ -1,5 +1,6 @@
 /* Checkpoints: what is written is loaded, and whatever does not belong together is
  * refused. */
+#include "data/base/cli.h"
 #include "data/base/file.h"
 #include "model/files/checkpoint.h"
 #include "model/files/safetensors.h"
@@ -58,17 +59,20 @@ static const char *new_run(char *dir)
     return run;
 }
 
-/* Loading path must fail with these words. */
+/* Loading path must fail with these words, and so must mapping it. */
 static void assert_refused(const char *path, const char *words)
 {
     struct model      m;
     struct tokenizer *t;
     struct why        why;
 
-    ck_assert_int_eq(checkpoint_load(path, &m, &t, NULL, 0, &why), FAIL_INPUT);
-    ck_assert_msg(strstr(why.line, words) != NULL, "%s", why.line);
-    ck_assert_ptr_null(m.w);
-    ck_assert_ptr_null(t);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq((i ? checkpoint_map : checkpoint_load)(path, &m, &t, NULL, 0,
+                                                                &why), FAIL_INPUT);
+        ck_assert_msg(strstr(why.line, words) != NULL, "%s", why.line);
+        ck_assert_ptr_null(m.w);
+        ck_assert_ptr_null(t);
+    }
 }
 
 START_TEST(what_was_saved_is_loaded)
@@ -96,6 +100,109 @@ START_TEST(what_was_saved_is_loaded)
         tokenizer_free(t);
     }
     model_close(&want);
+}
+END_TEST
+
+static void map_run(const char *run, struct model *m)
+{
+    struct tokenizer *t;
+    struct why        why;
+
+    ck_assert_msg(!checkpoint_map(run, m, &t, NULL, 0, &why), "%s", why.line);
+    tokenizer_free(t);
+}
+
+static void assert_same_weights(const struct model *got)
+{
+    struct model want;
+
+    new_model(&want);
+    ck_assert_uint_eq(got->n, want.n);
+    for (int i = 0; i < want.n_param; i++)
+        ck_assert(!memcmp(got->wp[i], want.wp[i],
+                          param_size(&want.param[i].is) * sizeof *want.w));
+    model_close(&want);
+}
+
+START_TEST(mapped_weights_are_those_that_are_read_and_change_no_file)
+{
+    char         dir[512];
+    const char  *run = new_run(dir);
+    struct model m;
+
+    for (int i = 0; i < 2; i++) {
+        map_run(run, &m);
+        assert_same_weights(&m);
+        ck_assert_int_eq(sizeof *m.w == sizeof(float), (const void *)m.w != m.pages);
+        m.w[0] += 1;
+        model_close(&m);
+    }
+}
+END_TEST
+
+/* A file with the same tensors, the last one first. */
+static void write_backwards(const char *path)
+{
+    struct safetensors s;
+    struct why         why;
+
+    ck_assert(!safetensors_open(&s, path, &why));
+    for (int i = 0; i < s.n / 2; i++) {
+        struct tensor t = s.tensor[i];
+
+        s.tensor[i] = s.tensor[s.n - 1 - i];
+        s.tensor[s.n - 1 - i] = t;
+    }
+    ck_assert(!safetensors_write(path, s.tensor, s.n, NULL, 0, &why));
+    safetensors_close(&s);
+}
+
+START_TEST(weights_in_another_order_are_copied)
+{
+    char         dir[512], path[600];
+    const char  *run = new_run(dir);
+    struct model m;
+    struct why   why;
+
+    write_backwards(path_join(path, sizeof path, dir, "model.safetensors"));
+    ck_assert(!manifest_write(dir, &why));
+    map_run(run, &m);
+    assert_same_weights(&m);
+    ck_assert_ptr_eq(m.w, m.pages);
+    model_close(&m);
+}
+END_TEST
+
+/* In a process of its own, which is to end as a verb does. */
+START_TEST(a_mapped_file_that_becomes_shorter_is_one_line)
+{
+    char         dir[512], path[600], line[200] = "";
+    const char  *run = new_run(dir);
+    struct cli   cli = {.verb = "infer"};
+    int          ends[2], status;
+
+    if (sizeof(real) != sizeof(float))
+        return;
+    ck_assert(!pipe(ends));
+    if (!fork()) {
+        struct model  m;
+        volatile real sum = 0;
+
+        dup2(ends[1], STDERR_FILENO);
+        cli_guard_maps(&cli);
+        map_run(run, &m);
+        if (truncate(path_join(path, sizeof path, dir, "model.safetensors"), 0))
+            _exit(9);
+        sum += m.w[0];
+        _exit(0);
+    }
+    close(ends[1]);
+    ck_assert_int_gt(read(ends[0], line, sizeof line - 1), 0);
+    close(ends[0]);
+    wait(&status);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == FAIL_INPUT);
+    ck_assert_str_eq(line, "weft infer: the model's file became shorter while it was "
+                           "used\n");
 }
 END_TEST
 
@@ -492,6 +599,9 @@ static Suite *suite(void)
     TCase *c = tcase_create("files");
 
     tcase_add_test(c, what_was_saved_is_loaded);
+    tcase_add_test(c, mapped_weights_are_those_that_are_read_and_change_no_file);
+    tcase_add_test(c, weights_in_another_order_are_copied);
+    tcase_add_test(c, a_mapped_file_that_becomes_shorter_is_one_line);
     tcase_add_test(c, files_hold_float32_whatever_the_build);
     tcase_add_test(c, a_path_that_is_no_checkpoint_says_what_it_is);
     tcase_add_loop_test(c, a_checkpoint_of_a_run_has_a_name, 0,
