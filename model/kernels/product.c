@@ -13,7 +13,7 @@ enum {
     DW_ROWS  = TINY(384, 8),    // most rows of a tile of dw
     DW_COLS  = TINY(384, 8),
     DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at least when decoding
-    PAIR     = 2,               // rows of w that meet one row of x together,
+    PAIR     = 2,               // rows of w that meet one row of x, or X_MANY, together,
     AHEAD    = 4096 / sizeof(real), // and what is sent for of them meanwhile
     AFTER    = 4,               // groups of rows of w ahead that are sent for:
     W_ROWS   = 4,               // rows of w whose dot products are taken together,
@@ -22,6 +22,7 @@ enum {
 #else
     X_ROWS   = 2,
 #endif
+    X_MANY   = X_ROWS * W_ROWS / PAIR,
 };
 
 int product_tile(long n)
@@ -85,12 +86,16 @@ sum_rows(vec *sum, const real *x, int nx, const real *w, int nw, int in,
 
     for (int p = 0; p + LANES <= in; p += LANES) {
         send_for(&next, in, p);
-        #pragma GCC unroll 4
-        for (int i = 0; i < nx; i++)
+        #pragma GCC unroll 8
+        for (int i = 0; i < nx; i++) {
+            const loose *at = (const loose *)(x + (size_t)i * in + p);
+            // volatile: gcc would read it again for each row of w, and loads be the limit
+            vec one = nx == X_MANY ? *(const volatile loose *)at : *at;
+
             #pragma GCC unroll 4
             for (int o = 0; o < nw; o++)
-                flying[i * nw + o] += *(const loose *)(x + (size_t)i * in + p) *
-                                      *(const loose *)(w + (size_t)o * in + p);
+                flying[i * nw + o] += one * *(const loose *)(w + (size_t)o * in + p);
+        }
     }
     #pragma GCC unroll 16
     for (int i = 0; i < nx * nw; i++)
@@ -113,7 +118,7 @@ dots(real *y, size_t ldy, const real *x, int nx, const real *w, int nw, int in,
     #pragma GCC unroll 4
     for (int i = whole; i < nx * nw; i++)
         dot[i] = vec_sum(sum[i]);
-    #pragma GCC unroll 4
+    #pragma GCC unroll 8
     for (int i = 0; i < nx; i++)
         memcpy(y + i * ldy, dot + i * nw, nw * sizeof *y);
     if (in % LANES)
@@ -134,6 +139,15 @@ static void dots_of_one(real *y, const real *x, const real *w, int in)
         dots_rest(y, LANES, x, 1, w, LANES, in / LANES * LANES, in);
 }
 
+/* X_MANY rows of x against W_ROWS of w, which are read once: PAIR at a time, and those
+ * behind them are sent for meanwhile. For twice as many rows of x it is slower. */
+static void dots_of_many(real *y, size_t ldy, const real *x, const real *w, int in)
+{
+    for (int o = 0; o < W_ROWS; o += PAIR, w += (size_t)PAIR * in)
+        dots(y + o, ldy, x, X_MANY, w, PAIR, in,
+             (struct coming){w + (size_t)PAIR * in, PAIR, .near = true});
+}
+
 /* All n rows of x against nw rows of w. Memory is to be busy all the time, so each pass
  * over them sends for its share of the rows that come AFTER them, up to end. */
 static inline __attribute__((always_inline)) void
@@ -141,12 +155,14 @@ dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int i
          const real *end)
 {
     const real *after = w + (size_t)AFTER * nw * in;
-    int         i = 0;
+    const bool  many = nw == W_ROWS && n >= X_MANY && n < X_MANY + X_ROWS;
 
-    while (i < n) {
+    if (many)
+        dots_of_many(y, ldy, x, w, in);
+    for (int i = many ? X_MANY : 0; i < n;) {
         int           rows = n - i < X_ROWS ? 1 : X_ROWS, from = nw * i / n;
         struct coming next = {after + (size_t)from * in,
-                              after < end ? nw * (i + rows) / n - from : 0};
+                              !many && after < end ? nw * (i + rows) / n - from : 0};
 
         if (rows == X_ROWS)
             dots(y + i * ldy, ldy, x + (size_t)i * in, X_ROWS, w, nw, in, next);
