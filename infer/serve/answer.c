@@ -17,7 +17,7 @@ struct reading {
 /* Some of a text: what an answer is made of. */
 struct piece {
     const struct tokenizer *tokenizer;
-    const char             *before;     // the prompt, where it is echoed
+    const char             *before;     // the prompt, where it is told
     size_t                  n_before;
     char                   *text;
     size_t                  len;
@@ -298,6 +298,24 @@ static json_t *usage_json(const struct answer *a)
                      (json_int_t)prompt + picked);
 }
 
+/* ---- what is told ---- */
+
+static bool is_told(const struct answer *a, const struct ask_prompt *q)
+{
+    return a->ask.echo || q->opens;
+}
+
+/* Characters of the prompt, where it is told and its tokens are not. */
+static long chars_before(const struct answer *a, const struct ask_prompt *q,
+                         const struct tokenizer *t)
+{
+    long chars = 0;
+
+    for (long i = 0; i < q->n && q->opens && !a->ask.echo; i++)
+        chars += chars_of(t, q->ids[i]);
+    return chars;
+}
+
 /* ---- whole ---- */
 
 json_t *answer_whole(const struct answer *a)
@@ -310,12 +328,13 @@ json_t *answer_whole(const struct answer *a)
         struct piece             p = {
             .tokenizer = job->engine->tokenizer,
             .before = q->text,
-            .n_before = a->ask.echo ? q->len : 0,
+            .n_before = is_told(a, q) ? q->len : 0,
             .text = job->text,
             .len = job->len,
             .token = job->token,
             .likely = job->likely,
             .n = job->n,
+            .chars = chars_before(a, q, job->engine->tokenizer),
             .top = job->ask.top,
             .ended = true,
             .stopped = job->stopped,
@@ -388,8 +407,8 @@ static json_t *tell(struct answer *a, int i, struct piece *p)
     p->top = a->job[i]->ask.top;
     p->first = !r->begun;
     p->before = q->text;
-    p->n_before = a->ask.echo && !r->begun ? q->len : 0;
-    p->chars = r->chars;
+    p->n_before = is_told(a, q) && !r->begun ? q->len : 0;
+    p->chars = chars_before(a, q, p->tokenizer) + r->chars;
     if (p->text && p->token && p->likely) {
         json_array_append_new(choices, choice(a, i, p));
         j = envelope(a, choices);

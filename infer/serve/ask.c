@@ -1,27 +1,22 @@
 #include "infer/serve/ask.h"
 
+#include "infer/prompt.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- ids ---- */
 
-int32_t *ask_ids(const struct tokenizer *t, const char *text, size_t len, bool eos_first,
-                 long *n)
+static bool is_eos(const char *text, size_t len)
 {
-    uint32_t *ids = malloc((len + 2) * sizeof *ids);
-    bool      end = len == 4 && !memcmp(text, "</s>", 4);
-    long      more;
+    return len == 4 && !memcmp(text, "</s>", 4);
+}
 
-    *n = 0;
-    if (ids && (eos_first || end))
-        ids[(*n)++] = (uint32_t)tokenizer_eos(t);
-    more = ids && !end ? tokenizer_encode(t, text, len, ids + *n, len + 1) : 0;
-    if (!ids || more < 0 || more > (long)len + 1) {
-        free(ids);
-        return NULL;
-    }
-    *n += more;
-    return (int32_t *)ids;
+int32_t *ask_ids(const struct tokenizer *t, const char *text, size_t len, long *n)
+{
+    return is_eos(text, len)
+               ? (int32_t *)prompt_encode(t, "", tokenizer_eos(t), "", 0, n)
+               : (int32_t *)prompt_encode(t, "", -1, text, len, n);
 }
 
 bool ask_id_list(const json_t *list, const char *param, int vocab, int32_t **ids, long *n,
@@ -49,12 +44,33 @@ bool ask_id_list(const json_t *list, const char *param, int vocab, int32_t **ids
 
 /* ---- prompts ---- */
 
+/* The ids of a prompt that is a text. */
+static int32_t *text_ids(const struct ask_model *m, const char *text, size_t len, long *n)
+{
+    const struct tokenizer *t = m->tokenizer;
+    uint32_t               *ids;
+
+    if (len == 0)
+        return (int32_t *)prompt_open(t, m->opening, n);
+    if (!is_eos(text, len))
+        return (int32_t *)prompt_encode(t, m->prefix, tokenizer_eos(t), text, len, n);
+    ids = malloc(2 * sizeof *ids);
+    if (ids)
+        ids[0] = ids[1] = (uint32_t)tokenizer_eos(t);
+    *n = 2;
+    return (int32_t *)ids;
+}
+
 static bool add_text(struct ask *a, const char *text, size_t len,
-                     const struct tokenizer *t, struct refusal *why)
+                     const struct ask_model *m, struct refusal *why)
 {
     struct ask_prompt *p = &a->prompt[a->n_prompt++];
 
-    p->ids = ask_ids(t, text, len, true, &p->n);
+    p->ids = text_ids(m, text, len, &p->n);
+    p->opens = len == 0 && *m->opening;
+    p->hidden = !p->opens;
+    if (p->opens)
+        text = m->opening, len = strlen(text);
     p->text = malloc(len + 1);
     if (!p->ids || !p->text)
         return refuse(why, 503, NULL, "not enough memory");
@@ -63,7 +79,6 @@ static bool add_text(struct ask *a, const char *text, size_t len,
                       "the prompt has more than %d tokens", ASK_TOKENS);
     memcpy(p->text, text, len);
     p->len = len;
-    p->hidden = 1;
     return true;
 }
 
@@ -84,19 +99,19 @@ static bool add_ids(struct ask *a, const json_t *list, const struct tokenizer *t
     return true;
 }
 
-static bool add_prompt(struct ask *a, const json_t *j, const struct tokenizer *t,
+static bool add_prompt(struct ask *a, const json_t *j, const struct ask_model *m,
                        struct refusal *why)
 {
     if (json_is_string(j))
-        return add_text(a, json_string_value(j), json_string_length(j), t, why);
+        return add_text(a, json_string_value(j), json_string_length(j), m, why);
     if (json_is_array(j))
-        return add_ids(a, j, t, why);
+        return add_ids(a, j, m->tokenizer, why);
     return refuse(why, 400, "prompt",
                   "prompt must be a string, a list of strings, a list of token ids, or a "
                   "list of such lists");
 }
 
-static bool take_prompts(struct ask *a, const struct tokenizer *t, struct refusal *why)
+static bool take_prompts(struct ask *a, const struct ask_model *m, struct refusal *why)
 {
     const json_t *p = json_object_get(a->body, "prompt"), *first = json_array_get(p, 0);
     bool          several = first && !json_is_integer(first);
@@ -108,9 +123,9 @@ static bool take_prompts(struct ask *a, const struct tokenizer *t, struct refusa
     if (!a->prompt)
         return refuse(why, 503, NULL, "not enough memory");
     if (!p || json_is_null(p))
-        return add_text(a, "", 0, t, why);
+        return add_text(a, "", 0, m, why);
     for (size_t i = 0; i < n; i++)
-        if (!add_prompt(a, several ? json_array_get(p, i) : p, t, why))
+        if (!add_prompt(a, several ? json_array_get(p, i) : p, m, why))
             return false;
     return true;
 }
@@ -162,7 +177,7 @@ static bool put_message(FILE *f, const json_t *message, const char *template,
     return true;
 }
 
-static bool take_messages(struct ask *a, const char *template, const struct tokenizer *t,
+static bool take_messages(struct ask *a, const char *template, const struct ask_model *m,
                           struct refusal *why)
 {
     const json_t *list = json_object_get(a->body, "messages");
@@ -181,7 +196,7 @@ static bool take_messages(struct ask *a, const char *template, const struct toke
         ok = ok && put_message(f, message, template, why);
     if (f && fclose(f))
         ok = refuse(why, 503, NULL, "not enough memory");
-    ok = ok && add_text(a, text, len, t, why);
+    ok = ok && add_text(a, text, len, m, why);
     free(text);
     return ok;
 }
@@ -237,7 +252,7 @@ static bool check_size(const struct ask *a, struct refusal *why)
 }
 
 bool ask_read(struct ask *a, json_t *body, bool chat, const char *template,
-              const struct tokenizer *t, struct refusal *why)
+              const struct ask_model *m, struct refusal *why)
 {
     struct sampler_options *o = &a->asked.sampler;
     long                    samples = 1;
@@ -251,10 +266,10 @@ bool ask_read(struct ask *a, json_t *body, bool chat, const char *template,
         !asked_whole(body, "n", 1, ASK_SAMPLES, &samples, why) ||
         (!chat && !asked_switch(body, "echo", &a->echo, why)) || !take_logprobs(a, why) ||
         !take_stream(a, why) || !asked_stops(&a->asked, body, why) ||
-        !asked_sampler(&a->asked, body, tokenizer_vocab(t), why))
+        !asked_sampler(&a->asked, body, tokenizer_vocab(m->tokenizer), why))
         return false;
     a->samples = (int)samples;
-    return (chat ? take_messages(a, template, t, why) : take_prompts(a, t, why)) &&
+    return (chat ? take_messages(a, template, m, why) : take_prompts(a, m, why)) &&
            check_size(a, why);
 }
 

@@ -27,6 +27,7 @@ struct ask_prompt {
     long     n, hidden;         // hidden: 1 when the first is an EOS nobody asked for
     char    *text;              // its bytes
     size_t   len;
+    bool     opens;             // nothing was asked: it is the model's opening, and told
 };
 
 struct ask {
@@ -40,15 +41,21 @@ struct ask {
     json_t           *body;             // owned; stops point into it
 };
 
+/* What a model makes of a prompt: of a text, prefix is put before it; without a text it
+ * begins with its opening. Both may be "". */
+struct ask_model {
+    const struct tokenizer *tokenizer;
+    const char             *prefix, *opening;
+};
+
 /* Read a request for text; body is taken over. template: each message of a chat, with
  * {role} and {content}. False, and why; ask_close is fine then, too. */
 bool ask_read(struct ask *a, json_t *body, bool chat, const char *template,
-              const struct tokenizer *t, struct refusal *why);
+              const struct ask_model *m, struct refusal *why);
 void ask_close(struct ask *a);
 
 /* Ids of a text, malloc'ed, *n of them; the text "</s>" is EOS. NULL: no memory. */
-int32_t *ask_ids(const struct tokenizer *t, const char *text, size_t len, bool eos_first,
-                 long *n);
+int32_t *ask_ids(const struct tokenizer *t, const char *text, size_t len, long *n);
 
 /* An array of ids below vocab, malloc'ed. False, and why. */
 bool ask_id_list(const json_t *list, const char *param, int vocab, int32_t **ids, long *n,

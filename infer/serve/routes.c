@@ -277,13 +277,15 @@ static enum MHD_Result complete(struct server *s, struct call *c, bool chat)
 {
     json_t         *body;
     struct engine  *e = read_body(s, c, &body);
+    struct ask_model m;
     struct ask      ask;
     struct writing *w = NULL;
     bool            stream;
 
     if (!e)
         return reply_refusal(s, c, &c->refusal);
-    if (ask_read(&ask, body, chat, s->o.chat_template, e->tokenizer, &c->refusal)) {
+    m = (struct ask_model){e->tokenizer, e->model.cfg.prefix, e->model.cfg.opening};
+    if (ask_read(&ask, body, chat, s->o.chat_template, &m, &c->refusal)) {
         stream = ask.stream;
         w = begin(s, c, &ask, e);
     }
@@ -337,7 +339,7 @@ static enum MHD_Result tokenize(struct server *s, struct call *c)
     if (e && !text && !c->refusal.status)
         refuse(&c->refusal, 400, "content", "content must be a string");
     if (text) {
-        int32_t *ids = ask_ids(e->tokenizer, text, len, false, &n);
+        int32_t *ids = ask_ids(e->tokenizer, text, len, &n);
 
         j = ids ? tokens_json(e->tokenizer, ids, n) : NULL;
         free(ids);

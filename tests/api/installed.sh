@@ -93,6 +93,16 @@ nats=$("$weft" score run-0 prompt.txt --per-token 2> /dev/null |
     grep -o '"nats":[0-9.e-]*' | cut -d: -f2 |
     sed '$d' | awk '{ s += $1 } END { printf "%.3f", s }')
 grep -q ": $nats nats" first || die "$(tail -1 first), but weft score says $nats"
+
+# A model of one book begins, without a prompt, with the word that weft infer begins with.
+head -c 20000 stories.txt | tr '\n' ' ' > book.txt
+"$weft" train book.txt --out book layers=2 width=32 heads=2 context=32 batch=4 vocab=300 \
+    steps=2 > /dev/null 2>&1 || die "no model of one book"
+grep -q '"opening"' book/latest/config.json || die "a book without an opening"
+./shared book "" > first
+"$weft" infer book -p "" -n 40 -s 5 2> /dev/null > infer
+head -c "$(wc -c < infer)" first | cmp -s - infer ||
+    die "$(cat first) is not $(cat infer)"
 ./shared nowhere x 2> said && die "a missing run is no error"
 grep -q 'nowhere: no such run' said || die "a missing run: $(cat said)"
 

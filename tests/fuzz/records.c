@@ -78,17 +78,19 @@ void fuzz_http(const uint8_t *bytes, size_t len)
 void fuzz_http(const uint8_t *bytes, size_t len)
 {
     static struct tokenizer *t;
+    struct ask_model         m;
     struct refusal           no = {0};
     struct why               why;
 
     if (!t)
         fuzz_must(!tokenizer_load(&t, "weft-bytes", 10, &why), "there is a tokenizer");
+    m = (struct ask_model){t, "", "Once"};
     for (int chat = 0; chat < 2; chat++) {
         char      *text = fuzz_string(bytes, len);
         json_t    *body = asked_json(text, len, &no);
         struct ask a;
 
-        if (body && ask_read(&a, body, chat, "{role}: {content}\n", t, &no)) {
+        if (body && ask_read(&a, body, chat, "{role}: {content}\n", &m, &no)) {
             fuzz_takes++;
             fuzz_must(a.n_prompt > 0 && a.n_prompt <= ASK_PROMPTS &&
                           a.n_prompt * a.samples <= ASK_TEXTS,

@@ -24,15 +24,15 @@
 
 static char run[600];
 
-/* A checkpoint of a model of this width. */
-static void write_step(long step, const char *stack, int width)
+/* A checkpoint of a model with one setting more. */
+static void write_step(long step, const char *stack, const char *setting)
 {
-    char       path[700], name[32], size[32];
+    char       path[700], name[32], pair[64];     // pair is cut in two
     struct why why = {"?"};
 
     checkpoint_path(path, sizeof path, run, step);
-    snprintf(size, sizeof size, "width=%d", width);
-    ck_assert_int_eq(spawn_checkpoint(3, (char *[]){path, (char *)stack, size}), 0);
+    snprintf(pair, sizeof pair, "%s", setting);
+    ck_assert_int_eq(spawn_checkpoint(3, (char *[]){path, (char *)stack, pair}), 0);
     ck_assert_msg(!link_replace(run, "latest", checkpoint_name(name, sizeof name, step),
                                 &why), "%s", why.line);
 }
@@ -48,16 +48,16 @@ static void write_log(const char *mode, const char *text)
 
 /* FAST tells its texts at once; a long one of SLOW is surely under way while a test looks
  * at it, however busy the machine is. */
-enum { FAST = 32, SLOW = 256 };
+static const char FAST[] = "width=32", SLOW[] = "width=256";
 
-static void new_run(int width)
+static void new_run(const char *setting)
 {
     static int number;
     struct why why;
 
     snprintf(run, sizeof run, "%s/run%d", rig_tmp(), number++);
     ck_assert_int_eq(dir_make(run, &why), 0);
-    write_step(7, "softmax(window=9)/mlstm", width);
+    write_step(7, "softmax(window=9)/mlstm", setting);
     write_log("w", "{\"settings\": {}}\n{\"step\": 1, \"val_bpb\": 2.5}\n");
 }
 
@@ -122,11 +122,11 @@ static struct server *start(const struct serve_options *o)
     return s;
 }
 
-static struct server *serve_a(int width)
+static struct server *serve_a(const char *setting)
 {
     struct serve_options o = options();
 
-    new_run(width);
+    new_run(setting);
     return start(&o);
 }
 
@@ -189,8 +189,8 @@ static void wait_for_a_token(const struct server *s)
 
 /* ---- texts ---- */
 
-/* What weft infer would write after Hi; malloc'ed. */
-static char *written(uint64_t seed, int n)
+/* What weft infer would write after a prompt; malloc'ed. */
+static char *written(const char *prompt, uint64_t seed, int n)
 {
     struct writer_options o = {.K = 1, .n = n};
     struct model          m;
@@ -205,7 +205,7 @@ static char *written(uint64_t seed, int n)
     o.out = open_memstream(&text, &len);
     ck_assert_int_eq(checkpoint_load(run, &m, &t, NULL, 0, &why), 0);
     ck_assert_int_eq(writer_open(&w, &m, t, &o, &why), 0);
-    ck_assert_int_eq(writer_feed(&w, "Hi", 2, &why), 0);
+    ck_assert_int_eq(writer_feed(&w, prompt, strlen(prompt), &why), 0);
     writer_run(&w);
     writer_close(&w);
     fclose(o.out);
@@ -214,23 +214,56 @@ static char *written(uint64_t seed, int n)
     return text;
 }
 
-START_TEST(a_text_is_the_one_that_weft_infer_writes)
+/* The text of 40 tokens after a prompt is that of weft infer, which ends it by a line. */
+static void assert_written(const struct server *s, const char *prompt)
 {
-    struct server *s = serve();
-    json_t *j = ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 40, \"seed\": 5, "
-                    "\"temperature\": 0.8, \"top_k\": 40, \"top_p\": 0.95, "
-                    "\"min_p\": 0.05}");
-    char   *want = written(5, 40);
-    json_t *as_json = json_from_bytes(want, strlen(want));
-    const char *w = json_string_value(as_json), *got = text_of(j);
+    char        body[256];
+    const char *got, *w;
+    char       *want = written(prompt, 5, 40);
+    json_t     *as_json = json_from_bytes(want, strlen(want)), *j;
 
+    snprintf(body, sizeof body,
+             "{\"prompt\": \"%s\", \"max_tokens\": 40, \"seed\": 5, \"top_k\": 40, "
+             "\"temperature\": 0.8, \"top_p\": 0.95, \"min_p\": 0.05}", prompt);
+    j = ask(s, 200, body);
+    got = text_of(j), w = json_string_value(as_json);
     ck_assert_str_eq(json_string_value(json_object_get(j, "model")) + strlen("run0"),
                      "@7");
-    ck_assert_msg(!strncmp(got, w, strlen(got)) && strlen(got) >= 40, "'%s', not '%s'",
-                  got, w);
+    ck_assert_msg(!strncmp(got, w, strlen(got)) && strlen(got) + 1 >= strlen(w),
+                  "'%s', not '%s'", got, w);
     json_decref(as_json);
     free(want);
     json_decref(j);
+}
+
+START_TEST(a_text_is_the_one_that_weft_infer_writes)
+{
+    struct server *s = serve();
+
+    assert_written(s, "Hi");
+    assert_written(s, "");
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(without_a_prompt_a_text_begins_with_the_opening_of_its_model)
+{
+    struct server *s = serve_a("opening=\"Zebra\"");
+    struct got     g;
+    json_t        *j;
+    const json_t  *at;
+
+    assert_written(s, "Hi");
+    assert_written(s, "");
+    j = ask(s, 200, "{\"max_tokens\": 3, \"logprobs\": 0}");
+    at = json_object_get(json_object_get(first(j), "logprobs"), "text_offset");
+    ck_assert_int_eq(strncmp(text_of(j), "Zebra", 5), 0);
+    ck_assert_int_eq(json_integer_value(json_array_get(at, 0)), 5);
+    json_decref(j);
+    g = client_ask(serve_port(s), "POST", "/v1/completions", as_json_type,
+                   "{\"max_tokens\": 3, \"stream\": true}");
+    ck_assert(g.body && strstr(g.body, "\"text\":\"Zebra"));
+    got_free(&g);
     serve_stop(s, 5);
 }
 END_TEST
@@ -1023,6 +1056,7 @@ static Suite *suite(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_text_is_the_one_that_weft_infer_writes);
+    tcase_add_test(tc, without_a_prompt_a_text_begins_with_the_opening_of_its_model);
     tcase_add_test(tc, a_stream_is_the_whole_text_in_pieces);
     tcase_add_test(tc, the_texts_of_a_stream_come_side_by_side);
     tcase_add_test(tc, texts_whose_prompt_is_known_begin_in_the_same_step);

@@ -1,4 +1,5 @@
 /* A text written, and a text scored. */
+#include "infer/prompt.h"
 #include "infer/score.h"
 #include "infer/session.h"
 #include "infer/stream.h"
@@ -8,20 +9,25 @@
 #include <string.h>
 
 /* Ids of a text behind an EOS, malloc'ed, *n of them; NULL: no memory, which is left. */
-static int32_t *ids_of(const weft_model *m, const char *text, size_t len, long *n)
+static int32_t *ids_of(const weft_model *m, const char *prefix, const char *text,
+                       size_t len, long *n)
 {
-    uint32_t *ids = malloc((len + 2) * sizeof *ids);
-    long      more =
-        ids ? tokenizer_encode(m->tokenizer, text, len, ids + 1, len + 1) : -1;
+    uint32_t *ids = prompt_encode(m->tokenizer, prefix, tokenizer_eos(m->tokenizer), text,
+                                  len, n);
 
-    if (more < 0) {
+    if (!ids)
         api_fail(FAIL_MEMORY, "no memory for a text of %zu bytes", len);
-        free(ids);
-        return NULL;
-    }
-    ids[0] = (uint32_t)tokenizer_eos(m->tokenizer);
-    *n = more + 1;
     return (int32_t *)ids;
+}
+
+/* Those that a text is written on from: a prompt's, or, without one, the opening's. */
+static int32_t *ids_to_feed(const weft_model *m, const char *prompt, size_t len, long *n)
+{
+    const struct config *c = &m->model.cfg;
+
+    return !len && *c->opening
+               ? (int32_t *)prompt_open(m->tokenizer, c->opening, n)
+               : ids_of(m, c->prefix, prompt, len, n);
 }
 
 /* ---- writing ---- */
@@ -95,6 +101,19 @@ static void close_writing(struct writing *w)
     session_close(&w->session);
 }
 
+/* Feed the prompt; a text without one begins with the model's opening, which is told.
+ * False: enough. */
+static bool feed(struct writing *w, const int32_t *ids, long n, bool empty)
+{
+    const char *opening = empty ? w->m->model.cfg.opening : "";
+
+    for (long i = !*opening; i < n; i++)        // not the EOS
+        sampler_accept(w->sampler, ids[i]);
+    session_prompt(&w->session, ids, n);
+    stream_echo(w->stream, opening, strlen(opening));
+    return tell(w);
+}
+
 WEFT_EXPORT int weft_generate(const weft_model *m, const char *prompt, size_t len,
                               const char *options,
                               int (*on_bytes)(void *user, const char *bytes, size_t len),
@@ -111,17 +130,12 @@ WEFT_EXPORT int weft_generate(const weft_model *m, const char *prompt, size_t le
     atomic_store(&api_computed, true);
     if (!err && !asked_whole(j, "max_tokens", 0, 1L << 40, &most, &why))
         err = api_fail(FAIL_USAGE, "options: %s", why.message);
-    if (!err && !(ids = ids_of(m, prompt, len, &n)))
+    if (!err && !(ids = ids_to_feed(m, prompt, len, &n)))
         err = FAIL_MEMORY;
     if (!err)
         err = open_writing(&w, &a);
-    if (!err) {
-        for (long i = 1; i < n; i++)
-            sampler_accept(w.sampler, ids[i]);
-        session_prompt(&w.session, ids, n);
-        if (write_on(&w, most))
-            err = api_fail(FAIL_INTERRUPTED, "stopped");
-    }
+    if (!err && (!feed(&w, ids, n, len == 0) || write_on(&w, most)))
+        err = api_fail(FAIL_INTERRUPTED, "stopped");
     close_writing(&w);
     free(ids);
     asked_close(&a);
@@ -165,7 +179,7 @@ WEFT_EXPORT long weft_score(const weft_model *m, const char *text, size_t len,
                             float *nats, size_t cap)
 {
     long           n;
-    int32_t       *ids = ids_of(m, text, len, &n);
+    int32_t       *ids = ids_of(m, "", text, len, &n);
     struct scoring s = {.nats = nats, .cap = cap};
     struct pass    p = {0};
     struct score   sum;

@@ -91,9 +91,10 @@ void          weft_accept(weft_sampler *s, int32_t id); /* recent, as a prompt's
 
 /* ---- all at once ---- */
 
-/* Write on after a prompt. options as a sampler's, and "max_tokens" (256), "stop": a
- * string or up to 16. on_bytes gets the text as it comes, whole characters, and ends it
- * by returning other than 0. */
+/* Write on after a prompt; without one (len 0) a model of one book begins with a word
+ * that it learned, which is told too, as weft infer does. options as a sampler's, and
+ * "max_tokens" (256), "stop": a string or up to 16. on_bytes gets the text as it comes,
+ * whole characters, and ends it by returning other than 0. */
 int weft_generate(const weft_model *m, const char *prompt, size_t len,
                   const char *options,
                   int (*on_bytes)(void *user, const char *bytes, size_t len),
