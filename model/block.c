@@ -59,8 +59,8 @@ void block_layout(struct block *b, enum pass_mode mode, int B, int T, struct are
     mlp = *scratch;                     // which never runs at the same time as the mixer
     b->wide = arena_reals(&mlp, "wide", n * (train ? 3 : 1) * b->mlp);
     b->mixer = (struct mixer_layer){
-        .ctx = {.cfg = b->cfg, .B = B, .T = T, .w = b->w + MIXER,
-                .dw = b->dw ? b->dw + MIXER : NULL},
+        .ctx = {.cfg = b->cfg, .B = B, .T = T}, .w = b->w + MIXER,
+        .dw = b->dw ? b->dw + MIXER : NULL,
     };
     mixer_layout(&b->mixer, mode, kept, scratch);
     scratch->used = mlp.used > scratch->used ? mlp.used : scratch->used;

@@ -423,7 +423,7 @@ static enum fail resolve_mixers(const struct config *c, struct why *why)
 
         if (err)
             return err;
-        problem = m.mixer->check ? m.mixer->check(&m) : NULL;
+        problem = mixer_problem(&m);
         if (problem)
             return fail(why, FAIL_USAGE, "mixers = %.200s: %s: %s", c->mixers,
                         m.mixer->name, problem);

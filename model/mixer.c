@@ -1,4 +1,4 @@
-#include "model/mixer.h"
+#include "model/mixer_instruments.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,20 +10,71 @@ const struct mixer *const    mixers[] = {MIXERS(MIXER_ENTRY) NULL};
 const struct position *const positions[] = {POSITIONS(POSITION_ENTRY) NULL};
 const int                    n_mixers = sizeof mixers / sizeof *mixers - 1;
 
+/* ---- what a layer says of itself --------------------------------------------------- */
+
+/* A walk without memory, over one sequence of T tokens with this window drawn. params and
+ * w as in struct layout, or NULL. */
+static struct layout ask(void (*walk)(struct layout *, const struct mixer_cfg *),
+                         const struct mixer_cfg *c, int T, int window,
+                         struct param *params, real *const *w)
+{
+    struct arena  kept = arena_over(NULL, 0), scratch = kept;
+    struct layout m = {.mode = PASS_EXTEND, .B = 1, .T = T, .C = c->C, .window = window,
+                       .w = w, .kept = &kept, .scratch = &scratch, .params = params};
+
+    if (walk)
+        walk(&m, c);
+    m.kept = m.scratch = NULL;
+    return m;
+}
+
+static struct layout ask_mixer(const struct mixer_cfg *c)
+{
+    return ask(c->mixer->layout, c, 1, 0, NULL, NULL);
+}
+
+const char *mixer_problem(const struct mixer_cfg *c)
+{
+    return ask_mixer(c).problem;
+}
+
+void mixer_angles(const struct mixer_cfg *c, int *heads, int *dk)
+{
+    struct layout m = ask_mixer(c);
+
+    *heads = m.heads;
+    *dk = m.dk;
+}
+
+int mixer_own_params(const struct mixer_cfg *c)
+{
+    return ask_mixer(c).n_params;
+}
+
 int mixer_params(const struct mixer_cfg *c, struct param *p)
 {
-    int n = c->mixer->params(c, p);
+    int n = ask(c->mixer->layout, c, 1, 0, p, NULL).n_params;
 
-    return c->position->params ? n + c->position->params(c, p + n) : n;
+    return n + ask(c->position->layout, c, 1, 0, p + n, NULL).n_params;
 }
 
-/* Where the encoding's parameters begin. */
-static int own_params(const struct mixer_cfg *c)
+double mixer_flops(const struct mixer_cfg *c, int T, int window)
 {
-    struct param unused[MIXER_PARAMS];
-
-    return c->position->params ? c->mixer->params(c, unused) : 0;
+    return ask(c->mixer->layout, c, T, window, NULL, NULL).flops +
+           ask(c->position->layout, c, T, window, NULL, NULL).flops;
 }
+
+double mixer_elementwise(const struct mixer_cfg *c, int T)
+{
+    return ask(c->mixer->layout, c, T, 0, NULL, NULL).elementwise;
+}
+
+double mixer_paper_state(const struct mixer_cfg *c)
+{
+    return ask_mixer(c).paper_state;
+}
+
+/* ---- memory ------------------------------------------------------------------------ */
 
 static void take_dtheta(struct mixer_layer *l)
 {
@@ -32,35 +83,45 @@ static void take_dtheta(struct mixer_layer *l)
 
     if (!c->position->backward || !pass_trains(l->of_encoding.mode))
         return;
-    c->mixer->angles(c, &heads, &dk);
+    mixer_angles(c, &heads, &dk);
     l->n_dtheta = layout_tokens(&l->of_encoding) * heads * (dk / 2);
     l->dtheta = layout_grad(&l->of_encoding, "dtheta", l->n_dtheta);
+}
+
+/* Weights are written by mixer_init alone. */
+static struct layout layout_over(const struct mixer_layer *l, enum pass_mode mode,
+                                 struct arena *kept, struct arena *scratch, int first)
+{
+    const struct ctx *x = &l->ctx;
+
+    return (struct layout){
+        .mode = mode, .B = x->B, .T = x->T, .C = x->cfg->C, .kept = kept,
+        .scratch = scratch, .w = l->w ? (real *const *)l->w + first : NULL,
+        .dw = l->dw ? l->dw + first : NULL,
+    };
 }
 
 void mixer_layout(struct mixer_layer *l, enum pass_mode mode, struct arena *kept,
                   struct arena *scratch)
 {
-    const struct ctx *x = &l->ctx;
-    struct layout    *e = &l->of_encoding, *m = &l->of_mixer;
-    int               own = own_params(x->cfg);
+    const struct mixer_cfg *c = l->ctx.cfg;
+    struct layout          *e = &l->of_encoding, *m = &l->of_mixer;
+    const int               own = mixer_own_params(c);
 
-    *m = (struct layout){.mode = mode, .B = x->B, .T = x->T, .w = x->w, .kept = kept,
-                         .scratch = scratch};
-    *e = *m;
-    e->w = x->w ? x->w + own : NULL;
-    l->encoding = *x;
-    l->encoding.w = e->w;
-    l->encoding.dw = x->dw ? x->dw + own : NULL;
+    *m = layout_over(l, mode, kept, scratch, 0);
+    *e = layout_over(l, mode, kept, scratch, own);
+    l->encoding = l->ctx;
     l->encoding.acts = e->acts;
     l->ctx.acts = m->acts;
     take_dtheta(l);
     if (mode == PASS_EXTEND) {
-        l->state = layout_work_bytes(e, "state", x->B * sizeof *l->state);
-        l->inner = layout_work_bytes(e, "inner", x->B * sizeof *l->inner);
+        l->state = layout_work_bytes(e, "state", m->B * sizeof *l->state);
+        l->inner = layout_work_bytes(e, "inner", m->B * sizeof *l->inner);
     }
-    if (x->cfg->position->layout)
-        x->cfg->position->layout(e, x->cfg);
-    x->cfg->mixer->layout(m, x->cfg);
+    if (c->position->layout)
+        c->position->layout(e, c);
+    c->mixer->layout(m, c);
+    assert(m->n_params == own);
     l->inner_at = whole_lines(e->state);
     l->state_bytes = l->inner_at + whole_lines(m->state);
 }
@@ -80,6 +141,8 @@ void mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s)
         s->state = l.state_bytes;
     }
 }
+
+/* ---- the calls --------------------------------------------------------------------- */
 
 void mixer_forward(struct mixer_layer *l, int window, const real *x, real *y)
 {
@@ -119,10 +182,7 @@ void mixer_extend(struct mixer_layer *l, void *const *state, const long *pos,
     c->mixer->forward(&l->ctx, x, y);
 }
 
-double mixer_flops(const struct mixer_cfg *c, int T, int window)
-{
-    return c->mixer->flops(c, T, window) + c->position->flops(c, T);
-}
+/* ---- initial weights --------------------------------------------------------------- */
 
 real param_step(struct rng *r)
 {
@@ -156,7 +216,7 @@ void param_fill(const struct param *p, real *w, int layers, struct rng *r)
 void mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed, uint64_t first)
 {
     struct param p[MIXER_PARAMS];
-    int          own = c->mixer->params(c, p), n = mixer_params(c, p);
+    int          n = mixer_params(c, p);
     struct rng   r;
 
     for (int i = 0; i < n; i++) {
@@ -164,9 +224,9 @@ void mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed, uint64
         param_fill(&p[i], w[i], c->layers, &r);
     }
     r = rng_open(seed, RNG_INIT, first + MIXER_PARAMS);
-    if (c->mixer->init)
-        c->mixer->init(c, w, &r);
-    r = rng_open(seed, RNG_INIT, first + MIXER_PARAMS + 1);
-    if (c->position->init)
-        c->position->init(c, w + own, &r);
+    if (c->mixer->init) {
+        struct layout m = ask(c->mixer->layout, c, 1, 0, NULL, w);
+
+        c->mixer->init(c, m.acts, &r);
+    }
 }

@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MIXER_PARAMS = 32, MIXER_OPTS = 12 };
+enum { MIXER_OPTS = 12 };
 #define MIXER_EPS 1e-5
 
 /* ---- declarations ------------------------------------------------------------------ */
@@ -40,38 +40,10 @@ enum opt_type {
 struct opt {
     const char   *name, *about;
     enum opt_type type;
-    const char   *choices;          // OPT_CHOICE only
     double        standard;         // default
     double        min, max;         // both included; unused for OPT_FLAG and OPT_CHOICE
+    const char   *choices;          // OPT_CHOICE only
 };
-
-enum init {
-    INIT_ZERO,
-    INIT_ONE,
-    INIT_CONST,         // a
-    INIT_NORMAL,        // N(0, a)
-    INIT_UNIFORM,       // U(-a, a)
-    INIT_INPUT,         // N(0, sqrt(2 / (5 cols)))
-    INIT_OUTPUT,        // the same / sqrt(2 layers)
-    INIT_OWN,           // by the mixer's init()
-};
-
-/* A tensor (rows, cols), row-major; a vector has cols == 0. Tensors lie in memory in
- * the order of declaration without gaps, so neighbours with equal cols may be used
- * as one matrix. */
-struct param {
-    const char *name;
-    int         rows, cols;
-    enum init   init;
-    double      a;              // of INIT_CONST, INIT_NORMAL, INIT_UNIFORM
-    bool        decay;          // weight decay applies
-    bool        buffer;         // saved, but no gradient, no moments, no clipping
-};
-
-static inline size_t param_size(const struct param *p)
-{
-    return (size_t)p->rows * (p->cols ? p->cols : 1);
-}
 
 /* What a layer is built from: the model's settings and the entry of `mixers` it took. */
 struct mixer_cfg {
@@ -98,11 +70,9 @@ struct sizes {
 struct ctx {
     const struct mixer_cfg *cfg;
     int                B, T;    // sequences, tokens of each
-    int                window;  // this step's draw, 0: none; see ctx_window
+    int                window;  // this step's draw, 0: none; see smaller_window
     const long        *pos;     // (B) tokens each sequence has seen before; NULL: none
     void *const       *state;   // (B) of the running sequences; NULL: all begin
-    const real *const *w;       // parameters, in the order of params()
-    real *const       *dw;      // their gradients; NULL where nothing is trained
     void              *acts;    // the struct that layout() filled
     struct angles      angles;  // left by the position encoding
 };
@@ -112,11 +82,11 @@ static inline long ctx_rows(const struct ctx *x)
     return (long)x->B * x->T;
 }
 
-/* The window a layer must use: the smaller of its own and this step's draw; 0 is no
+/* The window a layer must use: the smaller of its own and the draw of this step; 0 is no
  * limit. A layer without a window of its own takes no draw. */
-static inline int ctx_window(const struct ctx *x, int own)
+static inline int smaller_window(int own, int drawn)
 {
-    return own > 0 && x->window > 0 && x->window < own ? x->window : own;
+    return own > 0 && drawn > 0 && drawn < own ? drawn : own;
 }
 
 /* ---- the interfaces ---------------------------------------------------------------- */
@@ -124,11 +94,9 @@ static inline int ctx_window(const struct ctx *x, int own)
 struct mixer {
     const char *name, *about;  // about: one line for --help
 
-    /* Declare the parameters; returns how many. */
-    int (*params)(const struct mixer_cfg *c, struct param *p);
-
-    /* Lay out the buffers of passes over (m->B, m->T), see model/mixer_memory.h. The
-     * struct that names them is ctx->acts of every call. */
+    /* Lay out the layer for passes over (m->B, m->T): declare its weights, take its
+     * buffers and its state, and say what is not said by that, see model/mixer_memory.h.
+     * The struct that names them is ctx->acts of every call. */
     void (*layout)(struct layout *m, const struct mixer_cfg *c);
 
     /* y (B, T, C) from x (B, T, C); y is overwritten. Every sequence begins; or, with
@@ -137,27 +105,18 @@ struct mixer {
      * many prefill. */
     void (*forward)(struct ctx *ctx, const real *x, real *y);
 
-    /* dx += and dw[i] += from dy, after a forward without state of the same ctx and x. */
+    /* dx += and all dw += from dy, after a forward without state of this ctx and x. */
     void (*backward)(struct ctx *ctx, const real *x, const real *dy, real *dx);
-
-    /* Multiply-adds count 2. Forward over one sequence of T tokens, with
-     * this window drawn. */
-    double (*flops)(const struct mixer_cfg *c, int T, int window);
 
     /* ---- for those that need it ---- */
 
     const struct opt *opts;    // (optional) settings; ends with a NULL name
-    const char *position;      // the encoding it takes by default: "rope", "none"
+    const char *position;      // (optional) the encoding it takes by default, "rope" or
+                               // "none"; without it, it takes none at all
 
-    /* (optional) Why this cfg cannot work, or NULL. Hk divides H, and H divides C. */
-    const char *(*check)(const struct mixer_cfg *c);
-
-    /* (optional) Fill the parameters of INIT_OWN. w as in ctx. */
-    void (*init)(const struct mixer_cfg *c, real *const *w, struct rng *r);
-
-    /* (optional) The heads and their width that an encoding may rotate. Without it the
-     * mixer takes no position encoding. */
-    void (*angles)(const struct mixer_cfg *c, int *heads, int *dk);
+    /* (optional) Fill the weights of INIT_OWN. acts as layout() leaves them where it has
+     * weights alone. */
+    void (*init)(const struct mixer_cfg *c, void *acts, struct rng *r);
 
     /* What `weft info` and tests ask of it beside: model/mixer_instruments.h. */
     const struct instruments *instruments;
@@ -168,14 +127,10 @@ struct mixer {
 struct position {
     const char *name, *about;
     const struct opt *opts;
-    int    (*params)(const struct mixer_cfg *c, struct param *p);   // (optional)
-    void   (*layout)(struct layout *m, const struct mixer_cfg *c);     // (optional)
-    void   (*init)(const struct mixer_cfg *c, real *const *w,
-                   struct rng *r);                                  // (optional)
-    void   (*forward)(struct ctx *ctx, const real *x);
-    void   (*backward)(struct ctx *ctx, const real *x, real *dx);   // (optional)
-    void   (*extend)(struct ctx *ctx, void *const *state, const real *x);
-    double (*flops)(const struct mixer_cfg *c, int T);
+    void (*layout)(struct layout *m, const struct mixer_cfg *c);    // (optional)
+    void (*forward)(struct ctx *ctx, const real *x);
+    void (*backward)(struct ctx *ctx, const real *x, real *dx);     // (optional)
+    void (*extend)(struct ctx *ctx, void *const *state, const real *x);
 };
 
 /* ---- the tables -------------------------------------------------------------------- */
@@ -201,10 +156,19 @@ extern const int                    n_mixers;
  * FAIL_USAGE. */
 enum fail mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why);
 
-/* The mixer's parameters, then the encoding's. */
+/* Why this cfg cannot work, or NULL. */
+const char *mixer_problem(const struct mixer_cfg *c);
+
+/* The key heads and their width that an encoding may rotate. */
+void   mixer_angles(const struct mixer_cfg *c, int *heads, int *dk);
+
+/* The mixer's parameters, then the encoding's; own of the first. */
 int    mixer_params(const struct mixer_cfg *c, struct param *p);
+int    mixer_own_params(const struct mixer_cfg *c);
 void   mixer_init(const struct mixer_cfg *c, real *const *w, uint64_t seed,
                   uint64_t first);
+
+/* FLOPs of forward over one sequence of T tokens, with this window drawn. */
 double mixer_flops(const struct mixer_cfg *c, int T, int window);
 
 /* The most that any pass over (B, T) needs. */
@@ -218,7 +182,9 @@ void   mixer_sizes(const struct mixer_cfg *c, int B, int T, struct sizes *s);
  *     state     the encoding's | the mixer's, each from a cache line on
  */
 struct mixer_layer {
-    struct ctx  ctx;            // the mixer's; the caller sets cfg, B, T, w and dw
+    struct ctx  ctx;            // the mixer's; the caller sets cfg, B and T,
+    const real *const *w;       // the parameters,
+    real *const       *dw;      // and their gradients; NULL where nothing is trained
     struct ctx  encoding;       // the encoding's
     real       *dtheta;         // gradient of its angles; NULL: none is wanted
     size_t      n_dtheta;

@@ -1,5 +1,5 @@
-/* What every mixer is made of: activations with their gradients, the projections at its
- * two ends, and a short convolution.
+/* What every mixer is made of: activations with their gradients, the products that make
+ * them, and a short convolution.
  */
 #ifndef WEFT_MIXER_ACTS_H
 #define WEFT_MIXER_ACTS_H
@@ -10,10 +10,12 @@
 /* ---- activations ------------------------------------------------------------------- */
 
 /* Activations x (B, T, n), ld reals from token to token, and their gradient dx, which
- * lies as x does and is there in backward only. */
+ * lies as x does and is there in backward only. Those of a product know its matrix. */
 struct act {
     real  *x, *dx;
     size_t ld;
+    struct weight w;            // (n, in)
+    int    in;
 };
 
 /* n channels, from forward to backward; or made anew by every call. */
@@ -31,57 +33,87 @@ static inline struct act act_work(struct layout *m, const char *name, size_t n)
     return (struct act){layout_work(m, name, size), layout_grad(m, name, size), n};
 }
 
+/* What forward makes of a, which has no gaps: x of its own; its gradient lies where
+ * backward then writes that of a. */
+static inline struct act act_after(struct layout *m, const char *name, struct act a)
+{
+    return (struct act){layout_keep(m, name, layout_tokens(m) * a.ld), a.dx, a.ld};
+}
+
+/* What forward replaces by a in its place; its gradient apart. */
+static inline struct act act_onto(struct layout *m, const char *name, struct act a)
+{
+    return (struct act){a.x, layout_grad(m, name, layout_tokens(m) * a.ld), a.ld};
+}
+
 /* The channels of a from `at` on. */
 static inline struct act act_from(struct act a, size_t at)
 {
     return (struct act){layout_at(a.x, at), layout_at(a.dx, at), a.ld};
 }
 
-/* A row: what one product makes of a token, in parts side by side. */
+/* a as what a matrix makes of `in` channels. */
+static inline struct act act_by(struct act a, struct weight w, int in)
+{
+    a.w = w, a.in = in;
+    return a;
+}
+
+/* ---- products ---------------------------------------------------------------------- */
+
+/* A part of a row: n channels, of a product with the matrix `name` (n, in). */
 struct act_part {
-    struct act *part;
-    size_t      n;              // channels
+    const char *name;           // NULL: with more rows of the matrix before
+    struct act *part;           // NULL: has no name of its own
+    int         n;
+    enum init   init;           // INIT_INPUT unless said
+    double      a;
 };
 
-/* Lays out a row of these parts, kept from forward to backward, and sets each. The list
- * ends with {0}. */
+/* A row: what one product makes of a token, in parts side by side, kept from forward to
+ * backward. Declares the matrices, which lie one below the other, and sets each part. The
+ * list ends with {0}. Of the layer's x, or of `in` channels. */
 struct act act_row(struct layout *m, const struct act_part *parts);
+struct act act_row_of(struct layout *m, int in, const struct act_part *parts);
 
-/* ---- projections ------------------------------------------------------------------- */
+/* y.x = x Wᵀ of y's matrix. y has no gaps. */
+void proj_forward(const struct ctx *ctx, struct act y, const real *x);
 
-/* y = x wᵀ and its gradient: product_forward and product_backward (kernels/product.h),
- * for which `weft bench` has an account of its own. */
-void proj_forward(real *y, const real *x, const real *w, long n, int in, int out);
-void proj_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
-                   const real *w, long n, int in, int out);
+/* dx = keep dx + y.dx W,  dW += y.dxᵀ x */
+void proj_backward(const struct ctx *ctx, real *dx, real keep, struct act y,
+                   const real *x);
 
-/* y = x Wᵀ, where W is the weight of this index, or it and those that follow it. The
- * activation has no gaps; the width of the layer's own x and y is C. */
-void in_proj_forward(const struct ctx *ctx, int w, struct act y, const real *x);
-void in_proj_backward(const struct ctx *ctx, int w, real *dx, struct act y,
-                      const real *x);                           // dx +=, dW +=
-void out_proj_forward(const struct ctx *ctx, int w, real *y, struct act x);
-void out_proj_backward(const struct ctx *ctx, int w, struct act x,
-                       const real *dy);                         // x.dx =, dW +=
+/* The matrix wo (C, n) at the layer's end: y = Wo x, and from dy x.dx = and dWo +=. */
+struct weight layout_out(struct layout *m, int n);
+void out_proj_forward(const struct ctx *ctx, struct weight wo, real *y, struct act x);
+void out_proj_backward(const struct ctx *ctx, struct weight wo, struct act x,
+                       const real *dy);
 
-/* dW += the sums over sequences of partial (B, n). */
-void add_partials(const struct ctx *ctx, int w, const real *partial, size_t n);
+/* dw += the sums over sequences of part (B, n). */
+void add_parts(const struct ctx *ctx, struct weight w, size_t n);
 
 /* ---- a short convolution (model/layers/conv.h) with its weights and its state ------ */
 
 struct short_conv {
-    struct conv conv;
-    int         w, b;           // indices of the weights; b -1: none
-    size_t      state;          // where its state is, in reals
+    struct conv   conv;
+    struct weight w, b;         // (C, CONV_TAPS), (C); b NULL: none
+    size_t        state;        // where its state is, in reals
 };
 
-/* C channels, from rows ld_x apart to rows ld_y apart. */
-struct short_conv short_conv_layout(struct layout *m, int w, int b, int C, size_t ld_x,
-                                    size_t ld_y, bool silu);
+/* Channels whose weight is a tensor of its own. */
+struct taps {
+    const char *name;
+    int         C;
+};
+
+/* Declares the taps, a list that ends with {0}, and the bias; NULL: none. From rows ld_x
+ * apart to rows ld_y apart. */
+struct short_conv short_conv_layout(struct layout *m, const struct taps *taps,
+                                    const char *bias, size_t ld_x, size_t ld_y,
+                                    bool silu);
 
 void short_conv_forward(const struct ctx *ctx, const struct short_conv *s, real *y,
                         const real *x);
-void short_conv_backward(const struct ctx *ctx, const struct short_conv *s, real *dx,
-                         real *dy, const real *x);
+void short_conv_backward(const struct short_conv *s, real *dx, real *dy, const real *x);
 
 #endif

@@ -13,43 +13,33 @@ static double forgotten(int h, int H)
     return exp2(H > 2 ? -1 - 4.0 * h / (H - 2) : -3);
 }
 
-int forget_params(enum forget_kind kind, const struct mixer_cfg *c, struct param *p)
+struct forget forget_layout(struct layout *m, enum forget_kind kind,
+                            struct scalar_heads *s)
 {
-    if (kind != FORGET_LEARNED)
-        return 0;
-    p[0] = (struct param){"wf", c->H, c->C, INIT_ZERO, .decay = true};
-    p[1] = (struct param){"bf", c->H, 0, INIT_OWN};
-    return 2;
+    struct forget f = {.kind = kind, .H = s->core.H};
+
+    if (kind == FORGET_FIXED)
+        f.log_f.x = layout_keep(m, "log_f", f.H);
+    if (kind == FORGET_LEARNED) {
+        f.log_f = act_row(m, (struct act_part[]){{"wf", NULL, f.H, INIT_ZERO}, {0}});
+        f.bf = layout_vector(m, "bf", f.H, INIT_OWN);
+    }
+    scalar_heads_forget(s, f.log_f);
+    return f;
 }
 
-void forget_init(enum forget_kind kind, const struct mixer_cfg *c, real *const *w)
+void forget_init(const struct forget *f)
 {
-    for (int h = 0; kind == FORGET_LEARNED && h < c->H; h++) {
-        double lost = fmax(forgotten(h, c->H), 0x1p-10);
+    for (int h = 0; f->kind == FORGET_LEARNED && h < f->H; h++) {
+        double lost = fmax(forgotten(h, f->H), 0x1p-10);
 
-        w[1][h] = (real)log((1 - lost) / lost);
+        f->bf.w[h] = (real)log((1 - lost) / lost);
     }
-}
-
-void forget_layout(struct forget *f, struct layout *m, struct scalar_heads *s)
-{
-    const size_t H = s->core.H;
-
-    if (f->kind == FORGET_NONE)
-        return;
-    f->log_f = (struct act){.x = layout_keep(m, "log_f", H)};
-    if (f->kind == FORGET_LEARNED) {
-        f->log_f = act_keep(m, "log_f", H);
-        s->grad.dlog_f = f->log_f.dx;
-        s->grad.ld_df = H;
-    }
-    s->core.log_f = f->log_f.x;
-    s->core.ld_f = f->log_f.ld;
 }
 
 void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x)
 {
-    const int  H = ctx->cfg->H;
+    const int  H = f->H;
     const long n = ctx_rows(ctx);
 
     if (f->kind == FORGET_FIXED)
@@ -57,8 +47,8 @@ void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x
             f->log_f.x[h] = (real)log1p(-forgotten(h, H));
     if (f->kind != FORGET_LEARNED)
         return;
-    in_proj_forward(ctx, f->w, f->log_f, x);
-    bias_forward(f->log_f.x, ctx->w[f->w + 1], n, H);
+    proj_forward(ctx, f->log_f, x);
+    bias_forward(f->log_f.x, f->bf.w, n, H);
     for (long i = 0; i < n * H; i++)
         f->log_f.x[i] = vlsig(f->log_f.x[i]);
 }
@@ -67,28 +57,23 @@ void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x
 void forget_backward(const struct ctx *ctx, const struct forget *f, real *dx,
                      const real *x)
 {
-    const int  H = ctx->cfg->H;
+    const int  H = f->H;
     const long n = ctx_rows(ctx);
 
     if (f->kind != FORGET_LEARNED)
         return;
     for (long i = 0; i < n * H; i++)
         f->log_f.dx[i] *= (real)-expm1((double)f->log_f.x[i]);
-    bias_backward(ctx->dw[f->w + 1], f->log_f.dx, n, H);
-    in_proj_backward(ctx, f->w, dx, f->log_f, x);
+    bias_backward(f->bf.dw, f->log_f.dx, n, H);
+    proj_backward(ctx, dx, 1, f->log_f, x);
 }
 
 void forget_range(const struct ctx *ctx, const struct forget *f, struct range *r)
 {
-    const int H = ctx->cfg->H;
+    const int H = f->H;
 
     for (int h = 0; !f->log_f.x && h < H; h++)
         range_add(&r[h], 1);
     if (f->log_f.x)
         range_logs(r, f->log_f.x, H, f->kind == FORGET_FIXED ? 1 : ctx_rows(ctx), H, 1);
-}
-
-double forget_flops(enum forget_kind kind, const struct mixer_cfg *c)
-{
-    return kind == FORGET_LEARNED ? 2.0 * c->C * c->H : 0;
 }

@@ -15,23 +15,19 @@ enum forget_kind { FORGET_NONE, FORGET_FIXED, FORGET_LEARNED };
 
 #define FORGET_KINDS "none|fixed|learned"
 #define FORGET_OPT                                                                       \
-    {                                                                                    \
-        "decay", "of a head's memory, by token", OPT_CHOICE, FORGET_KINDS, FORGET_NONE,  \
-            0, 0                                                                         \
-    }
+    {"decay", "of a head's memory, by token", OPT_CHOICE, .choices = FORGET_KINDS}
 
 struct forget {
     enum forget_kind kind;
-    int              w;         // index of wf; bf follows
-    struct act       log_f;     // (B, T, H), fixed: (H); none: NULL
+    int              H;
+    struct act       log_f;     // (B, T, H) of wf, fixed: (H); none: NULL
+    struct weight    bf;        // (H)
 };
 
-/* wf and bf of a learned one; params returns how many. p and w are at wf. */
-int  forget_params(enum forget_kind kind, const struct mixer_cfg *c, struct param *p);
-void forget_init(enum forget_kind kind, const struct mixer_cfg *c, real *const *w);
-
-/* Lays out log_f for a core that has been laid out; kind and w are set. */
-void forget_layout(struct forget *f, struct layout *m, struct scalar_heads *s);
+/* Lays out log_f, and wf and bf of a learned one, for a core that has been laid out. */
+struct forget forget_layout(struct layout *m, enum forget_kind kind,
+                            struct scalar_heads *s);
+void          forget_init(const struct forget *f);      // bf
 
 /* log_f from x; dx, dwf and dbf += from its gradient. */
 void forget_forward(const struct ctx *ctx, const struct forget *f, const real *x);
@@ -40,8 +36,5 @@ void forget_backward(const struct ctx *ctx, const struct forget *f, real *dx,
 
 /* Widen r (H) to hold a of every token, after forward. */
 void forget_range(const struct ctx *ctx, const struct forget *f, struct range *r);
-
-/* FLOPs of a token. */
-double forget_flops(enum forget_kind kind, const struct mixer_cfg *c);
 
 #endif

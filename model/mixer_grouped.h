@@ -17,37 +17,30 @@ struct grouped {
     enum attention_kind kind;
     int    window;              // tokens a query sees; 0: all
     int    span;
-    int    qn, sink;            // indices of weights: of qn, which kn follows, and of the
-                                // sink; -1: none
     struct act row, q, k, v;    // after norm and rotation
     struct act o;               // (H, e)
-    struct heads_in in;
+    struct weight wo;           // (C, C), for o or what is made of it
+    struct weight qn, kn;       // (e) of qk_norm; NULL: none
+    struct weight sink;         // (H); NULL: none
     struct norm norm_q, norm_k;
     real *raw;                  // (B, T, H + Hk, e) q and k before norm and rotation
     real *lse;                  // (B, H, T) of softmax, in training
-    real *dsink;                // (B, H)
     real *partial;              // of the norms
     real *scratch;              // of the kv cache
     struct attention core;
 };
 
-/* The first four parameters: wq, wk, wv and wo. Returns 4. */
-int  grouped_params(const struct mixer_cfg *c, struct param *p);
-void grouped_angles(const struct mixer_cfg *c, int *heads, int *dk);
-
-/* kind, window, span, qn and sink are set. */
-void grouped_layout(struct grouped *s, struct layout *m, const struct mixer_cfg *c);
+/* A decode state holds the last `span` tokens. With qk_norm and a sink on demand. */
+struct grouped grouped_layout(struct layout *m, const struct mixer_cfg *c,
+                              enum attention_kind kind, int window, int span);
+void           grouped_norm(struct grouped *s, struct layout *m,
+                            const struct mixer_cfg *c);
+void           grouped_sink(struct grouped *s, struct layout *m);
 
 void grouped_forward(const struct ctx *ctx, const struct grouped *s, const real *x);
 
 /* dx +=, dw += from o.dx. */
 void grouped_backward(const struct ctx *ctx, const struct grouped *s, real *dx,
                       const real *x);
-
-/* Of one sequence, with the projections. */
-double grouped_flops(const struct mixer_cfg *c, int T, int window);
-
-/* Numbers in a sequence's kv cache. */
-double grouped_state(const struct mixer_cfg *c, int span);
 
 #endif

@@ -1,117 +1,86 @@
 #include "model/mixer_heads.h"
 
-/* ---- heads in ---------------------------------------------------------------------- */
-
-void heads_rotate(const struct ctx *ctx, const struct heads_in *s)
+void heads_rotate(const struct ctx *ctx, struct act q, struct act k)
 {
-    rotate(&ctx->angles, s->row.x, ctx->B, ctx->T, ctx->cfg->H, s->row.ld);
-    rotate(&ctx->angles, s->k.x, ctx->B, ctx->T, s->Hk, s->row.ld);
+    const struct angles *a = &ctx->angles;
+
+    rotate(a, q.x, ctx->B, ctx->T, ctx->cfg->H, q.ld);
+    rotate(a, k.x, ctx->B, ctx->T, a->heads, k.ld);
 }
 
-void heads_rotate_back(const struct ctx *ctx, const struct heads_in *s)
+void heads_rotate_back(const struct ctx *ctx, struct act q, struct act k)
 {
-    const size_t ld = s->row.ld;
+    const struct angles *a = &ctx->angles;
 
-    rotate_back(&ctx->angles, s->row.x, s->row.dx, ctx->B, ctx->T, ctx->cfg->H, ld, ld);
-    rotate_back(&ctx->angles, s->k.x, s->k.dx, ctx->B, ctx->T, s->Hk, ld, ld);
+    rotate_back(a, q.x, q.dx, ctx->B, ctx->T, ctx->cfg->H, q.ld, q.ld);
+    rotate_back(a, k.x, k.dx, ctx->B, ctx->T, a->heads, k.ld, k.ld);
 }
 
-void heads_in_forward(const struct ctx *ctx, const struct heads_in *s, const real *x)
+struct heads_step heads_step_layout(struct layout *m, int H, struct act z)
 {
-    in_proj_forward(ctx, s->w, s->row, x);
-    heads_rotate(ctx, s);
+    struct heads_step g = {.z = z};
+
+    g.s = act_keep(m, "s", H);
+    g.log_a = act_keep(m, "log_a", H);
+    g.dtb = layout_vector(m, "dtb", H, INIT_OWN);
+    g.alog = layout_vector(m, "alog", H, INIT_OWN);
+    g.step = (struct step){(long)layout_tokens(m), H, z.ld, g.dtb.w, g.alog.w};
+    return g;
 }
 
-void heads_in_backward(const struct ctx *ctx, const struct heads_in *s, real *dx,
-                       const real *x)
+void heads_step_forward(const struct heads_step *g)
 {
-    heads_rotate_back(ctx, s);
-    in_proj_backward(ctx, s->w, dx, s->row, x);
+    step_forward(&g->step, g->s.x, g->log_a.x, g->z.x);
 }
 
-void heads_angles(const struct mixer_cfg *c, int *heads, int *dk)
+void heads_step_backward(const struct heads_step *g, const real *ds)
 {
-    *heads = c->H;
-    *dk = c->C / c->H;
+    step_backward(&g->step, g->z.dx, g->dtb.dw, g->alog.dw, ds, g->log_a.dx, g->s.x,
+                  g->log_a.x);
 }
 
-/* ---- cores ------------------------------------------------------------------------- */
-
-void scalar_heads_layout(struct scalar_heads *s, struct layout *m, struct act q,
-                         struct act k, struct act v)
+struct norm heads_norm(const struct mixer_cfg *c, int dv)
 {
-    struct scalar *o = &s->core;
-
-    o->B = m->B, o->T = m->T;
-    o->q = q.x, o->k = k.x, o->v = v.x;
-    o->ld_q = q.ld, o->ld_k = k.ld, o->ld_v = v.ld, o->ld_o = (size_t)o->H * o->dv;
-    s->grad = (struct scalar_grad){.dq = q.dx, .dk = k.dx, .dv = v.dx, .ld_dq = q.ld,
-                                   .ld_dk = k.ld, .ld_dv = v.ld};
-    s->kept = layout_save(m, "kept", scalar_kept(o));
-    s->scratch = layout_grad(m, "scratch", scalar_scratch(o));
-    s->state = layout_state(m, scalar_state(o));
+    return (struct norm){c->H, dv, .shared = true, .eps = (real)c->eps};
 }
 
-void scalar_heads_forward(const struct ctx *ctx, const struct scalar_heads *s, real *o)
+struct rms rms_layout(struct layout *m, const char *name, struct norm norm)
 {
-    if (ctx->state)
-        scalar_extend(&s->core, ctx->state, s->state, o);
-    else
-        scalar_forward(&s->core, o, s->kept);
+    const int  n = norm.shared ? norm.e : norm.groups * norm.e;
+    struct rms o = {.norm = norm, .w = layout_vector(m, name, n, INIT_ONE)};
+
+    o.partial = layout_grad(m, "partial", norm_partial(&norm));
+    return o;
 }
 
-void scalar_heads_backward(const struct scalar_heads *s, struct act o)
+void rms_act_forward(const struct ctx *ctx, const struct rms *o, struct act y,
+                     struct act x)
 {
-    scalar_backward(&s->core, &s->grad, s->core.den == SCALAR_PLAIN ? NULL : o.x, o.dx,
-                    s->kept, s->scratch);
+    rms_forward(&o->norm, y.x, y.ld, x.x, x.ld, o->w.w, ctx_rows(ctx));
 }
 
-void vector_heads_layout(struct vector_heads *s, struct layout *m, struct act q,
-                         struct act k, struct act v, struct act g)
+void rms_act_backward(const struct ctx *ctx, const struct rms *o, struct act y,
+                      struct act x)
 {
-    struct vector *o = &s->core;
-
-    o->B = m->B, o->T = m->T;
-    o->q = q.x, o->k = k.x, o->v = v.x, o->g = g.x;
-    o->ld_q = q.ld, o->ld_k = k.ld, o->ld_v = v.ld, o->ld_g = g.ld;
-    o->ld_o = (size_t)o->H * o->dv;
-    s->grad = (struct vector_grad){.dq = q.dx, .dk = k.dx, .dv = v.dx, .dg = g.dx,
-                                   .ld_dq = q.ld, .ld_dk = k.ld, .ld_dv = v.ld,
-                                   .ld_dg = g.ld};
-    s->kept = layout_save(m, "kept", vector_kept(o));
-    s->scratch = layout_grad(m, "scratch", vector_scratch(o));
-    s->state = layout_state(m, vector_state(o));
+    rms_backward(&o->norm, x.dx, x.ld, 0, o->w.dw, y.dx, y.ld, x.x, x.ld, o->w.w,
+                 ctx_rows(ctx), o->partial);
 }
 
-void vector_heads_forward(const struct ctx *ctx, const struct vector_heads *s, real *o)
+void heads_out_layout(struct heads_out *s, struct layout *m, struct norm norm,
+                      enum gate act, struct act o, struct act g)
 {
-    if (ctx->state)
-        vector_extend(&s->core, ctx->state, s->state, o);
-    else
-        vector_forward(&s->core, o, s->kept);
-}
-
-void vector_heads_backward(const struct vector_heads *s, struct act o)
-{
-    vector_backward(&s->core, &s->grad, o.dx, s->kept, s->scratch);
-}
-
-/* ---- heads out --------------------------------------------------------------------- */
-
-void heads_out_layout(struct heads_out *s, struct layout *m)
-{
-    const size_t n = (size_t)s->norm.groups * s->norm.e;
-
-    s->o = act_keep(m, "o", n);
-    s->gated = (struct act){layout_keep(m, "gated", layout_tokens(m) * n), s->o.dx, n};
-    s->normed = layout_grad(m, "normed", layout_tokens(m) * n);
-    s->partial = layout_grad(m, "partial", norm_partial(&s->norm));
+    s->norm = norm;
+    s->act = act;
+    s->o = o, s->g = g;
+    s->gated = act_after(m, "gated", o);
+    s->normed = layout_grad(m, "normed", layout_tokens(m) * o.ld);
+    s->partial = layout_grad(m, "partial", norm_partial(&norm));
 }
 
 static void normalise(const struct ctx *ctx, const struct heads_out *s, real *y)
 {
-    (s->mean ? ln_forward : rms_forward)(&s->norm, y, s->o.ld, s->o.x, s->o.ld,
-                                         s->w < 0 ? NULL : ctx->w[s->w], ctx_rows(ctx));
+    (s->mean ? ln_forward : rms_forward)(&s->norm, y, s->o.ld, s->o.x, s->o.ld, s->w.w,
+                                         ctx_rows(ctx));
 }
 
 void heads_out_forward(const struct ctx *ctx, const struct heads_out *s, real *y)
@@ -128,13 +97,12 @@ void heads_out_backward(const struct ctx *ctx, const struct heads_out *s, const 
 {
     const long   n = ctx_rows(ctx);
     const size_t e = s->o.ld;
-    const real  *w = s->w < 0 ? NULL : ctx->w[s->w];
-    real        *dw = s->w < 0 ? NULL : ctx->dw[s->w], *d = s->o.dx;
+    real        *d = s->o.dx;
 
     out_proj_backward(ctx, s->wo, s->gated, dy);
     normalise(ctx, s, s->normed);
     gate_backward(s->act, d, s->g.dx, s->g.ld, d, e, s->normed, e, s->g.x, s->g.ld, n,
                   (int)e);
     (s->mean ? ln_backward : rms_backward)
-        (&s->norm, d, e, 0, dw, d, e, s->o.x, e, w, n, s->partial);
+        (&s->norm, d, e, 0, s->w.dw, d, e, s->o.x, e, s->w.w, n, s->partial);
 }

@@ -1,88 +1,67 @@
-/* The parts of a mixer of heads: the projection to q, k and the rest, rotated; the cores
- * that mix tokens; the norm, gate and projection of what they leave.
+/* What a mixer of heads has around its core: the rotation of q and k, and the step of a
+ * token; the norm, gate and projection of what the core leaves.
  */
 #ifndef WEFT_MIXER_HEADS_H
 #define WEFT_MIXER_HEADS_H
 
-#include "model/cores/scalar.h"
-#include "model/cores/vector.h"
 #include "model/layers/gate.h"
 #include "model/layers/norm.h"
-#include "model/mixer_acts.h"
+#include "model/layers/step.h"
+#include "model/mixer_cores.h"
 
-/* ---- heads in ---------------------------------------------------------------------- */
+/* Rotate q (H, dk) and k (heads, dk) as the position encoding says; a layout() that said
+ * layout_rotates(heads, dk). */
+void heads_rotate(const struct ctx *ctx, struct act q, struct act k);
 
-/* A row that begins with q (H, dk) and holds k (Hk, dk). */
-struct heads_in {
-    int        w;           // index of the product's first weight
-    int        Hk;
-    struct act row, k;
+/* q.dx and k.dx become the gradients before the rotation. */
+void heads_rotate_back(const struct ctx *ctx, struct act q, struct act k);
+
+/* The step of a token and the decay that follows from it, one of each head
+ * (model/layers/step.h): s = softplus(z + dtb), log a = -e^alog s. */
+struct heads_step {
+    struct step   step;
+    struct weight dtb, alog;    // (H), by the mixer's init()
+    struct act    z, s, log_a;  // (H)
 };
 
-/* row = x Wᵀ, then q and k rotated by the position encoding. */
-void heads_in_forward(const struct ctx *ctx, const struct heads_in *s, const real *x);
+struct heads_step heads_step_layout(struct layout *m, int H, struct act z);
 
-/* dx += and dW += from row.dx, which is left holding the gradient before the rotation. */
-void heads_in_backward(const struct ctx *ctx, const struct heads_in *s, real *dx,
-                       const real *x);
+void heads_step_forward(const struct heads_step *g);
 
-/* The rotations alone, where something stands between them and the product. */
-void heads_rotate(const struct ctx *ctx, const struct heads_in *s);
-void heads_rotate_back(const struct ctx *ctx, const struct heads_in *s);
+/* z.dx =, ddtb += and dalog += from log_a.dx and ds, that of s; NULL: none. */
+void heads_step_backward(const struct heads_step *g, const real *ds);
 
-/* H heads of C / H channels: what struct mixer's angles() says for most mixers. */
-void heads_angles(const struct mixer_cfg *c, int *heads, int *dk);
-
-/* ---- cores ------------------------------------------------------------------------- */
-
-/* A core between activations, with its memory. */
-struct scalar_heads {
-    struct scalar      core;
-    struct scalar_grad grad;
-    real              *kept, *scratch;
-    size_t             state;       // where its state is, in reals
+/* An RMSNorm with its weight. y.x = from x.x; x.dx = and dw += from y.dx. */
+struct rms {
+    struct norm   norm;
+    struct weight w;
+    real         *partial;
 };
 
-/* Lay it out for these q, k and v. H, dk, dv and how it weighs are set in s->core; the
- * gradients of gates, if wanted, are set in s->grad afterwards. */
-void scalar_heads_layout(struct scalar_heads *s, struct layout *m, struct act q,
-                         struct act k, struct act v);
+/* One norm (dv) for all heads, with the model's epsilon. */
+struct norm heads_norm(const struct mixer_cfg *c, int dv);
 
-/* o from an empty state, or from and to ctx->state. */
-void scalar_heads_forward(const struct ctx *ctx, const struct scalar_heads *s, real *o);
-
-/* The gradients of q, k, v and gates from o.dx, which with a denominator is changed. */
-void scalar_heads_backward(const struct scalar_heads *s, struct act o);
-
-/* The same of a core with a decay for every key channel. */
-struct vector_heads {
-    struct vector      core;
-    struct vector_grad grad;
-    real              *kept, *scratch;
-    size_t             state;
-};
-
-void vector_heads_layout(struct vector_heads *s, struct layout *m, struct act q,
-                         struct act k, struct act v, struct act g);
-void vector_heads_forward(const struct ctx *ctx, const struct vector_heads *s, real *o);
-void vector_heads_backward(const struct vector_heads *s, struct act o);
-
-/* ---- heads out --------------------------------------------------------------------- */
+struct rms rms_layout(struct layout *m, const char *name, struct norm norm);
+void rms_act_forward(const struct ctx *ctx, const struct rms *o, struct act y,
+                     struct act x);
+void rms_act_backward(const struct ctx *ctx, const struct rms *o, struct act y,
+                      struct act x);
 
 /* y = Wo( norm(o) w act(g) ), the norm over each head. */
 struct heads_out {
-    struct norm norm;
-    bool        mean;           // LayerNorm; otherwise RMSNorm
-    enum gate   act;
-    int         w, wo;          // indices of the weights; w -1: none
-    struct act  g;              // the gate's logits (H, dv)
-    struct act  o, gated;       // (H, dv): of the core; after norm and gate
-    real       *normed;         // as o, in backward
-    real       *partial;        // of the norm
+    struct norm   norm;
+    bool          mean;         // LayerNorm; otherwise RMSNorm
+    enum gate     act;
+    struct weight w, wo;        // w NULL: none
+    struct act    o, g;         // (H, dv): of the core; the gate's logits
+    struct act    gated;        // after norm and gate
+    real         *normed;       // as o, in backward
+    real         *partial;      // of the norm
 };
 
-/* Lays out o and what follows it; what stands before o is set. */
-void heads_out_layout(struct heads_out *s, struct layout *m);
+/* Lays out the rest; w, wo and mean are set apart. */
+void heads_out_layout(struct heads_out *s, struct layout *m, struct norm norm,
+                      enum gate act, struct act o, struct act g);
 
 void heads_out_forward(const struct ctx *ctx, const struct heads_out *s, real *y);
 

@@ -16,14 +16,6 @@ struct zeros {
 struct instruments {
     const char *system;        // its dynamical-system form in a line: what L, B and C are
 
-    /* Numbers in the decode state of one sequence, without the encoding's, by the paper's
-     * formula: what layout() lays out is held to it. */
-    double (*state)(const struct mixer_cfg *c);
-
-    /* (optional) What of flops is in no matrix product, for one token: for a mixer that
-     * is not mostly products. The rest of flops is held to the products that run. */
-    double (*elementwise)(const struct mixer_cfg *c);
-
     /* (optional) After forward with the same ctx: widen r (H) to hold |L| of every token,
      * and return for how many heads: H, or 1 when L has none. A mixer whose system is not
      * finite, such as softmax, has none. */
@@ -33,6 +25,11 @@ struct instruments {
      * whose weights can be 0. */
     void (*zeros)(const struct ctx *ctx, struct zeros *sum);
 };
+
+/* Numbers in the decode state of one sequence, without the encoding's, by the paper's
+ * formula; and what of mixer_flops is in no matrix product, over T tokens. */
+double mixer_paper_state(const struct mixer_cfg *c);
+double mixer_elementwise(const struct mixer_cfg *c, int T);
 
 /* Of a layer, after mixer_forward. */
 int  mixer_decay(struct mixer_layer *l, struct range *r);           // 0: not finite

@@ -299,10 +299,10 @@ static enum fail check_heads(const struct mixer_cfg *c, struct why *why)
                     c->Hk, c->H);
     if (c->position == &position_none)
         return FAIL_NONE;
-    if (!c->mixer->angles)
+    if (!c->mixer->position)
         return fail(why, FAIL_USAGE, "%s takes no position encoding; leave out +%s",
                     c->mixer->name, c->position->name);
-    c->mixer->angles(c, &heads, &dk);
+    mixer_angles(c, &heads, &dk);
     if (dk % 2)
         return fail(why, FAIL_USAGE,
                     "%s turns pairs, but the keys of a head are %d wide; make that even "
@@ -327,7 +327,8 @@ enum fail mixer_parse(struct mixer_cfg *c, const char *entry, struct why *why)
     c->eps = c->eps > 0 ? c->eps : MIXER_EPS;
     err = parse_mixer(c, text, &inner);
     if (!err && !half) {
-        snprintf(standard, sizeof standard, "%s", c->mixer->position);
+        snprintf(standard, sizeof standard, "%s",
+                 c->mixer->position ? c->mixer->position : position_none.name);
         half = standard;
     }
     if (!err)

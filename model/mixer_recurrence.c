@@ -6,22 +6,19 @@
 void recurrence_layout(struct recurrence *r, struct layout *m,
                        const struct recurrence_form *form, int e)
 {
-    const size_t n = layout_tokens(m) * e;
-
     r->form = form;
     r->e = e;
-    r->row = r->z = act_keep(m, "row", 2 * (size_t)e);
     r->h = r->v = act_keep(m, "h", e);
     if (form->logits) {
-        r->u = (struct act){layout_keep(m, "u", n), r->h.dx, e};
-        r->z = act_keep(m, "z", (size_t)form->gates * e);
-        r->v.x = layout_keep(m, "v", n);
-        r->a = layout_grad(m, "a", n);
+        r->u = act_after(m, "u", r->h);
+        r->v = act_after(m, "v", r->h);
+        r->a = layout_grad(m, "a", layout_tokens(m) * e);
         if (!r->a)
             r->a = r->v.x;
-        r->conv = short_conv_layout(m, form->conv, form->convb, e, r->row.ld, e, false);
-    } else
-        r->a = layout_keep(m, "a", n);
+    } else {
+        r->z = r->row;
+        r->a = layout_keep(m, "a", layout_tokens(m) * e);
+    }
     r->state = layout_state(m, e);
 }
 
@@ -61,7 +58,7 @@ static void gates_forward(const struct ctx *ctx, const struct recurrence *r)
 
     short_conv_forward(ctx, &r->conv, r->u.x, r->row.x + r->e);
     f->logits(ctx, r);
-    bias_forward(r->z.x, ctx->w[f->bg], ctx_rows(ctx), (int)r->z.ld);
+    bias_forward(r->z.x, r->bg.w, ctx_rows(ctx), (int)r->z.ld);
 }
 
 void recurrence_forward(const struct ctx *ctx, const struct recurrence *r, const real *x,
@@ -70,9 +67,9 @@ void recurrence_forward(const struct ctx *ctx, const struct recurrence *r, const
     const struct recurrence_form *f = r->form;
     struct scan scan = {ctx->B, ctx->T, r->e, r->a};
 
-    in_proj_forward(ctx, f->win, r->row, x);
-    if (f->bin >= 0)
-        bias_forward(r->row.x, ctx->w[f->bin], ctx_rows(ctx), (int)r->row.ld);
+    proj_forward(ctx, r->row, x);
+    if (r->bin.w)
+        bias_forward(r->row.x, r->bin.w, ctx_rows(ctx), (int)r->row.ld);
     if (f->logits)
         gates_forward(ctx, r);
     each_token(ctx, r, f->input);
@@ -82,16 +79,16 @@ void recurrence_forward(const struct ctx *ctx, const struct recurrence *r, const
         scan_forward(&scan, r->h.x);
     if (f->output)
         each_token(ctx, r, f->output);
-    out_proj_forward(ctx, f->wo, y, r->v);
+    out_proj_forward(ctx, r->wo, y, r->v);
 }
 
 static void gates_backward(const struct ctx *ctx, const struct recurrence *r)
 {
     const struct recurrence_form *f = r->form;
 
-    bias_backward(ctx->dw[f->bg], r->z.dx, ctx_rows(ctx), (int)r->z.ld);
+    bias_backward(r->bg.dw, r->z.dx, ctx_rows(ctx), (int)r->z.ld);
     f->logits_back(ctx, r);
-    short_conv_backward(ctx, &r->conv, r->row.dx + r->e, r->u.dx, r->row.x + r->e);
+    short_conv_backward(&r->conv, r->row.dx + r->e, r->u.dx, r->row.x + r->e);
 }
 
 void recurrence_backward(const struct ctx *ctx, const struct recurrence *r, const real *x,
@@ -100,14 +97,14 @@ void recurrence_backward(const struct ctx *ctx, const struct recurrence *r, cons
     const struct recurrence_form *f = r->form;
     struct scan scan = {ctx->B, ctx->T, r->e, r->a};
 
-    out_proj_backward(ctx, f->wo, r->v, dy);
+    out_proj_backward(ctx, r->wo, r->v, dy);
     if (f->output)
         each_token(ctx, r, f->output_back);
     scan_backward(&scan, r->h.dx, r->z.dx, r->z.ld, r->h.x);
     each_token(ctx, r, f->input_back);
     if (f->logits)
         gates_backward(ctx, r);
-    if (f->bin >= 0)
-        bias_backward(ctx->dw[f->bin], r->row.dx, ctx_rows(ctx), (int)r->row.ld);
-    in_proj_backward(ctx, f->win, dx, r->row, x);
+    if (r->bin.w)
+        bias_backward(r->bin.dw, r->row.dx, ctx_rows(ctx), (int)r->row.ld);
+    proj_backward(ctx, dx, 1, r->row, x);
 }

@@ -28,9 +28,6 @@ struct recurrence;
 
 /* What a mixer brings. */
 struct recurrence_form {
-    int win, bin, conv, convb, bg, wo;      // indices of weights; bin -1: none
-    int gates;
-
     /* z from u, without bias; and u.dx += , dw += from z.dx. NULL: no convolution. */
     void (*logits)(const struct ctx *ctx, const struct recurrence *r);
     void (*logits_back)(const struct ctx *ctx, const struct recurrence *r);
@@ -56,15 +53,18 @@ struct recurrence {
     const struct recurrence_form *form;
     int    e;
     struct act row;             // (2, e) p, w with bias; or z
-    struct act u;               // (e), its gradient in h.dx
     struct act z;               // (gates, e) with bias
+    struct weight bin, bg, wo;  // bin NULL: none
+    struct short_conv conv;
+    struct act u;               // (e), its gradient in h.dx
     struct act h;               // (e) states
     struct act v;               // (e), its gradient in h.dx
     real  *a;                   // (B, T, e); may lie in v, which forward writes later
-    struct short_conv conv;
     size_t state;               // where h is, in reals
 };
 
+/* Lays out u, h, v and a. The row, the weights and, with a convolution, it and z are
+ * set. */
 void recurrence_layout(struct recurrence *r, struct layout *m,
                        const struct recurrence_form *form, int e);
 void recurrence_forward(const struct ctx *ctx, const struct recurrence *r, const real *x,

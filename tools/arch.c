@@ -210,7 +210,7 @@ static void print_opts(const struct opt *o)
 
 static void print_positions(const struct mixer *m)
 {
-    if (!m->angles) {
+    if (!m->position) {
         puts("\nIt takes no position encoding.");
         return;
     }

@@ -27,36 +27,17 @@
 
 #include <math.h>
 
-enum { WQ, WK, WV, WO, W1, B1, W2, B2 };
 enum { MAP, LOCAL };
 
 static const struct opt opts[] = {
     [MAP]   = {"feature", "feature map of queries and keys",
-               OPT_CHOICE, "id|elu1", 0, 0, 0},
-    [LOCAL] = {"local", "tokens of the local term; 0: without", OPT_INT, NULL, 3, 0, 64},
+               OPT_CHOICE, .choices = "id|elu1"},
+    [LOCAL] = {"local", "tokens of the local term; 0: without", OPT_INT, 3, 0, 64},
     {0},
 };
 
 static bool mapped(const struct mixer_cfg *c) { return c->opt[MAP] > 0; }
-static int  width(const struct mixer_cfg *c) { return c->C / c->H; }
 static int  taps(const struct mixer_cfg *c) { return (int)c->opt[LOCAL]; }
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    int e = width(c), rows = c->C * taps(c);
-
-    p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WO] = (struct param){"wo", c->C, c->C, INIT_OUTPUT, .decay = true};
-    if (!taps(c))
-        return W1;
-    p[W1] = (struct param){"w1", c->C, e, INIT_INPUT, .decay = true};
-    p[B1] = (struct param){"b1", c->C, 0, INIT_ZERO};
-    p[W2] = (struct param){"w2", rows, e, INIT_NORMAL, 0.02, .decay = true};
-    p[B2] = (struct param){"b2", rows, 0, INIT_ZERO};
-    return B2 + 1;
-}
 
 /* ---- memory ------------------------------------------------------------------------ */
 
@@ -64,14 +45,14 @@ struct acts {
     struct act row, q, k, v;    // (H, e), rotated
     struct act phi_q, phi_k;    // (H, e) features; without a map q and k
     struct act dk, dv;          // (H, e) deviations
-    struct act o;               // (H, e) o + l
-    real *du;                   // as o: gradient of the core's output
+    struct act o;               // (H, e) o + l, in the place of the core's
     struct act xm;              // (C) with the local term
     real *dhid;                 // as xm
+    struct weight wo;
     struct dynconv_kept kept;   // of the local term
-    struct heads_in in;
     struct feature map;
     struct dynconv local;
+    struct dynconv_grad dlocal;
     struct scalar_heads core;
     size_t k_sum, v_sum, x_sum; // where the sums (C) of means are, in reals
     size_t last;                // where the state of the local term is, in reals
@@ -80,43 +61,55 @@ struct acts {
 static void layout_local(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
     const size_t n = layout_tokens(m) * c->C;
+    const int    C = c->C, e = C / c->H, rows = C * taps(c);
+    struct weight w1, b1, w2, b2;
 
-    a->xm = act_work(m, "xm", c->C);
+    w1 = layout_matrix(m, "w1", C, e, INIT_INPUT);
+    b1 = layout_vector(m, "b1", C, INIT_ZERO);
+    w2 = layout_weight(m, (struct param){"w2", rows, e, INIT_NORMAL, 0.02,
+                                         .decay = true});
+    b2 = layout_vector(m, "b2", rows, INIT_ZERO);
+    layout_flops(m, 2.0 * rows * (e + 1));
+    a->xm = act_work(m, "xm", C);
     a->dhid = layout_grad(m, "dhid", n);
     a->kept = (struct dynconv_kept){layout_work(m, "pre", n), layout_work(m, "hid", n),
                                     layout_work(m, "r", n * taps(c))};
     a->local = (struct dynconv){
-        .B = m->B, .T = m->T, .C = c->C, .H = c->H, .taps = taps(c), .ld = a->v.ld,
-        .w1 = layout_param(m, W1), .b1 = layout_param(m, B1),
-        .w2 = layout_param(m, W2), .b2 = layout_param(m, B2),
+        .B = m->B, .T = m->T, .C = C, .H = c->H, .taps = taps(c), .ld = a->v.ld,
+        .w1 = w1.w, .b1 = b1.w, .w2 = w2.w, .b2 = b2.w,
     };
-    a->x_sum = layout_state_doubles(m, c->C);
-    a->last = layout_state(m, (taps(c) - 1) * c->C);
+    a->dlocal = (struct dynconv_grad){w1.dw, b1.dw, w2.dw, b2.dw};
+    a->x_sum = layout_state_doubles(m, C);
+    a->last = layout_state(m, (size_t)(taps(c) - 1) * C);
 }
 
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
-    const size_t C = c->C;
-    const int    e = width(c);
+    const int    C = c->C, H = c->H, e = C / H;
+    const double doubles = (double)sizeof(double) / sizeof(real);
 
-    a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C}, {0}});
+    a->row = act_row(m, (struct act_part[]){
+        {"wq", &a->q, C}, {"wk", &a->k, C}, {"wv", &a->v, C}, {0}});
+    layout_rotates(m, H, e);
+    a->wo = layout_out(m, C);
+    a->map = (struct feature){.map = FEATURE_ELU1, .B = m->B, .T = m->T, .H = H, .dk = e,
+                              .m = e};
     a->phi_q = mapped(c) ? act_work(m, "phi_q", C) : a->q;
     a->phi_k = mapped(c) ? act_work(m, "phi_k", C) : a->k;
     a->dk = act_work(m, "dk", C);
     a->dv = act_work(m, "dv", C);
-    a->o = act_keep(m, "o", C);
-    a->du = layout_grad(m, "du", layout_tokens(m) * C);
-    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
-    a->map = (struct feature){.map = FEATURE_ELU1, .B = m->B, .T = m->T,
-                              .H = c->H, .dk = e, .m = e};
-    a->core.core = (struct scalar){.H = c->H, .dk = e, .dv = e,
-                                   .scale = 1 / (real)sqrt(e)};
-    scalar_heads_layout(&a->core, m, a->phi_q, a->dk, a->dv);
+    a->core = scalar_heads_layout(m, a->phi_q, a->dk, a->dv,
+                                  (struct scalar){.H = H, .dk = e, .dv = e});
+    a->o = a->core.o;
+    a->core.o.dx = layout_grad(m, "du", layout_tokens(m) * C);
     a->k_sum = layout_state_doubles(m, C);
     a->v_sum = layout_state_doubles(m, C);
-    if (taps(c))
+    m->paper_state = C * (e + 2 * doubles);
+    if (taps(c)) {
         layout_local(a, m, c);
+        m->paper_state += C * (doubles + taps(c) - 1);
+    }
 }
 
 static struct means means_of(const struct ctx *ctx)
@@ -166,24 +159,23 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    heads_in_forward(ctx, &a->in, x);
+    proj_forward(ctx, a->row, x);
+    heads_rotate(ctx, a->q, a->k);
     prepare(ctx, x, a);
-    scalar_heads_forward(ctx, &a->core, a->o.x);
+    scalar_heads_forward(ctx, &a->core);
     add_mean(ctx, a);
     if (taps(ctx->cfg))
         dynconv_apply(&a->local, &a->kept, a->o.x, a->v.x, ctx->state, a->last);
-    out_proj_forward(ctx, WO, y, a->o);
+    out_proj_forward(ctx, a->wo, y, a->o);
 }
 
 /* The local term's share of dx, and of dv. */
 static void local_back(const struct ctx *ctx, struct acts *a, real *dx)
 {
-    real *const        *dw = ctx->dw;
-    struct means        m = means_of(ctx);
-    struct dynconv_grad to = {.w1 = dw[W1], .b1 = dw[B1], .w2 = dw[W2], .b2 = dw[B2]};
+    struct means m = means_of(ctx);
 
-    dynconv_backward(&a->local, &to, &a->kept, a->v.dx, a->xm.dx, a->dhid, a->o.dx,
-                     a->xm.x, a->v.x);
+    dynconv_backward(&a->local, &a->dlocal, &a->kept, a->v.dx, a->xm.dx, a->dhid,
+                     a->o.dx, a->xm.x, a->v.x);
     means_backward(&m, MEANS_OF, dx, ctx->cfg->C, true, a->xm.dx, NULL);
 }
 
@@ -198,9 +190,9 @@ static void attend_back(const struct ctx *ctx, const struct acts *a)
 
         #pragma omp simd
         for (size_t j = 0; j < C; j++)
-            a->du[i * C + j] = by * a->o.dx[i * C + j];
+            a->core.o.dx[i * C + j] = by * a->o.dx[i * C + j];
     }
-    scalar_heads_backward(&a->core, (struct act){a->o.x, a->du, C});
+    scalar_heads_backward(&a->core);
 }
 
 /* On to q, k and v, still rotated; v.dx holds the local term's share. */
@@ -224,22 +216,13 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     prepare(ctx, x, a);
-    out_proj_backward(ctx, WO, a->o, dy);
+    out_proj_backward(ctx, a->wo, a->o, dy);
     if (taps(ctx->cfg))
         local_back(ctx, a, dx);
     attend_back(ctx, a);
     prepare_back(ctx, a);
-    heads_in_backward(ctx, &a->in, dx, x);
-}
-
-/* Projections, writing and reading the state, and the local term. */
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    double C = c->C, e = width(c), w = taps(c);
-
-    (void)window;
-    return T * (8 * C * C + c->H * scalar_flops(T, width(c), width(c)) +
-                (w > 0 ? 2 * C * e * (1 + w) + 2 * w * C : 0));
+    heads_rotate_back(ctx, a->q, a->k);
+    proj_backward(ctx, dx, 1, a->row, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -250,28 +233,17 @@ static int decay(struct ctx *ctx, struct range *r)
     return ctx->cfg->H;
 }
 
-/* S, the sums of the means, which are doubles, and the values of the local term. */
-static double state(const struct mixer_cfg *c)
-{
-    double sums = (taps(c) ? 3 : 2) * sizeof(double) / sizeof(real);
-
-    return c->C * (width(c) + sums + (taps(c) ? taps(c) - 1 : 0));
-}
-
 const struct mixer mixer_inline = {
     .name     = "inline",
     .about    = "linear attention normalised by subtraction, with a local term",
     .position = "none",
     .opts     = opts,
-    .params   = params,
-    .angles   = heads_angles,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "L = ((t-1)/t) I, B = (k_t - mean k) (v_t - mean v) / t, "
                   "C = q/sqrt(dk), D = mean v",
-        .state = state, .decay = decay,
+        .decay = decay,
     },
 };

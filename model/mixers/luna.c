@@ -27,168 +27,150 @@
 #include <math.h>
 #include <string.h>
 
-enum { WQ, WK, WV, WO, FW, FB, F1, F1B, F2, F2B, FORGET };
 enum { M, CHANNELS, HIDDEN, SHARED, PSI, DECAY };
 enum { BLOCKS = 16 };           // of tokens, in which the gradient of psi is summed
 enum { TILE = 32 };             // tokens whose features a thread takes at once
 
 static const struct opt opts[] = {
     [M]        = {"m", "numbers that psi is taken of, per head; 0: width / heads",
-                  OPT_INT, NULL, 16, 0, 4096},
-    [CHANNELS] = {"channels", "functions psi", OPT_INT, NULL, 4, 1, 256},
-    [HIDDEN]   = {"hidden", "hidden units of psi", OPT_INT, NULL, 64, 1, 1024},
-    [SHARED]   = {"shared", "one hidden layer for all psi", OPT_FLAG, NULL, 1, 0, 1},
-    [PSI]      = {"psi", "what psi starts as", OPT_CHOICE, "random|exp", 0, 0, 0},
+                  OPT_INT, 16, 0, 4096},
+    [CHANNELS] = {"channels", "functions psi", OPT_INT, 4, 1, 256},
+    [HIDDEN]   = {"hidden", "hidden units of psi", OPT_INT, 64, 1, 1024},
+    [SHARED]   = {"shared", "one hidden layer for all psi", OPT_FLAG, 1},
+    [PSI]      = {"psi", "what psi starts as", OPT_CHOICE, .choices = "random|exp"},
     [DECAY]    = FORGET_OPT,
     {0},
 };
 
-static int  width(const struct mixer_cfg *c) { return c->C / c->H; }
-static int  m_of(const struct mixer_cfg *c) { return opt_or(c, M, width(c)); }
-static int  channels(const struct mixer_cfg *c) { return (int)c->opt[CHANNELS]; }
-static int  hidden(const struct mixer_cfg *c) { return (int)c->opt[HIDDEN]; }
-static bool starts_exp(const struct mixer_cfg *c) { return c->opt[PSI] > 0; }
+struct acts {
+    struct act row, q, k, v;    // (H, e), rotated
+    int m;                      // numbers u of a head
+    struct act u;               // (2 H, m) of the queries, then of the keys
+    struct act phi;             // (2 H, m, channels)
+    struct weight fw, fb, wo;   // (m, e), (m)
+    struct piecewise_net net, dnet;     // weights of psi, gradients
+    real *dfw;                  // (2 H, m, e + 1) each head's share of fw's and fb's
+    struct piecewise psi;
+    double *sums;               // (BLOCKS) of pieces
+    struct scalar_heads core;
+    struct forget forget;
+};
 
-static enum forget_kind kind_of(const struct mixer_cfg *c)
+/* The map to u and the network of psi, which start at random or as exponentials. */
+static void layout_psi(struct acts *a, struct layout *m, const struct mixer_cfg *c)
 {
-    return (enum forget_kind)c->opt[DECAY];
+    const int e = c->C / c->H, n = (int)c->opt[HIDDEN], channels = (int)c->opt[CHANNELS],
+              groups = c->opt[SHARED] > 0 ? 1 : channels;
+    const bool as_exp = c->opt[PSI] > 0;
+    const enum init start = as_exp ? INIT_OWN : INIT_NORMAL;
+    struct weight f1, f1b, f2, f2b;
+
+    a->fw = layout_weight(m, (struct param){"fw", a->m, e, start, 1 / sqrt(e),
+                                            .decay = true});
+    a->fb = layout_vector(m, "fb", a->m, INIT_ZERO);
+    f1 = layout_weight(m, (struct param){"f1", groups, n, start, 1, .decay = true});
+    f1b = layout_weight(m, (struct param){"f1b", groups, n, start, 1});
+    f2 = layout_weight(m, (struct param){"f2", channels, n, start, 1 / sqrt(n),
+                                         .decay = true});
+    f2b = layout_weight(m, (struct param){"f2b", channels, 0,
+                                          as_exp ? INIT_OWN : INIT_CONST, 0.1});
+    a->net = (struct piecewise_net){f1.w, f1b.w, f2.w, f2b.w};
+    a->dnet = (struct piecewise_net){f1.dw, f1b.dw, f2.dw, f2b.dw};
+    a->psi = (struct piecewise){.groups = groups, .channels = channels, .hidden = n};
+    piecewise_layout(&a->psi, layout_work(m, "psi", piecewise_layout(&a->psi, NULL)));
+    a->sums = layout_grad_bytes(m, "sums",
+                                BLOCKS * piecewise_sums(&a->psi) * sizeof(double));
 }
 
-static int groups(const struct mixer_cfg *c)
+static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    return c->opt[SHARED] > 0 ? 1 : channels(c);
-}
+    struct acts *a = layout_acts(m, sizeof *a);
+    const int    C = c->C, H = c->H, e = C / H, channels = (int)c->opt[CHANNELS];
 
-/* Numbers u, and features, of a token: those of the queries, then those of the keys. */
-static size_t us(const struct mixer_cfg *c) { return (size_t)2 * c->H * m_of(c); }
-static size_t phis(const struct mixer_cfg *c) { return us(c) * channels(c); }
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    int m = m_of(c), e = width(c), n = hidden(c);
-
-    p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WO] = (struct param){"wo", c->C, c->C, INIT_OUTPUT, .decay = true};
-    p[FW] = (struct param){"fw", m, e, INIT_NORMAL, 1 / sqrt(e), .decay = true};
-    p[FB] = (struct param){"fb", m, 0, INIT_ZERO};
-    p[F1] = (struct param){"f1", groups(c), n, INIT_NORMAL, 1, .decay = true};
-    p[F1B] = (struct param){"f1b", groups(c), n, INIT_NORMAL, 1};
-    p[F2] = (struct param){"f2", channels(c), n, INIT_NORMAL, 1 / sqrt(n), .decay = true};
-    p[F2B] = (struct param){"f2b", channels(c), 0, INIT_CONST, 0.1};
-    for (int i = FW; starts_exp(c) && i <= F2B; i++)
-        p[i].init = i == FB ? INIT_ZERO : INIT_OWN;
-    return FORGET + forget_params(kind_of(c), c, p + FORGET);
+    a->row = act_row(m, (struct act_part[]){
+        {"wq", &a->q, C}, {"wk", &a->k, C}, {"wv", &a->v, C}, {0}});
+    layout_rotates(m, H, e);
+    a->wo = layout_out(m, C);
+    a->m = opt_or(c, M, e);
+    layout_psi(a, m, c);
+    a->u = act_work(m, "u", 2 * (size_t)H * a->m);
+    a->phi = act_work(m, "phi", a->u.ld * channels);
+    a->dfw = layout_grad(m, "dfw", a->u.ld * (e + 1));
+    layout_flops(m, 4.0 * H * a->m * (e + channels));       // u, psi read from its pieces
+    a->core = scalar_heads_layout(m, a->phi, act_from(a->phi, a->phi.ld / 2), a->v,
+                                  (struct scalar){.H = H, .dk = a->m * channels, .dv = e,
+                                                  .den = SCALAR_SUM, .scale = 1,
+                                                  .den_eps = (real)1e-6});
+    a->forget = forget_layout(m, (enum forget_kind)c->opt[DECAY], &a->core);
+    m->paper_state = (double)H * a->m * channels * (e + 1);
 }
 
 /* psi as exponentials. Unit j is relu(u - knot) below half and relu(-u - knot) from there
  * on; a channel uses the half on which it rises. */
-static void init_exp(const struct mixer_cfg *c, real *const *w)
+static void init_exp(const struct acts *a)
 {
-    const int    n = hidden(c), half = (n + 1) / 2;
+    const int    n = a->psi.hidden, half = (n + 1) / 2;
     const double first = -3, step = 6.0 / half;
 
-    for (int i = 0; i < groups(c) * n; i++) {
-        w[F1][i] = i % n < half ? 1 : -1;
-        w[F1B][i] = (real)-(first + step * (i % n % half));
+    for (int i = 0; i < a->psi.groups * n; i++) {
+        a->net.f1[i] = i % n < half ? 1 : -1;
+        a->net.f1b[i] = (real)-(first + step * (i % n % half));
     }
-    for (int l = 0; l < channels(c); l++) {
+    for (int l = 0; l < a->psi.channels; l++) {
         double s = exp2(-(l / 2)), before = 0;
+        real  *f2 = a->net.f2 + (size_t)l * n;
 
-        memset(w[F2] + (size_t)l * n, 0, n * sizeof *w[F2]);
-        w[F2B][l] = (real)exp(s * first);
+        memset(f2, 0, n * sizeof *f2);
+        a->net.f2b[l] = (real)exp(s * first);
         for (int j = 0; j < half && j + l % 2 * half < n; j++) {
             double at = first + step * j;
             double slope = (exp(s * (at + step)) - exp(s * at)) / step;
 
-            w[F2][(size_t)l * n + j + l % 2 * half] = (real)(slope - before);
+            f2[j + l % 2 * half] = (real)(slope - before);
             before = slope;
         }
     }
 }
 
-static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
+static void init(const struct mixer_cfg *c, void *acts, struct rng *r)
 {
-    const int e = width(c);
+    struct acts *a = acts;
+    const int    e = c->C / c->H;
 
     (void)r;
-    forget_init(kind_of(c), c, w + FORGET);
-    if (!starts_exp(c))
+    forget_init(&a->forget);
+    if (!(c->opt[PSI] > 0))
         return;
-    for (int i = 0; i < m_of(c) * e; i++)
-        w[FW][i] = i / e % e == i % e;
-    init_exp(c, w);
-}
-
-struct acts {
-    struct act row, q, k, v;    // (H, e), rotated
-    struct act o;               // (H, e)
-    struct piecewise psi;
-    struct act u;               // (2 H, m)
-    struct act phi;             // (2 H, m, channels)
-    real *dfw;                  // (2 H, m, e + 1) each head's share of fw's and fb's
-    double *sums;               // (BLOCKS) of pieces
-    struct heads_in in;
-    struct scalar_heads core;
-    struct forget forget;
-};
-
-static void layout(struct layout *m, const struct mixer_cfg *c)
-{
-    struct acts *a = layout_acts(m, sizeof *a);
-    const size_t C = c->C;
-
-    a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C}, {0}});
-    a->o = act_keep(m, "o", C);
-    a->psi = (struct piecewise){.groups = groups(c), .channels = channels(c),
-                                .hidden = hidden(c)};
-    piecewise_layout(&a->psi, layout_work(m, "psi", piecewise_layout(&a->psi, NULL)));
-    a->u = act_work(m, "u", us(c));
-    a->phi = act_work(m, "phi", phis(c));
-    a->dfw = layout_grad(m, "dfw", us(c) * (width(c) + 1));
-    a->sums = layout_grad_bytes(m, "sums",
-                                BLOCKS * piecewise_sums(&a->psi) * sizeof(double));
-    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
-    a->core.core = (struct scalar){.H = c->H, .dk = m_of(c) * channels(c),
-                                   .dv = width(c), .den = SCALAR_SUM, .scale = 1,
-                                   .den_eps = (real)1e-6};
-    scalar_heads_layout(&a->core, m, a->phi, act_from(a->phi, phis(c) / 2), a->v);
-    a->forget = (struct forget){.kind = kind_of(c), .w = FORGET};
-    forget_layout(&a->forget, m, &a->core);
+    for (int i = 0; i < a->m * e; i++)
+        a->fw.w[i] = i / e % e == i % e;
+    init_exp(a);
 }
 
 /* ---- features ---------------------------------------------------------------------- */
-
-static struct piecewise_net net_of(real *const *w)
-{
-    return (struct piecewise_net){.f1 = w[F1], .f1b = w[F1B], .f2 = w[F2], .f2b = w[F2B]};
-}
 
 /* u and phi of n tokens from row i on. */
 static void map_rows(const struct ctx *ctx, const struct acts *a, long i, int n)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const int  m = m_of(c), e = width(c);
+    const int  m = a->m, e = c->C / c->H;
     const real norm = (real)(1 / sqrt(m));
-    real      *u = a->u.x + i * us(c), *phi = a->phi.x + i * phis(c);
+    real      *u = a->u.x + i * a->u.ld, *phi = a->phi.x + i * a->phi.ld;
 
     for (int h = 0; h < 2 * c->H; h++)
-        gemm_nt(u + (size_t)h * m, us(c), a->row.x + i * a->row.ld + (size_t)h * e,
-                a->row.ld, ctx->w[FW], e, n, m, e, 1, 0);
-    for (size_t j = 0; j < n * us(c); j++)
-        u[j] += ctx->w[FB][j % m];
-    piecewise_read(&a->psi, phi, u, (int)(n * us(c)));
-    for (size_t j = 0; j < n * phis(c); j++)
+        gemm_nt(u + (size_t)h * m, a->u.ld, a->row.x + i * a->row.ld + (size_t)h * e,
+                a->row.ld, a->fw.w, e, n, m, e, 1, 0);
+    for (size_t j = 0; j < n * a->u.ld; j++)
+        u[j] += a->fb.w[j % m];
+    piecewise_read(&a->psi, phi, u, (int)(n * a->u.ld));
+    for (size_t j = 0; j < n * a->phi.ld; j++)
         phi[j] = phi[j] < 0 ? 0 : norm * phi[j];
 }
 
 static void map_features(const struct ctx *ctx, struct acts *a)
 {
-    struct piecewise_net net = net_of((real *const *)ctx->w);
-    const long           rows = ctx_rows(ctx);
+    const long rows = ctx_rows(ctx);
 
-    piecewise_build(&a->psi, &net);
+    piecewise_build(&a->psi, &a->net);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < rows; i += TILE)
         map_rows(ctx, a, i, rows - i < TILE ? (int)(rows - i) : TILE);
@@ -199,24 +181,24 @@ static void map_rows_back(const struct ctx *ctx, const struct acts *a, double *s
                           long i, int n)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const int   m = m_of(c), e = width(c);
+    const int   m = a->m, e = c->C / c->H;
     const real  norm = (real)(1 / sqrt(m));
-    real       *du = a->u.dx + i * us(c), *dphi = a->phi.dx + i * phis(c);
-    const real *phi = a->phi.x + i * phis(c);
+    real       *du = a->u.dx + i * a->u.ld, *dphi = a->phi.dx + i * a->phi.ld;
+    const real *phi = a->phi.x + i * a->phi.ld;
 
-    for (size_t j = 0; j < n * phis(c); j++)
+    for (size_t j = 0; j < n * a->phi.ld; j++)
         dphi[j] = phi[j] > 0 ? norm * dphi[j] : 0;
-    piecewise_back(&a->psi, du, sums, dphi, a->u.x + i * us(c), (int)(n * us(c)));
+    piecewise_back(&a->psi, du, sums, dphi, a->u.x + i * a->u.ld, (int)(n * a->u.ld));
     for (int h = 0; h < 2 * c->H; h++)
         gemm_nn(a->row.dx + i * a->row.ld + (size_t)h * e, a->row.ld, du + (size_t)h * m,
-                us(c), ctx->w[FW], e, n, e, m, 1, 0);
+                a->u.ld, a->fw.w, e, n, e, m, 1, 0);
 }
 
 /* fw and fb: each head's share, then their sum. */
 static void projection_back(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
-    const int    m = m_of(c), e = width(c), n = ctx->B * ctx->T;
+    const int    m = a->m, e = c->C / c->H, n = ctx->B * ctx->T;
     const size_t share = (size_t)m * (e + 1);
 
     #pragma omp parallel for schedule(dynamic)
@@ -224,27 +206,26 @@ static void projection_back(const struct ctx *ctx, const struct acts *a)
         const real *du = a->u.dx + (size_t)h * m;
         real       *dfw = a->dfw + h * share, *dfb = dfw + (size_t)m * e;
 
-        gemm_tn(dfw, e, du, us(c), a->row.x + (size_t)h * e, a->row.ld, m, e, n, 1, 0);
+        gemm_tn(dfw, e, du, a->u.ld, a->row.x + (size_t)h * e, a->row.ld, m, e, n, 1, 0);
         memset(dfb, 0, m * sizeof *dfb);
         for (int i = 0; i < n; i++)
             for (int j = 0; j < m; j++)
-                dfb[j] += du[i * us(c) + j];
+                dfb[j] += du[i * a->u.ld + j];
     }
     for (int h = 0; h < 2 * c->H; h++) {
         const real *dfw = a->dfw + h * share;
 
         for (int j = 0; j < m * e; j++)
-            ctx->dw[FW][j] += dfw[j];
+            a->fw.dw[j] += dfw[j];
         for (int j = 0; j < m; j++)
-            ctx->dw[FB][j] += dfw[(size_t)m * e + j];
+            a->fb.dw[j] += dfw[(size_t)m * e + j];
     }
 }
 
 static void map_back(const struct ctx *ctx, const struct acts *a)
 {
-    const long           rows = ctx_rows(ctx);
-    const size_t         per = piecewise_sums(&a->psi);
-    struct piecewise_net net = net_of((real *const *)ctx->w), dnet = net_of(ctx->dw);
+    const long   rows = ctx_rows(ctx);
+    const size_t per = piecewise_sums(&a->psi);
 
     memset(a->sums, 0, BLOCKS * per * sizeof *a->sums);
     #pragma omp parallel for schedule(static)
@@ -256,7 +237,7 @@ static void map_back(const struct ctx *ctx, const struct acts *a)
     }
     for (size_t j = per; j < BLOCKS * per; j++)
         a->sums[j % per] += a->sums[j];
-    piecewise_weights(&a->psi, &dnet, &net, a->sums);
+    piecewise_weights(&a->psi, &a->dnet, &a->net, a->sums);
     projection_back(ctx, a);
 }
 
@@ -266,11 +247,12 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    heads_in_forward(ctx, &a->in, x);
+    proj_forward(ctx, a->row, x);
+    heads_rotate(ctx, a->q, a->k);
     forget_forward(ctx, &a->forget, x);
     map_features(ctx, a);
-    scalar_heads_forward(ctx, &a->core, a->o.x);
-    out_proj_forward(ctx, WO, y, a->o);
+    scalar_heads_forward(ctx, &a->core);
+    out_proj_forward(ctx, a->wo, y, a->core.o);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
@@ -278,22 +260,12 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     map_features(ctx, a);
-    out_proj_backward(ctx, WO, a->o, dy);
-    scalar_heads_backward(&a->core, a->o);
+    out_proj_backward(ctx, a->wo, a->core.o, dy);
+    scalar_heads_backward(&a->core);
     map_back(ctx, a);
-    heads_in_backward(ctx, &a->in, dx, x);
+    heads_rotate_back(ctx, a->q, a->k);
+    proj_backward(ctx, dx, 1, a->row, x);
     forget_backward(ctx, &a->forget, dx, x);
-}
-
-/* Projections, u, psi read from its pieces, writing and reading the state. */
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    double C = c->C, m = m_of(c), e = width(c);
-
-    (void)window;
-    return T * (8 * C * C + forget_flops(kind_of(c), c) +
-                c->H * (4 * m * e + 4 * m * channels(c) +
-                        scalar_flops(T, m_of(c) * channels(c), width(c))));
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -304,26 +276,18 @@ static int decay(struct ctx *ctx, struct range *r)
     return ctx->cfg->H;
 }
 
-static double state(const struct mixer_cfg *c)
-{
-    return (double)c->H * m_of(c) * channels(c) * (width(c) + 1);
-}
-
 const struct mixer mixer_luna = {
     .name     = "luna",
     .about    = "linear attention with a learned feature map",
     .position = "none",
     .opts     = opts,
-    .params   = params,
-    .angles   = heads_angles,
     .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "L = (a n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
                   "n_t = f(q_t) . sum of f(k), f learned",
-        .state = state, .decay = decay,
+        .decay = decay,
     },
 };

@@ -10,26 +10,16 @@
 #include "model/kernels/vmath.h"
 #include "model/mixer_recurrence.h"
 
-enum { WZ, WH, WO, N_PARAMS };
 enum { EXPAND, ACT };
 
 static const struct opt opts[] = {
-    [EXPAND] = {"expand", "inner width in widths", OPT_INT, NULL, 1, 1, 16},
+    [EXPAND] = {"expand", "inner width in widths", OPT_INT, 1, 1, 16},
     [ACT]    = {"act", "of the candidate: g keeps it positive",
-                OPT_CHOICE, "g|none", 0, 0, 0},
+                OPT_CHOICE, .choices = "g|none"},
     {0},
 };
 
-static int  inner(const struct mixer_cfg *c) { return (int)c->opt[EXPAND] * c->C; }
 static bool positive(const struct mixer_cfg *c) { return c->opt[ACT] == 0; }
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    p[WZ] = (struct param){"wz", inner(c), c->C, INIT_INPUT, .decay = true};
-    p[WH] = (struct param){"wh", inner(c), c->C, INIT_INPUT, .decay = true};
-    p[WO] = (struct param){"wo", c->C, inner(c), INIT_OUTPUT, .decay = true};
-    return N_PARAMS;
-}
 
 /* g(v), and its derivative. Without branches, to be vectorised. */
 static inline real candidate(real v, bool act)
@@ -78,13 +68,18 @@ static void input_back(const struct ctx *ctx, const struct recurrence_token *t)
     }
 }
 
-static const struct recurrence_form form = {
-    .win = WZ, .bin = -1, .wo = WO, .gates = 2, .input = input, .input_back = input_back,
-};
+static const struct recurrence_form form = {.input = input, .input_back = input_back};
 
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
-    recurrence_layout(layout_acts(m, sizeof(struct recurrence)), m, &form, inner(c));
+    struct recurrence *r = layout_acts(m, sizeof *r);
+    const int          e = (int)c->opt[EXPAND] * c->C;
+
+    r->row = act_row(m, (struct act_part[]){{"wz", NULL, e}, {"wh", NULL, e}, {0}});
+    r->wo = layout_out(m, e);
+    recurrence_layout(r, m, &form, e);
+    layout_flops(m, 4.0 * e);
+    m->paper_state = e;
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -97,35 +92,24 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     recurrence_backward(ctx, ctx->acts, x, dy, dx);
 }
 
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    (void)window;
-    return (double)T * inner(c) * (6.0 * c->C + 4);
-}
-
 static int decay(struct ctx *ctx, struct range *r)
 {
     const struct recurrence *a = ctx->acts;
 
-    for (long i = 0; i < ctx_rows(ctx) * inner(ctx->cfg); i++)
+    for (long i = 0; i < ctx_rows(ctx) * a->e; i++)
         range_add(r, (double)a->a[i]);
     return 1;
 }
 
-static double state(const struct mixer_cfg *c) { return inner(c); }
-
 const struct mixer mixer_mingru = {
     .name     = "mingru",
     .about    = "gated recurrence whose gates see only the input (minGRU)",
-    .position = "none",
     .opts     = opts,
-    .params   = params,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "L = diag(1 - z_t), B = diag(z_t) on g(Wh x), C = I",
-        .state = state, .decay = decay,
+        .decay = decay,
     },
 };

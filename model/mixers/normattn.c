@@ -15,59 +15,46 @@
 
 #include <math.h>
 
-enum { WQ, WK, WV, WN, WO, BN, N_PARAMS };
 enum { ETA };
 enum { SOFTPLUS, EXP, SIGMOID };
 enum { LIMIT = 30 };
 
 static const struct opt opts[] = {
     [ETA] = {"eta", "how the normaliser grows",
-             OPT_CHOICE, "softplus|exp|sigmoid", SOFTPLUS, 0, 0},
+             OPT_CHOICE, SOFTPLUS, .choices = "softplus|exp|sigmoid"},
     {0},
 };
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    enum init bias = c->opt[ETA] == SOFTPLUS ? INIT_OWN : INIT_ZERO;
-
-    p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WN] = (struct param){"wn", c->H, c->C, INIT_INPUT, .decay = true};
-    p[WO] = (struct param){"wo", c->C, c->C, INIT_OUTPUT, .decay = true};
-    p[BN] = (struct param){"bn", c->H, 0, bias};
-    return N_PARAMS;
-}
-
-/* From 4 to 9 over the heads. */
-static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
-{
-    (void)r;
-    for (int h = 0; h < c->H && c->opt[ETA] == SOFTPLUS; h++)
-        w[BN][h] = (real)(4 + (c->H > 1 ? 5.0 * h / (c->H - 1) : 0));
-}
 
 struct acts {
     struct act row, q, k, v;    // (H, e)
     struct act z;               // (H) the rest of the row, without bias
-    struct act o;               // (H, e) divided
-    struct heads_in in;
-    struct scalar_heads core;
+    struct weight wo, bn;       // bn (H)
+    struct scalar_heads core;   // its o is divided
 };
 
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
-    const size_t C = c->C;
-    const int    e = c->C / c->H;
+    const int    C = c->C, H = c->H, e = C / H;
 
-    a->row = act_row(m, (struct act_part[]){{&a->q, C}, {&a->k, C}, {&a->v, C},
-                                            {&a->z, c->H}, {0}});
-    a->o = act_keep(m, "o", C);
-    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
-    a->core.core = (struct scalar){.H = c->H, .dk = e, .dv = e,
-                                   .scale = 1 / (real)sqrt(e)};
-    scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
+    a->row = act_row(m, (struct act_part[]){
+        {"wq", &a->q, C}, {"wk", &a->k, C}, {"wv", &a->v, C}, {"wn", &a->z, H}, {0}});
+    layout_rotates(m, H, e);
+    a->wo = layout_out(m, C);
+    a->bn = layout_vector(m, "bn", H, c->opt[ETA] == SOFTPLUS ? INIT_OWN : INIT_ZERO);
+    a->core = scalar_heads_layout(m, a->q, a->k, a->v,
+                                  (struct scalar){.H = H, .dk = e, .dv = e});
+    m->paper_state = (double)C * e;
+}
+
+/* From 4 to 9 over the heads. */
+static void init(const struct mixer_cfg *c, void *acts, struct rng *r)
+{
+    struct acts *a = acts;
+
+    (void)r;
+    for (int h = 0; h < c->H && c->opt[ETA] == SOFTPLUS; h++)
+        a->bn.w[h] = (real)(4 + (c->H > 1 ? 5.0 * h / (c->H - 1) : 0));
 }
 
 static double softplus(double z) { return fmax(z, 0) + log1p(exp(-fabs(z))); }
@@ -97,7 +84,7 @@ static void divide(const struct ctx *ctx, const struct acts *a, real *o)
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
-            real  z = a->z.x[i * a->z.ld + h] + ctx->w[BN][h];
+            real  z = a->z.x[i * a->z.ld + h] + a->bn.w[h];
             real  by = (real)exp(-log_n(z, (int)c->opt[ETA])),
                   *to = o + i * c->C + (size_t)h * e;
 
@@ -110,10 +97,11 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    heads_in_forward(ctx, &a->in, x);
-    scalar_heads_forward(ctx, &a->core, a->o.x);
-    divide(ctx, a, a->o.x);
-    out_proj_forward(ctx, WO, y, a->o);
+    proj_forward(ctx, a->row, x);
+    heads_rotate(ctx, a->q, a->k);
+    scalar_heads_forward(ctx, &a->core);
+    divide(ctx, a, a->core.o.x);
+    out_proj_forward(ctx, a->wo, y, a->core.o);
 }
 
 /* dz = -(do . o) dlog n/dz */
@@ -127,8 +115,8 @@ static void normaliser_back(const struct ctx *ctx, const struct acts *a)
     for (long i = 0; i < n; i++)
         for (int h = 0; h < c->H; h++) {
             size_t at = i * a->z.ld + h, o = i * c->C + (size_t)h * e;
-            real   z = a->z.x[at] + ctx->w[BN][h];
-            real   along = vdot(a->o.dx + o, a->o.x + o, e);
+            real   z = a->z.x[at] + a->bn.w[h];
+            real   along = vdot(a->core.o.dx + o, a->core.o.x + o, e);
 
             a->z.dx[at] = -along * (real)log_n_slope(z, (int)c->opt[ETA]);
         }
@@ -137,7 +125,7 @@ static void normaliser_back(const struct ctx *ctx, const struct acts *a)
 
         for (long i = 0; i < n; i++)
             sum += a->z.dx[i * a->z.ld + h];
-        ctx->dw[BN][h] += (real)sum;
+        a->bn.dw[h] += (real)sum;
     }
 }
 
@@ -145,20 +133,12 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     struct acts *a = ctx->acts;
 
-    out_proj_backward(ctx, WO, a->o, dy);
+    out_proj_backward(ctx, a->wo, a->core.o, dy);
     normaliser_back(ctx, a);
-    divide(ctx, a, a->o.dx);
-    scalar_heads_backward(&a->core, a->o);
-    heads_in_backward(ctx, &a->in, dx, x);
-}
-
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    double C = c->C;
-    int    e = c->C / c->H;
-
-    (void)window;
-    return T * (8 * C * C + 2 * C * c->H + c->H * scalar_flops(T, e, e));
+    divide(ctx, a, a->core.o.dx);
+    scalar_heads_backward(&a->core);
+    heads_rotate_back(ctx, a->q, a->k);
+    proj_backward(ctx, dx, 1, a->row, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -169,7 +149,7 @@ static int decay(struct ctx *ctx, struct range *r)
 
     for (long i = 0; i < ctx_rows(ctx); i++)
         for (int h = 0; i % ctx->T && h < c->H; h++) {
-            const real *z = a->z.x + i * a->z.ld + h, bias = ctx->w[BN][h];
+            const real *z = a->z.x + i * a->z.ld + h, bias = a->bn.w[h];
 
             range_add(&r[h], exp(log_n(*(z - a->z.ld) + bias, eta) -
                                  log_n(*z + bias, eta)));
@@ -177,23 +157,18 @@ static int decay(struct ctx *ctx, struct range *r)
     return c->H;
 }
 
-static double state(const struct mixer_cfg *c) { return (double)c->C * c->C / c->H; }
-
 const struct mixer mixer_normattn = {
     .name     = "normattn",
     .about    = "linear attention, normaliser read from the token",
     .position = "rope",
     .opts     = opts,
-    .params   = params,
-    .angles   = heads_angles,
     .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "L = (n_{t-1}/n_t) I, B = k/n_t, C = q/sqrt(dk), "
                   "log n = softplus(wn.x + bn)",
-        .state = state, .decay = decay,
+        .decay = decay,
     },
 };

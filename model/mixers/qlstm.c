@@ -14,37 +14,18 @@
 #include <math.h>
 #include <string.h>
 
-enum { WIN, CONV, CONVB, WG, BG, WO, A, N_PARAMS };
 enum { EXPAND, REVERSED };
 
 static const struct opt opts[] = {
-    [EXPAND]   = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
-    [REVERSED] = {"reversed", "forget by sigmoid(-z)^a, a learned",
-                  OPT_FLAG, NULL, 0, 0, 1},
+    [EXPAND]   = {"expand", "inner width in widths", OPT_INT, 2, 1, 16},
+    [REVERSED] = {"reversed", "forget by sigmoid(-z)^a, a learned", OPT_FLAG},
     {0},
 };
 
-static int  inner(const struct mixer_cfg *c) { return (int)c->opt[EXPAND] * c->C; }
-static bool reversed(const struct mixer_cfg *c) { return c->opt[REVERSED] > 0; }
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    const int e = inner(c);
-
-    p[WIN] = (struct param){"win", 2 * e, c->C, INIT_NORMAL, 1 / sqrt(c->C),
-                            .decay = true};
-    p[CONV] = (struct param){"conv", e, CONV_TAPS, INIT_UNIFORM, 0.5};
-    p[CONVB] = (struct param){"convb", e, 0, INIT_ZERO};
-    p[WG] = (struct param){"wg", 3 * e, e, INIT_NORMAL, 1 / sqrt(e), .decay = true};
-    p[BG] = (struct param){"bg", 3 * e, 0, INIT_ZERO};
-    p[WO] = (struct param){"wo", c->C, e, INIT_OUTPUT, .decay = true};
-    if (reversed(c))
-        p[A] = (struct param){"a", 1, 0, INIT_ONE};
-    return reversed(c) ? N_PARAMS : A;
-}
-
 struct acts {
     struct recurrence r;        // z is zf, zi, zo
+    bool reversed;
+    struct weight a;            // (1) when reversed
     real *da;                   // (e) sums over tokens of the gradient of a
 };
 
@@ -56,9 +37,11 @@ struct forget_gate {
 
 static struct forget_gate forget_of(const struct ctx *ctx)
 {
-    if (!reversed(ctx->cfg))
+    const struct acts *a = ctx->acts;
+
+    if (!a->reversed)
         return (struct forget_gate){-1, 1};
-    return (struct forget_gate){1, *ctx->w[A] > 0 ? *ctx->w[A] : 0};
+    return (struct forget_gate){1, *a->a.w > 0 ? *a->a.w : 0};
 }
 
 static inline real forget(struct forget_gate o, real z)
@@ -69,13 +52,12 @@ static inline real forget(struct forget_gate o, real z)
 /* [zf, zi, zo] = Wg u */
 static void logits(const struct ctx *ctx, const struct recurrence *r)
 {
-    proj_forward(r->z.x, r->u.x, ctx->w[WG], ctx_rows(ctx), r->e, 3 * r->e);
+    proj_forward(ctx, r->z, r->u.x);
 }
 
 static void logits_back(const struct ctx *ctx, const struct recurrence *r)
 {
-    proj_backward(r->u.dx, 1, ctx->dw[WG], r->z.dx, r->u.x, ctx->w[WG], ctx_rows(ctx),
-                  r->e, 3 * r->e);
+    proj_backward(ctx, r->u.dx, 1, r->z, r->u.x);
 }
 
 /* a = f,  b = sigmoid(zi) u */
@@ -145,7 +127,6 @@ static void input_back(const struct ctx *ctx, const struct recurrence_token *t)
 }
 
 static const struct recurrence_form form = {
-    .win = WIN, .bin = -1, .conv = CONV, .convb = CONVB, .bg = BG, .wo = WO, .gates = 3,
     .logits = logits, .logits_back = logits_back, .input = input,
     .input_back = input_back, .output = output, .output_back = output_back,
 };
@@ -153,9 +134,22 @@ static const struct recurrence_form form = {
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
+    const int    C = c->C, e = (int)c->opt[EXPAND] * C;
 
-    recurrence_layout(&a->r, m, &form, inner(c));
-    a->da = layout_grad(m, "da", inner(c));
+    a->r.row = act_row(m, (struct act_part[]){
+        {"win", NULL, 2 * e, INIT_NORMAL, 1 / sqrt(C)}, {0}});
+    a->r.conv = short_conv_layout(m, (struct taps[]){{"conv", e}, {0}}, "convb", 2 * e, e,
+                                  false);
+    a->r.z = act_row_of(m, e, (struct act_part[]){
+        {"wg", NULL, 3 * e, INIT_NORMAL, 1 / sqrt(e)}, {0}});
+    a->r.bg = layout_vector(m, "bg", 3 * e, INIT_ZERO);
+    a->r.wo = layout_out(m, e);
+    a->reversed = c->opt[REVERSED] > 0;
+    if (a->reversed)
+        a->a = layout_vector(m, "a", 1, INIT_ONE);
+    a->da = layout_grad(m, "da", e);
+    recurrence_layout(&a->r, m, &form, e);
+    m->paper_state = e + 3 * e;
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -167,31 +161,23 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const int    e = inner(ctx->cfg);
     struct acts *a = ctx->acts;
+    const int    e = a->r.e;
 
     recurrence_backward(ctx, &a->r, x, dy, dx);
-    if (!reversed(ctx->cfg) || forget_of(ctx).power <= 0)
+    if (!a->reversed || forget_of(ctx).power <= 0)
         return;
     memset(a->da, 0, e * sizeof *a->da);
     bias_backward(a->da, a->r.a, ctx_rows(ctx), e);
     for (int j = 0; j < e; j++)
-        *ctx->dw[A] += a->da[j];
-}
-
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    const double e = inner(c);
-
-    (void)window;
-    return T * (6 * e * c->C + 6 * e * e + conv_flops(inner(c)));
+        *a->a.dw += a->da[j];
 }
 
 static int decay(struct ctx *ctx, struct range *r)
 {
     const struct forget_gate o = forget_of(ctx);
-    const int   e = inner(ctx->cfg);
     const struct acts *a = ctx->acts;
+    const int e = a->r.e;
 
     for (long i = 0; i < ctx_rows(ctx); i++)
         for (int j = 0; j < e; j++)
@@ -199,20 +185,15 @@ static int decay(struct ctx *ctx, struct range *r)
     return 1;
 }
 
-static double state(const struct mixer_cfg *c) { return inner(c) + 3 * inner(c); }
-
 const struct mixer mixer_qlstm = {
     .name     = "qlstm",
     .about    = "LSTM cell whose gates see only the input (qLSTM)",
-    .position = "none",
     .opts     = opts,
-    .params   = params,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "L = diag(f_t), B = diag(sigmoid(zi_t)), C = diag(sigmoid(zo_t))",
-        .state = state, .decay = decay,
+        .decay = decay,
     },
 };

@@ -12,16 +12,6 @@
 #include "model/kernels/vmath.h"
 #include "model/mixer_grouped.h"
 
-enum { WQ, WK, WV, WO, NORM, GATE, N_PARAMS };
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    grouped_params(c, p);
-    p[NORM] = (struct param){"norm", c->C, 0, INIT_ONE};
-    p[GATE] = (struct param){"gate", c->C, 0, INIT_NORMAL, 0.02};
-    return N_PARAMS;
-}
-
 /* ---- the gated norm -------------------------------------------------------------------
  *
  *     y = w rho z s      rho = 1 / sqrt(mean(z²) + eps),  s = sigmoid(g z)
@@ -74,8 +64,8 @@ static inline void gated_norm_row(real *d, const real *z, const real *w, const r
 }
 
 /* Over n rows; partial (BLOCKS, 2, C) is scratch. */
-static void gated_norm_back(real *d, const real *z, const real *w, const real *g,
-                            real *dw, real *dg, long n, int C, real *partial)
+static void gated_norm_back(real *d, const real *z, struct weight w, struct weight g,
+                            long n, int C, real *partial)
 {
     #pragma omp parallel for schedule(static)
     for (int block = 0; block < BLOCKS; block++) {
@@ -84,12 +74,12 @@ static void gated_norm_back(real *d, const real *z, const real *w, const real *g
         for (int j = 0; j < 2 * C; j++)
             sum[j] = 0;
         for (long i = n * block / BLOCKS; i < n * (block + 1) / BLOCKS; i++)
-            gated_norm_row(d + i * C, z + i * C, w, g, sum, sum + C, C);
+            gated_norm_row(d + i * C, z + i * C, w.w, g.w, sum, sum + C, C);
     }
     for (int block = 0; block < BLOCKS; block++)
         for (int j = 0; j < C; j++) {
-            dw[j] += partial[(size_t)block * 2 * C + j];
-            dg[j] += partial[(size_t)block * 2 * C + C + j];
+            w.dw[j] += partial[(size_t)block * 2 * C + j];
+            g.dw[j] += partial[(size_t)block * 2 * C + C + j];
         }
 }
 
@@ -98,6 +88,7 @@ static void gated_norm_back(real *d, const real *z, const real *w, const real *g
 struct acts {
     struct grouped z;           // z is its o
     struct act gated;           // (C), its gradient that of z
+    struct weight norm, gate;   // (C)
     real *partial;              // of the gated norm
 };
 
@@ -105,11 +96,10 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
 
-    a->z = (struct grouped){.kind = ATTENTION_RELU, .span = c->context, .qn = -1,
-                            .sink = -1};
-    grouped_layout(&a->z, m, c);
-    a->gated = (struct act){layout_keep(m, "gated", layout_tokens(m) * c->C),
-                            a->z.o.dx, c->C};
+    a->z = grouped_layout(m, c, ATTENTION_RELU, 0, c->context);
+    a->norm = layout_vector(m, "norm", c->C, INIT_ONE);
+    a->gate = layout_weight(m, (struct param){"gate", c->C, 0, INIT_NORMAL, 0.02});
+    a->gated = act_after(m, "gated", a->z.o);
     a->partial = layout_grad(m, "partial", (size_t)BLOCKS * 2 * c->C);
 }
 
@@ -118,18 +108,17 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     grouped_forward(ctx, &a->z, x);
-    gated_norm(a->gated.x, a->z.o.x, ctx->w[NORM], ctx->w[GATE], ctx_rows(ctx),
-               ctx->cfg->C);
-    out_proj_forward(ctx, WO, y, a->gated);
+    gated_norm(a->gated.x, a->z.o.x, a->norm.w, a->gate.w, ctx_rows(ctx), ctx->cfg->C);
+    out_proj_forward(ctx, a->z.wo, y, a->gated);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     struct acts *a = ctx->acts;
 
-    out_proj_backward(ctx, WO, a->gated, dy);
-    gated_norm_back(a->gated.dx, a->z.o.x, ctx->w[NORM], ctx->w[GATE], ctx->dw[NORM],
-                    ctx->dw[GATE], ctx_rows(ctx), ctx->cfg->C, a->partial);
+    out_proj_backward(ctx, a->z.wo, a->gated, dy);
+    gated_norm_back(a->gated.dx, a->z.o.x, a->norm, a->gate, ctx_rows(ctx), ctx->cfg->C,
+                    a->partial);
     grouped_backward(ctx, &a->z, dx, x);
 }
 
@@ -147,27 +136,16 @@ static void zeros(const struct ctx *ctx, struct zeros *sum)
     sum->nulls += (double)rows;
 }
 
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    (void)window;
-    return grouped_flops(c, T, 0);
-}
-
-static double state(const struct mixer_cfg *c) { return grouped_state(c, c->context); }
-
 const struct mixer mixer_rela = {
     .name     = "rela",
     .about    = "rectified attention: weights max(q.k, 0), then a gated norm (ReLA)",
     .position = "rope",
-    .params   = params,
-    .angles   = grouped_angles,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "infinite feature map: L = I, B = g(k), C = f(q), "
                   "f(q).g(k) = max(q.k, 0)",
-        .state = state, .zeros = zeros,
+        .zeros = zeros,
     },
 };

@@ -12,35 +12,17 @@
 
 #include <math.h>
 
-enum { WQ, WK, WV, WG, NORM, WO, N_PARAMS };
 enum { EXPAND_V };
 
 static const struct opt opts[] = {
     [EXPAND_V] = {"expand_v", "width of a head's v, in widths of its k",
-                  OPT_INT, NULL, 1, 1, 16},
+                  OPT_INT, 1, 1, 16},
     {0},
 };
 
-/* Width of a head's q or k, and of its v or g; channels of v or g. */
-static int dk_of(const struct mixer_cfg *c) { return c->C / c->H; }
-static int dv_of(const struct mixer_cfg *c) { return dk_of(c) * (int)c->opt[EXPAND_V]; }
-static int n_v(const struct mixer_cfg *c) { return c->H * dv_of(c); }
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    p[WQ] = (struct param){"wq", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WK] = (struct param){"wk", c->C, c->C, INIT_INPUT, .decay = true};
-    p[WV] = (struct param){"wv", n_v(c), c->C, INIT_INPUT, .decay = true};
-    p[WG] = (struct param){"wg", n_v(c), c->C, INIT_INPUT, .decay = true};
-    p[NORM] = (struct param){"norm", dv_of(c), 0, INIT_ONE};
-    p[WO] = (struct param){"wo", c->C, n_v(c), INIT_OUTPUT, .decay = true};
-    return N_PARAMS;
-}
-
 struct acts {
-    struct act row, q, k, v, g;
+    struct act row, q, k, v, g; // q, k (H, dk), v, g (H, dv)
     real *decay;                // (H) logarithms
-    struct heads_in in;
     struct scalar_heads core;
     struct heads_out out;
 };
@@ -48,18 +30,19 @@ struct acts {
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
-    const int    dk = dk_of(c), dv = dv_of(c);
+    const int    H = c->H, dk = c->C / H, dv = dk * (int)c->opt[EXPAND_V];
 
-    a->row = act_row(m, (struct act_part[]){{&a->q, c->C}, {&a->k, c->C}, {&a->v, n_v(c)},
-                                            {&a->g, n_v(c)}, {0}});
-    a->decay = layout_keep(m, "decay", c->H);
-    a->in = (struct heads_in){.w = WQ, .Hk = c->H, .row = a->row, .k = a->k};
-    a->core.core = (struct scalar){.H = c->H, .dk = dk, .dv = dv,
-                                   .scale = 1 / (real)sqrt(dk), .log_f = a->decay};
-    scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
-    a->out = (struct heads_out){{c->H, dv, .shared = true, .eps = (real)c->eps},
-                                .act = GATE_SILU, .w = NORM, .wo = WO, .g = a->g};
-    heads_out_layout(&a->out, m);
+    a->row = act_row(m, (struct act_part[]){
+        {"wq", &a->q, H * dk}, {"wk", &a->k, H * dk}, {"wv", &a->v, H * dv},
+        {"wg", &a->g, H * dv}, {0}});
+    layout_rotates(m, H, dk);
+    a->decay = layout_keep(m, "decay", H);
+    a->core = scalar_heads_layout(m, a->q, a->k, a->v, (struct scalar){
+        .H = H, .dk = dk, .dv = dv, .log_f = a->decay});
+    a->out.w = layout_vector(m, "norm", dv, INIT_ONE);
+    a->out.wo = layout_out(m, H * dv);
+    heads_out_layout(&a->out, m, heads_norm(c, dv), GATE_SILU, a->core.o, a->g);
+    m->paper_state = (double)H * dk * dv;
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -68,8 +51,9 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 
     for (int h = 0; h < ctx->cfg->H; h++)
         a->decay[h] = (real)log1p(-exp2(-5 - h));
-    heads_in_forward(ctx, &a->in, x);
-    scalar_heads_forward(ctx, &a->core, a->out.o.x);
+    proj_forward(ctx, a->row, x);
+    heads_rotate(ctx, a->q, a->k);
+    scalar_heads_forward(ctx, &a->core);
     heads_out_forward(ctx, &a->out, y);
 }
 
@@ -78,15 +62,9 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     struct acts *a = ctx->acts;
 
     heads_out_backward(ctx, &a->out, dy);
-    scalar_heads_backward(&a->core, a->out.o);
-    heads_in_backward(ctx, &a->in, dx, x);
-}
-
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    (void)window;
-    return (double)T * (2.0 * c->C * (2 * c->C + 3 * n_v(c)) +
-                        c->H * scalar_flops(T, dk_of(c), dv_of(c)));
+    scalar_heads_backward(&a->core);
+    heads_rotate_back(ctx, a->q, a->k);
+    proj_backward(ctx, dx, 1, a->row, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)
@@ -96,21 +74,16 @@ static int decay(struct ctx *ctx, struct range *r)
     return decay_of_logs(ctx, r, a->decay, 0, 1);
 }
 
-static double state(const struct mixer_cfg *c) { return (double)dk_of(c) * n_v(c); }
-
 const struct mixer mixer_retention = {
     .name     = "retention",
     .about    = "linear attention with a fixed decay per head (RetNet)",
     .position = "rope",
     .opts     = opts,
-    .params   = params,
-    .angles   = heads_angles,
     .layout   = layout,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "L = (1 - 2^-(5+h)) I, B = I x k_t, C = I x q_t / sqrt(dk)",
-        .state = state, .decay = decay,
+        .decay = decay,
     },
 };

@@ -20,56 +20,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { WY, WX, BY, BX, CONV, CONVB, WA, WI, BA, BI, LAM, WO, N_PARAMS };
 enum { INNER };
 
 static const struct opt opts[] = {
-    [INNER] = {"inner", "channels of the recurrence; 0: width",
-               OPT_INT, NULL, 0, 0, 1 << 20},
+    [INNER] = {"inner", "channels of the recurrence; 0: width", OPT_INT, 0, 0, 1 << 20},
     {0},
 };
 
-static int inner(const struct mixer_cfg *c) { return opt_or(c, INNER, c->C); }
-static int block(const struct mixer_cfg *c) { return inner(c) / c->H; }
-
-static const char *check(const struct mixer_cfg *c)
-{
-    return inner(c) % c->H ? "inner (width unless set) must be a multiple of heads"
-                           : NULL;
-}
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    const int    e = inner(c), s = block(c);
-    const double std = 1 / sqrt(s);
-
-    p[WY] = (struct param){"wy", e, c->C, INIT_INPUT, .decay = true};
-    p[WX] = (struct param){"wx", e, c->C, INIT_INPUT, .decay = true};
-    p[BY] = (struct param){"by", e, 0, INIT_ZERO};
-    p[BX] = (struct param){"bx", e, 0, INIT_ZERO};
-    p[CONV] = (struct param){"conv", e, CONV_TAPS, INIT_UNIFORM, 0.5};
-    p[CONVB] = (struct param){"convb", e, 0, INIT_ZERO};
-    p[WA] = (struct param){"wa", e, s, INIT_NORMAL, std, .decay = true};
-    p[WI] = (struct param){"wi", e, s, INIT_NORMAL, std, .decay = true};
-    p[BA] = (struct param){"ba", e, 0, INIT_ZERO};
-    p[BI] = (struct param){"bi", e, 0, INIT_ZERO};
-    p[LAM] = (struct param){"lam", e, 0, INIT_OWN};
-    p[WO] = (struct param){"wo", c->C, e, INIT_OUTPUT, .decay = true};
-    return N_PARAMS;
-}
-
-/* lam: a = rho^{8 r} with rho² from U(0.9², 0.999²). */
-static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
-{
-    for (int j = 0; j < inner(c); j++) {
-        double square = 0.81 + (0.998001 - 0.81) * rng_uniform(r);
-
-        w[LAM][j] = (real)log(expm1(-0.5 * log(square)));
-    }
-}
-
 struct acts {
     struct recurrence r;        // z is that of r, then that of i
+    struct weight lam;          // (e)
     real *rate;                 // (e) 8 softplus(lam)
     real *sum;                  // (e) over tokens of log a dlog a
 };
@@ -78,7 +38,7 @@ struct acts {
 static void logits(const struct ctx *ctx, const struct recurrence *a)
 {
     const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg), s = block(ctx->cfg), tile = product_tile(n);
+    const int  e = a->e, s = a->z.in, tile = product_tile(n);
 
     #pragma omp parallel for collapse(2) schedule(static) if (n > FEW_ROWS)
     for (long r = 0; r < n; r += tile)
@@ -87,7 +47,7 @@ static void logits(const struct ctx *ctx, const struct recurrence *a)
             size_t from = (size_t)k * s % e;
 
             gemm_nt(a->z.x + 2 * r * e + (size_t)k * s, 2 * e, a->u.x + r * e + from, e,
-                    ctx->w[WA] + (size_t)k * s * s, s, rows, s, s, 1, 0);
+                    a->z.w.w + (size_t)k * s * s, s, rows, s, s, 1, 0);
         }
 }
 
@@ -95,8 +55,7 @@ static void logits(const struct ctx *ctx, const struct recurrence *a)
 static void logits_back(const struct ctx *ctx, const struct recurrence *a)
 {
     const long n = ctx_rows(ctx);
-    const int  e = inner(ctx->cfg), s = block(ctx->cfg), H = ctx->cfg->H,
-              tile = product_tile(n);
+    const int  e = a->e, s = a->z.in, H = ctx->cfg->H, tile = product_tile(n);
 
     #pragma omp parallel for collapse(2) schedule(static)
     for (long r = 0; r < n; r += tile)
@@ -104,11 +63,11 @@ static void logits_back(const struct ctx *ctx, const struct recurrence *a)
             for (int k = h; k < 2 * H; k += H)
                 gemm_nn(a->u.dx + r * e + (size_t)h * s, e,
                         a->z.dx + 2 * r * e + (size_t)k * s, 2 * e,
-                        ctx->w[WA] + (size_t)k * s * s, s,
+                        a->z.w.w + (size_t)k * s * s, s,
                         (int)(n - r < tile ? n - r : tile), s, s, 1, 1);
     #pragma omp parallel for schedule(static)
     for (int k = 0; k < 2 * H; k++)
-        gemm_tn(ctx->dw[WA] + (size_t)k * s * s, s, a->z.dx + (size_t)k * s, 2 * e,
+        gemm_tn(a->z.w.dw + (size_t)k * s * s, s, a->z.dx + (size_t)k * s, 2 * e,
                 a->u.x + (size_t)k * s % e, e, s, s, (int)n, 1, 1);
 }
 
@@ -198,7 +157,6 @@ static void input_back(const struct ctx *ctx, const struct recurrence_token *t)
 }
 
 static const struct recurrence_form form = {
-    .win = WY, .bin = BY, .conv = CONV, .convb = CONVB, .bg = BA, .wo = WO, .gates = 2,
     .logits = logits, .logits_back = logits_back, .input = input,
     .input_back = input_back, .output = output, .output_back = output_back,
 };
@@ -206,10 +164,40 @@ static const struct recurrence_form form = {
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
+    const int    e = opt_or(c, INNER, c->C), s = e / c->H;
 
-    recurrence_layout(&a->r, m, &form, inner(c));
-    a->rate = layout_keep(m, "rate", inner(c));
-    a->sum = layout_grad(m, "sum", inner(c));
+    layout_require(m, e % c->H == 0,
+                   "inner (width unless set) must be a multiple of heads");
+    a->r.row = act_row(m, (struct act_part[]){{"wy", NULL, e}, {"wx", NULL, e}, {0}});
+    a->r.bin = layout_vector(m, "by", e, INIT_ZERO);
+    layout_vector(m, "bx", e, INIT_ZERO);
+    a->r.conv = short_conv_layout(m, (struct taps[]){{"conv", e}, {0}}, "convb", 2 * e, e,
+                                  false);
+    a->r.z = act_row_of(m, s, (struct act_part[]){
+        {"wa", NULL, e, INIT_NORMAL, 1 / sqrt(s)},
+        {"wi", NULL, e, INIT_NORMAL, 1 / sqrt(s)}, {0}});
+    a->r.bg = layout_vector(m, "ba", e, INIT_ZERO);
+    layout_vector(m, "bi", e, INIT_ZERO);
+    a->lam = layout_vector(m, "lam", e, INIT_OWN);
+    a->r.wo = layout_out(m, e);
+    a->rate = layout_keep(m, "rate", e);
+    a->sum = layout_grad(m, "sum", e);
+    recurrence_layout(&a->r, m, &form, e);
+    layout_flops(m, 4.0 * e);
+    m->paper_state = e + 3 * e;
+}
+
+/* lam: a = rho^{8 r} with rho² from U(0.9², 0.999²). */
+static void init(const struct mixer_cfg *c, void *acts, struct rng *r)
+{
+    struct acts *a = acts;
+
+    (void)c;
+    for (int j = 0; j < a->r.e; j++) {
+        double square = 0.81 + (0.998001 - 0.81) * rng_uniform(r);
+
+        a->lam.w[j] = (real)log(expm1(-0.5 * log(square)));
+    }
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -217,7 +205,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     struct acts *a = ctx->acts;
 
     for (int j = 0; j < a->r.e; j++)
-        a->rate[j] = 8 * vsoftplus(ctx->w[LAM][j]);
+        a->rate[j] = 8 * vsoftplus(a->lam.w[j]);
     recurrence_forward(ctx, &a->r, x, y);
 }
 
@@ -225,56 +213,41 @@ static void forward(struct ctx *ctx, const real *x, real *y)
  * where both vanish. */
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const int    e = inner(ctx->cfg);
     struct acts *a = ctx->acts;
+    const int    e = a->r.e;
 
     recurrence_backward(ctx, &a->r, x, dy, dx);
     memset(a->sum, 0, e * sizeof *a->sum);
     bias_backward(a->sum, a->r.a, ctx_rows(ctx), e);
     for (int j = 0; j < e; j++) {
-        real lam = ctx->w[LAM][j];
+        real lam = a->lam.w[j];
 
-        ctx->dw[LAM][j] += a->sum[j] * (lam < -40 ? 1 : vsigmoid(lam) / vsoftplus(lam));
+        a->lam.dw[j] += a->sum[j] * (lam < -40 ? 1 : vsigmoid(lam) / vsoftplus(lam));
     }
-}
-
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    const double e = inner(c);
-
-    (void)window;
-    return T * (6 * e * c->C + 4 * e * block(c) + 12 * e);
 }
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const int   e = inner(c);
     const struct acts *a = ctx->acts;
+    const int e = a->r.e, s = a->r.z.in;
 
     for (long i = 0; i < ctx_rows(ctx); i++)
         for (int j = 0; j < e; j++)
-            range_add(&r[j / block(c)],
+            range_add(&r[j / s],
                       (double)vexp(-a->rate[j] * vsigmoid(a->r.z.x[2 * i * e + j])));
-    return c->H;
+    return ctx->cfg->H;
 }
-
-static double state(const struct mixer_cfg *c) { return inner(c) + 3 * inner(c); }
 
 const struct mixer mixer_rglru = {
     .name     = "rglru",
     .about    = "gated linear recurrence that preserves variance (RG-LRU of Griffin)",
-    .position = "none",
     .opts     = opts,
-    .check    = check,
-    .params   = params,
     .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "L = diag(a_t), B = diag(sqrt(1 - a_t^2) i_t), C = I",
-        .state = state, .decay = decay,
+        .decay = decay,
     },
 };

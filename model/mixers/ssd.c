@@ -12,60 +12,29 @@
  * model's heads.
  */
 #include "model/kernels/vmath.h"
-#include "model/layers/step.h"
 #include "model/mixer_heads.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { WIN, CONV, CONVB, DTB, ALOG, DSKIP, NORM, WO, N_PARAMS };
 enum { EXPAND, STATE };
 
 static const struct opt opts[] = {
-    [EXPAND] = {"expand", "inner width in widths", OPT_INT, NULL, 2, 1, 16},
-    [STATE]  = {"state", "width N of B and C", OPT_INT, NULL, 64, 1, 4096},
+    [EXPAND] = {"expand", "inner width in widths", OPT_INT, 2, 1, 16},
+    [STATE]  = {"state", "width N of B and C", OPT_INT, 64, 1, 4096},
     {0},
 };
-
-static int inner(const struct mixer_cfg *c) { return (int)c->opt[EXPAND] * c->C; }
-static int n_of(const struct mixer_cfg *c) { return (int)c->opt[STATE]; }
-static int p_of(const struct mixer_cfg *c) { return inner(c) / c->H; }
-static int xbc(const struct mixer_cfg *c) { return inner(c) + 2 * n_of(c); }
-static int row(const struct mixer_cfg *c) { return inner(c) + xbc(c) + c->H; }
-
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    p[WIN] = (struct param){"win", row(c), c->C, INIT_INPUT, .decay = true};
-    p[CONV] = (struct param){"conv", xbc(c), CONV_TAPS, INIT_UNIFORM, 0.5};
-    p[CONVB] = (struct param){"convb", xbc(c), 0, INIT_ZERO};
-    p[DTB] = (struct param){"dtb", c->H, 0, INIT_OWN};
-    p[ALOG] = (struct param){"alog", c->H, 0, INIT_OWN};
-    p[DSKIP] = (struct param){"dskip", c->H, 0, INIT_ONE};
-    p[NORM] = (struct param){"norm", inner(c), 0, INIT_ONE};
-    p[WO] = (struct param){"wo", c->C, inner(c), INIT_OUTPUT, .decay = true};
-    return N_PARAMS;
-}
-
-/* dtb: softplus of it is log-uniform in [1e-3, 1e-1]; alog = log U(1, 16). */
-static void init(const struct mixer_cfg *c, real *const *w, struct rng *r)
-{
-    for (int h = 0; h < c->H; h++) {
-        w[DTB][h] = param_step(r);
-        w[ALOG][h] = (real)log(1 + 15 * rng_uniform(r));
-    }
-}
 
 struct acts {
     struct act row, z;          // [z, x, B, C, t] before the convolution of x, B, C
     struct act in, t;           // x, B, C and t of the row
     struct act xbc;             // after it
-    struct act step, log_a;     // (H) D
+    struct act k, q;            // B and C; their gradients (H, N) by heads
+    struct heads_step step;     // of t; its s is D
     struct act v;               // (H, P) D x; v.dx holds the gated o before
-    struct act o, u;            // (H, P); u after gate and norm, u.dx is o.dx
-    struct act q, k;            // (H, N) the gradients of C and B, by heads
-    real *dskip;                // (B, H)
-    real *partial;              // of the norm
-    struct norm norm;
+    struct act u;               // (H, P) after gate and norm
+    struct weight dskip, wo;    // dskip (H)
+    struct rms norm;            // over all channels
     struct short_conv conv;
     struct scalar_heads core;
 };
@@ -73,123 +42,122 @@ struct acts {
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
-    const size_t n = layout_tokens(m), e = inner(c), N = n_of(c), heads = c->H * N;
+    const int    H = c->H, e = (int)c->opt[EXPAND] * c->C, N = (int)c->opt[STATE],
+                 xbc = e + 2 * N;
 
-    a->row = act_row(m, (struct act_part[]){{&a->z, e}, {&a->in, xbc(c)}, {&a->t, c->H},
-                                            {0}});
-    a->xbc = act_keep(m, "xbc", xbc(c));
-    a->step = act_keep(m, "step", c->H);
-    a->log_a = act_keep(m, "log_a", c->H);
+    a->row = act_row(m, (struct act_part[]){
+        {"win", &a->z, e}, {NULL, &a->in, xbc}, {NULL, &a->t, H}, {0}});
+    a->xbc = act_keep(m, "xbc", xbc);
+    a->conv = short_conv_layout(m, (struct taps[]){{"conv", xbc}, {0}}, "convb",
+                                a->row.ld, xbc, true);
+    a->step = heads_step_layout(m, H, a->t);
     a->v = act_keep(m, "v", e);
-    a->o = act_keep(m, "o", e);
-    a->u = (struct act){layout_keep(m, "u", n * e), a->o.dx, e};
     a->k = act_from(a->xbc, e);
+    a->k.dx = layout_grad(m, "dk", layout_tokens(m) * H * N);
     a->q = act_from(a->xbc, e + N);
-    a->dskip = layout_grad(m, "dskip", (size_t)m->B * c->H);
-    a->norm = (struct norm){1, inner(c), .eps = (real)c->eps};
-    a->partial = layout_grad(m, "partial", norm_partial(&a->norm));
-    a->conv = short_conv_layout(m, CONV, CONVB, xbc(c), a->row.ld, a->xbc.ld, true);
-    a->core.core = (struct scalar){.H = c->H, .dk = (int)N, .dv = p_of(c), .scale = 1,
-                                   .shared = true, .log_f = a->log_a.x, .ld_f = c->H};
-    scalar_heads_layout(&a->core, m, a->q, a->k, a->v);
-    a->q.dx = layout_grad(m, "dq", n * heads);
-    a->k.dx = layout_grad(m, "dk", n * heads);
-    a->core.grad = (struct scalar_grad){
-        .dq = a->q.dx, .dk = a->k.dx, .dv = a->v.dx, .ld_dq = heads, .ld_dk = heads,
-        .ld_dv = e, .dlog_f = a->log_a.dx, .ld_df = c->H,
-    };
+    a->q.dx = layout_grad(m, "dq", layout_tokens(m) * H * N);
+    a->core = scalar_heads_layout(m, a->q, a->k, a->v, (struct scalar){
+        .H = H, .dk = N, .dv = e / H, .scale = 1, .shared = true});
+    a->core.grad.ld_dq = a->core.grad.ld_dk = (size_t)H * N;
+    scalar_heads_forget(&a->core, a->step.log_a);
+    a->dskip = layout_summed(m, "dskip", H, INIT_ONE);
+    a->norm = rms_layout(m, "norm", (struct norm){1, e, .eps = (real)c->eps});
+    a->u = act_after(m, "u", a->core.o);
+    a->wo = layout_out(m, e);
+    m->paper_state = (double)N * e + 3 * xbc;
 }
 
-static struct step step_of(const struct ctx *ctx, const struct acts *a)
+/* dtb: softplus of it is log-uniform in [1e-3, 1e-1]; alog = log U(1, 16). */
+static void init(const struct mixer_cfg *c, void *acts, struct rng *r)
 {
-    return (struct step){ctx_rows(ctx), ctx->cfg->H, a->t.ld, ctx->w[DTB], ctx->w[ALOG]};
+    struct acts *a = acts;
+
+    for (int h = 0; h < c->H; h++) {
+        a->step.dtb.w[h] = param_step(r);
+        a->step.alog.w[h] = (real)log(1 + 15 * rng_uniform(r));
+    }
 }
 
 /* D, log a and v = D x. */
 static void gates(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const struct step step = step_of(ctx, a);
-    const int         P = p_of(c);
+    const long n = ctx_rows(ctx);
+    const int  H = ctx->cfg->H, P = a->core.core.dv;
 
-    step_forward(&step, a->step.x, a->log_a.x, a->t.x);
-    #pragma omp parallel for schedule(static) if (step.n > FEW_ROWS)
-    for (long i = 0; i < step.n; i++)
-        for (int h = 0; h < c->H; h++)
-            vscale(a->v.x + i * a->v.ld + (size_t)h * P, a->step.x[i * c->H + h],
+    heads_step_forward(&a->step);
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i++)
+        for (int h = 0; h < H; h++)
+            vscale(a->v.x + i * a->v.ld + (size_t)h * P, a->step.s.x[i * H + h],
                    a->xbc.x + i * a->xbc.ld + (size_t)h * P, P);
 }
 
 /* o += dskip x */
 static void skip(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
+    const struct act o = a->core.o;
     const long n = ctx_rows(ctx);
-    const int  P = p_of(c);
+    const int  P = a->core.core.dv;
 
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
-        for (int h = 0; h < c->H; h++) {
+        for (int h = 0; h < ctx->cfg->H; h++) {
             const real *x = a->xbc.x + i * a->xbc.ld + (size_t)h * P;
-            real       *o = a->o.x + i * a->o.ld + (size_t)h * P, by = ctx->w[DSKIP][h];
+            real       *to = o.x + i * o.ld + (size_t)h * P, by = a->dskip.w[h];
 
             #pragma omp simd
             for (int j = 0; j < P; j++)
-                o[j] += by * x[j];
+                to[j] += by * x[j];
         }
 }
 
 static void gate(const struct ctx *ctx, const struct acts *a, real *gated)
 {
-    const size_t e = a->o.ld;
+    const struct act o = a->core.o;
 
-    gate_forward(GATE_SILU, gated, e, a->o.x, e, a->z.x, a->z.ld, ctx_rows(ctx), (int)e);
+    gate_forward(GATE_SILU, gated, o.ld, o.x, o.ld, a->z.x, a->z.ld, ctx_rows(ctx),
+                 (int)o.ld);
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    in_proj_forward(ctx, WIN, a->row, x);
+    proj_forward(ctx, a->row, x);
     short_conv_forward(ctx, &a->conv, a->xbc.x, a->in.x);
     gates(ctx, a);
-    scalar_heads_forward(ctx, &a->core, a->o.x);
+    scalar_heads_forward(ctx, &a->core);
     skip(ctx, a);
     gate(ctx, a, a->u.x);
-    rms_forward(&a->norm, a->u.x, a->u.ld, a->u.x, a->u.ld, ctx->w[NORM], ctx_rows(ctx));
-    out_proj_forward(ctx, WO, y, a->u);
+    rms_act_forward(ctx, &a->norm, a->u, a->u);
+    out_proj_forward(ctx, a->wo, y, a->u);
 }
 
 /* From dy to the gradients of o and z. */
 static void finish_back(const struct ctx *ctx, const struct acts *a, const real *dy)
 {
-    const long   n = ctx_rows(ctx);
-    const size_t e = a->o.ld;
-    real        *gated = a->v.dx, *d = a->o.dx;
+    const struct act o = a->core.o, gated = {a->v.dx, o.dx, o.ld};
 
-    out_proj_backward(ctx, WO, a->u, dy);
-    gate(ctx, a, gated);
-    rms_backward(&a->norm, d, e, 0, ctx->dw[NORM], d, e, gated, e, ctx->w[NORM], n,
-                 a->partial);
-    gate_backward(GATE_SILU, d, a->z.dx, a->z.ld, d, e, a->o.x, e, a->z.x, a->z.ld, n,
-                  (int)e);
+    out_proj_backward(ctx, a->wo, a->u, dy);
+    gate(ctx, a, gated.x);
+    rms_act_backward(ctx, &a->norm, a->u, gated);
+    gate_backward(GATE_SILU, o.dx, a->z.dx, a->z.ld, o.dx, o.ld, o.x, o.ld, a->z.x,
+                  a->z.ld, ctx_rows(ctx), (int)o.ld);
 }
 
 /* dB and dC: the sums over heads of dk and dq. */
 static void heads_back(const struct ctx *ctx, const struct acts *a)
 {
-    const struct mixer_cfg *c = ctx->cfg;
     const long n = ctx_rows(ctx);
-    const int  N = n_of(c);
+    const int  H = ctx->cfg->H, N = a->core.core.dk;
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++) {
-        real *dB = a->xbc.dx + i * xbc(c) + inner(c), *dC = dB + N;
+        real *dB = a->xbc.dx + i * a->xbc.ld + a->v.ld, *dC = dB + N;
 
         memset(dB, 0, 2 * (size_t)N * sizeof *dB);
-        for (int h = 0; h < c->H; h++) {
-            const real *dk = a->k.dx + (i * c->H + h) * N,
-                       *dq = a->q.dx + (i * c->H + h) * N;
+        for (int h = 0; h < H; h++) {
+            const real *dk = a->k.dx + (i * H + h) * N, *dq = a->q.dx + (i * H + h) * N;
 
             #pragma omp simd
             for (int j = 0; j < N; j++) {
@@ -219,35 +187,32 @@ static inline real token_back(real *dx, const real *dv, const real *d_o, const r
 /* dx, dD and the sum of ddskip of head h of sequence b. */
 static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
-    const struct mixer_cfg *c = ctx->cfg;
-    const int P = p_of(c);
+    const int H = ctx->cfg->H, P = a->core.core.dv;
     double    dskip = 0;
 
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
-        size_t in = i * inner(c) + (size_t)h * P, at = i * xbc(c) + (size_t)h * P;
-        size_t t = i * c->H + h;
+        size_t in = i * a->v.ld + (size_t)h * P, at = i * a->xbc.ld + (size_t)h * P;
+        size_t t = i * H + h;
 
-        a->step.dx[t] = token_back(a->xbc.dx + at, a->v.dx + in, a->o.dx + in,
-                                   a->xbc.x + at, a->step.x[t], ctx->w[DSKIP][h], P,
-                                   &dskip);
+        a->step.s.dx[t] = token_back(a->xbc.dx + at, a->v.dx + in, a->core.o.dx + in,
+                                     a->xbc.x + at, a->step.s.x[t], a->dskip.w[h], P,
+                                     &dskip);
     }
-    a->dskip[(size_t)b * c->H + h] = (real)dskip;
+    a->dskip.part[(size_t)b * H + h] = (real)dskip;
 }
 
 static void core_back(const struct ctx *ctx, const struct acts *a)
 {
-    const int         H = ctx->cfg->H;
-    const struct step step = step_of(ctx, a);
+    const int H = ctx->cfg->H;
 
-    scalar_heads_backward(&a->core, a->o);
+    scalar_heads_backward(&a->core);
     heads_back(ctx, a);
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < ctx->B; b++)
         for (int h = 0; h < H; h++)
             head_back(ctx, a, b, h);
-    add_partials(ctx, DSKIP, a->dskip, H);
-    step_backward(&step, a->t.dx, ctx->dw[DTB], ctx->dw[ALOG], a->step.dx, a->log_a.dx,
-                  a->step.x, a->log_a.x);
+    add_parts(ctx, a->dskip, H);
+    heads_step_backward(&a->step, a->step.s.dx);
 }
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
@@ -256,42 +221,27 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 
     finish_back(ctx, a, dy);
     core_back(ctx, a);
-    short_conv_backward(ctx, &a->conv, a->in.dx, a->xbc.dx, a->in.x);
-    in_proj_backward(ctx, WIN, dx, a->row, x);
-}
-
-static double flops(const struct mixer_cfg *c, int T, int window)
-{
-    (void)window;
-    return (double)T * (2.0 * c->C * (row(c) + inner(c)) + conv_flops(xbc(c)) +
-                        c->H * scalar_flops(T, n_of(c), p_of(c)));
+    short_conv_backward(&a->conv, a->in.dx, a->xbc.dx, a->in.x);
+    proj_backward(ctx, dx, 1, a->row, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)
 {
     const struct acts *a = ctx->acts;
 
-    return decay_of_logs(ctx, r, a->log_a.x, ctx->cfg->H, 1);
-}
-
-static double state(const struct mixer_cfg *c)
-{
-    return (double)n_of(c) * inner(c) + 3 * xbc(c);
+    return decay_of_logs(ctx, r, a->step.log_a.x, ctx->cfg->H, 1);
 }
 
 const struct mixer mixer_ssd = {
     .name     = "ssd",
     .about    = "state space with one decay per token and head (Mamba-2)",
-    .position = "none",
     .opts     = opts,
-    .params   = params,
     .layout   = layout,
     .init     = init,
     .forward  = forward,
     .backward = backward,
-    .flops    = flops,
     .instruments = &(struct instruments){
         .system = "L = e^{-e^alog D_t} I, B = D_t I x B_t, C = I x C_t, plus dskip I",
-        .state = state, .decay = decay,
+        .decay = decay,
     },
 };

@@ -13,16 +13,9 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
     forward(ctx, x);
 }
 
-static double flops(const struct mixer_cfg *c, int T)
-{
-    (void)c, (void)T;
-    return 0;
-}
-
 const struct position position_none = {
     .name    = "none",
     .about   = "no position encoding",
     .forward = forward,
     .extend  = extend,
-    .flops   = flops,
 };

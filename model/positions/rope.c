@@ -13,8 +13,7 @@
 enum { BASE };
 
 static const struct opt opts[] = {
-    [BASE] = {"base", "wavelengths run from 2 pi to 2 pi base",
-              OPT_REAL, NULL, 1e4, 1, 1e12},
+    [BASE] = {"base", "wavelengths run from 2 pi to 2 pi base", OPT_REAL, 1e4, 1, 1e12},
     {0},
 };
 
@@ -26,7 +25,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     const size_t   rows = m->mode == PASS_EXTEND ? layout_tokens(m) : (size_t)m->T;
 
     *a = (struct angles){0};
-    c->mixer->angles(c, &a->heads, &a->dk);
+    mixer_angles(c, &a->heads, &a->dk);
     a->t = a->dk / 2;
     a->b = m->mode == PASS_EXTEND ? m->T * a->t : 0;
     a->cos = layout_keep(m, "cos", rows * a->t);
@@ -91,18 +90,11 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
     fill(ctx, ctx->acts, ctx->B, ctx->pos);
 }
 
-static double flops(const struct mixer_cfg *c, int T)
-{
-    (void)c, (void)T;
-    return 0;
-}
-
 const struct position position_rope = {
     .name    = "rope",
     .about   = "rotary: angles proportional to the position",
     .opts    = opts,
-    .layout   = layout,
+    .layout  = layout,
     .forward = forward,
     .extend  = extend,
-    .flops   = flops,
 };

@@ -22,25 +22,20 @@
 #include <math.h>
 #include <string.h>
 
-enum { SR_A, SR_B, MORE };              // then those of conv, of bias, of gate
-enum { SR_W = SR_A, SR_S = SR_B };
-enum { SR_CONV = MORE };
 enum { BASE, RANK, ACT, GATE, BIAS, SKIP_CONV };
 
 static const real EPS = (real)1e-6;
 
 static const struct opt opts[] = {
     [BASE] = {"base", "pair j turns by base^(-2j/dk) of its increment",
-              OPT_REAL, NULL, 5e5, 1, 1e12},
+              OPT_REAL, 5e5, 1, 1e12},
     [RANK] = {"rank", "of the projection to angles; 0: full, unit rows",
-              OPT_INT, NULL, 0, 0, 4096},
-    [ACT]  = {"act", "of the convolved increments", OPT_CHOICE,
-              "silu|none|turn|half", 0, 0, 0},
-    [GATE] = {"gate", "a gate per head scales the increments", OPT_FLAG, NULL, 1, 0, 1},
-    [BIAS] = {"bias", "a positive increment that all tokens share",
-              OPT_FLAG, NULL, 0, 0, 1},
-    [SKIP_CONV] = {"skip_conv", "no convolution: increments of the projection",
-                   OPT_FLAG, NULL, 0, 0, 1},
+              OPT_INT, 0, 0, 4096},
+    [ACT]  = {"act", "of the convolved increments",
+              OPT_CHOICE, .choices = "silu|none|turn|half"},
+    [GATE] = {"gate", "a gate per head scales the increments", OPT_FLAG, 1},
+    [BIAS] = {"bias", "a positive increment that all tokens share", OPT_FLAG},
+    [SKIP_CONV] = {"skip_conv", "no convolution: increments of the projection", OPT_FLAG},
     {0},
 };
 
@@ -49,12 +44,7 @@ static const real PI = (real)3.14159265358979323846;
 
 static bool has_gate(const struct mixer_cfg *c) { return c->position_opt[GATE] > 0; }
 static bool has_bias(const struct mixer_cfg *c) { return c->position_opt[BIAS] > 0; }
-
 static bool skips(const struct mixer_cfg *c) { return c->position_opt[SKIP_CONV] > 0; }
-
-static int bias_at(const struct mixer_cfg *c) { return MORE + !skips(c); }
-static int wg_at(const struct mixer_cfg *c) { return bias_at(c) + has_bias(c); }
-static int bg_at(const struct mixer_cfg *c) { return wg_at(c) + 1; }
 
 struct shape {
     int  B, T, C;
@@ -69,7 +59,7 @@ static struct shape shape_of(const struct mixer_cfg *c, int B, int T)
     struct shape s = {.B = B, .T = T, .C = c->C, .n = (long)B * T};
     int          dk;
 
-    c->mixer->angles(c, &s.A, &dk);
+    mixer_angles(c, &s.A, &dk);
     s.g = c->C / s.A;
     s.half = dk / 2;
     s.P = s.A * s.half;
@@ -77,63 +67,68 @@ static struct shape shape_of(const struct mixer_cfg *c, int B, int T)
     return s;
 }
 
-static int params(const struct mixer_cfg *c, struct param *p)
-{
-    struct shape s = shape_of(c, 0, 0);
-
-    if (s.rank) {
-        p[SR_A] = (struct param){"sr_a", s.rank, s.C, INIT_INPUT, .decay = true};
-        p[SR_B] = (struct param){"sr_b", s.P, s.rank, INIT_INPUT, .decay = true};
-    } else {
-        p[SR_W] = (struct param){"sr_w", s.P, s.g, INIT_INPUT};
-        p[SR_S] = (struct param){"sr_s", s.A, 0, INIT_ONE};
-    }
-    if (!skips(c))
-        p[SR_CONV] = (struct param){"sr_conv", s.P, CONV_TAPS, INIT_NORMAL, 0.02};
-    if (has_bias(c))
-        p[bias_at(c)] = (struct param){"sr_bias", s.P, 0, INIT_ZERO};
-    if (!has_gate(c))
-        return wg_at(c);
-    p[wg_at(c)] = (struct param){"sr_wg", s.A, s.C, INIT_NORMAL, 0.02, .decay = true};
-    p[bg_at(c)] = (struct param){"sr_bg", s.A, 0, INIT_ZERO};
-    return bg_at(c) + 1;
-}
-
 /* ---- memory ------------------------------------------------------------------------ */
 
 struct acts {
     struct shape s;
-    real    *xh, *dxh;          // (B, T, A, g)
-    real    *low, *dlow;        // (B, T, rank) sr_a xh
-    real    *w, *z, *dw;        // (B, T, P) before and after convolution
-    real    *gate;              // (B, T, A)
+    struct act xh;              // (A, g)
+    struct act low;             // (rank) sr_a xh
+    struct act w;               // (P) before the convolution
+    real    *z;                 // (B, T, P) after it
+    struct act gate;            // (A), of its logits the gradient
+    struct weight full, scale;  // (P, g), (A) of the full form
+    struct weight bias, bg;     // (P), (A)
     real    *cos, *sin;         // (B, T, P)
     real    *u, *du;            // (P, g) rows s W / |W| of the full form
-    real    *taps, *dtaps;      // (P, 4) of skip_conv, and what is not asked for
     double  *freq;              // (half) base^(-2j/dk)
     double  *eb;                // (P) e^bias, or 0
     double  *run;               // (B, P) theta of forward; sums of backward
     double **theta;             // (B) of each sequence
     struct phase_grad phase;
     struct conv conv;
+    struct weight taps;         // (P, CONV_TAPS); of skip_conv no parameter
     size_t   theta_at, past;    // where the states of theta and conv are, in reals
 };
 
-static void lay_out_back(struct acts *a, struct layout *m, const struct mixer_cfg *c)
+static void lay_out_back(struct acts *a, struct layout *m)
 {
     const struct shape *s = &a->s;
     const size_t        heads = (size_t)s->B * s->A;
 
-    a->dw = layout_grad(m, "dw", s->n * s->P);
-    a->dlow = layout_grad(m, "dlow", s->n * s->rank);
-    a->dxh = layout_grad(m, "dxh", s->n * s->C);
     a->du = layout_grad(m, "du", s->rank ? 0 : (size_t)s->P * s->g);
-    a->dtaps = layout_grad(m, "dtaps", skips(c) ? (size_t)s->P * CONV_TAPS : 0);
     a->phase.sum = a->run;
     a->phase.dz = layout_grad(m, "dz", s->n * s->P);
-    a->phase.dlogit = layout_grad(m, "dlogit", s->n * s->A);
+    a->phase.dlogit = a->gate.dx;
     a->phase.dmore = layout_grad_bytes(m, "dmore", heads * s->half * sizeof(double));
     a->phase.dlogits = layout_grad_bytes(m, "dlogits", heads * sizeof(double));
+}
+
+static void lay_out_weights(struct acts *a, struct layout *m, const struct mixer_cfg *c)
+{
+    const struct shape *s = &a->s;
+    struct param taps = {"sr_conv", s->P, CONV_TAPS, INIT_NORMAL, 0.02};
+    struct param gate = {"sr_wg", s->A, s->C, INIT_NORMAL, 0.02, .decay = true};
+
+    if (s->rank) {
+        a->low.w = layout_matrix(m, "sr_a", s->rank, s->C, INIT_INPUT);
+        a->w.w = layout_matrix(m, "sr_b", s->P, s->rank, INIT_INPUT);
+    } else {
+        a->full = layout_weight(m, (struct param){"sr_w", s->P, s->g, INIT_INPUT});
+        a->scale = layout_vector(m, "sr_s", s->A, INIT_ONE);
+        layout_flops(m, 2.0 * s->P * s->g);
+    }
+    if (skips(c)) {
+        a->taps.w = layout_work(m, "taps", param_size(&taps));
+        a->taps.dw = layout_grad(m, "dtaps", param_size(&taps));
+    } else
+        a->taps = layout_weight(m, taps);
+    if (has_bias(c))
+        a->bias = layout_vector(m, "sr_bias", s->P, INIT_ZERO);
+    if (!has_gate(c))
+        return;
+    a->gate.w = layout_weight(m, gate);
+    a->bg = layout_vector(m, "sr_bg", s->A, INIT_ZERO);
+    layout_flops(m, 2.0 * s->A * s->C);
 }
 
 static void layout(struct layout *m, const struct mixer_cfg *c)
@@ -142,11 +137,12 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     const struct shape *s = &a->s;
 
     a->s = shape_of(c, m->B, m->T);
-    a->xh = layout_keep(m, "xh", s->n * s->C);
-    a->low = layout_keep(m, "low", s->n * s->rank);
-    a->w = layout_keep(m, "w", s->n * s->P);
+    a->xh = act_keep(m, "xh", s->C);
+    a->low = act_by(act_keep(m, "low", s->rank), (struct weight){0}, s->C);
+    a->w = act_by(act_keep(m, "w", s->P), (struct weight){0}, s->rank);
+    a->gate = act_by(act_keep(m, "gate", s->A), (struct weight){0}, s->C);
+    lay_out_weights(a, m, c);
     a->z = layout_keep(m, "z", s->n * s->P);
-    a->gate = layout_keep(m, "gate", s->n * s->A);
     a->cos = layout_keep(m, "cos", s->n * s->P);
     a->sin = layout_keep(m, "sin", s->n * s->P);
     a->u = layout_work(m, "u", s->rank ? 0 : (size_t)s->P * s->g);
@@ -154,15 +150,14 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->eb = layout_work_bytes(m, "eb", s->P * sizeof *a->eb);
     a->run = layout_work_bytes(m, "run", (size_t)s->B * s->P * sizeof *a->run);
     a->theta = layout_work_bytes(m, "theta", s->B * sizeof *a->theta);
-    a->taps = skips(c) ? layout_work(m, "taps", (size_t)s->P * CONV_TAPS) : NULL;
     a->conv = (struct conv){
-        .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P,
-        .w = skips(c) ? a->taps : layout_param(m, SR_CONV),
+        .B = s->B, .T = s->T, .C = s->P, .ld_x = s->P, .ld_y = s->P, .w = a->taps.w,
         .silu = c->position_opt[ACT] == SILU,
     };
     a->theta_at = layout_state_doubles(m, s->P);
     a->past = layout_state(m, conv_state(&a->conv));
-    lay_out_back(a, m, c);
+    lay_out_back(a, m);
+    layout_flops(m, 22.0 * s->P);   // convolution and sum 8, rotation 12, sine and cosine
 }
 
 /* ---- from x to angles -------------------------------------------------------------- */
@@ -175,13 +170,13 @@ static void prepare(const struct ctx *ctx, const struct acts *a)
     for (int j = 0; j < s->half; j++)
         a->freq[j] = pow(c->position_opt[BASE], -(double)j / s->half);
     for (int p = 0; p < s->P; p++)
-        a->eb[p] = has_bias(c) ? exp((double)ctx->w[bias_at(c)][p]) : 0;
+        a->eb[p] = has_bias(c) ? exp((double)a->bias.w[p]) : 0;
     for (int i = 0; skips(c) && i < s->P * CONV_TAPS; i++)
-        a->taps[i] = i % CONV_TAPS == CONV_TAPS - 1   ? 1
-                     : i % CONV_TAPS == CONV_TAPS - 2 ? -1 : 0;
+        a->taps.w[i] = i % CONV_TAPS == CONV_TAPS - 1   ? 1
+                       : i % CONV_TAPS == CONV_TAPS - 2 ? -1 : 0;
     for (int p = 0; !s->rank && p < s->P; p++)
-        unit(a->u + (size_t)p * s->g, ctx->w[SR_W] + (size_t)p * s->g, s->g, 0,
-             ctx->w[SR_S][p / s->half]);
+        unit(a->u + (size_t)p * s->g, a->full.w + (size_t)p * s->g, s->g, 0,
+             a->scale.w[p / s->half]);
 }
 
 /* w = u xh, head by head. */
@@ -193,8 +188,8 @@ static void project_full(const struct acts *a)
     #pragma omp parallel for collapse(2) schedule(static) if (s->n > tile)
     for (long i = 0; i < s->n; i += tile)
         for (int h = 0; h < s->A; h++)
-            gemm_nt(a->w + i * s->P + h * s->half, s->P,
-                    a->xh + i * s->C + h * s->g, s->C,
+            gemm_nt(a->w.x + i * s->P + h * s->half, s->P,
+                    a->xh.x + i * s->C + h * s->g, s->C,
                     a->u + (size_t)h * s->half * s->g, s->g,
                     (int)(s->n - i < tile ? s->n - i : tile), s->half, s->g, 1, 0);
 }
@@ -207,18 +202,18 @@ static void project(const struct ctx *ctx, const struct acts *a, const real *x)
 
     #pragma omp parallel for schedule(static) if (s->n > FEW_ROWS)
     for (long i = 0; i < s->n * s->A; i++)
-        unit(a->xh + i * s->g, x + i * s->g, s->g, EPS, 1);
+        unit(a->xh.x + i * s->g, x + i * s->g, s->g, EPS, 1);
     if (s->rank) {
-        proj_forward(a->low, a->xh, ctx->w[SR_A], s->n, s->C, s->rank);
-        proj_forward(a->w, a->low, ctx->w[SR_B], s->n, s->rank, s->P);
+        proj_forward(ctx, a->low, a->xh.x);
+        proj_forward(ctx, a->w, a->low.x);
     } else {
         project_full(a);
     }
     if (!has_gate(c))
         return;
-    proj_forward(a->gate, a->xh, ctx->w[wg_at(c)], s->n, s->C, s->A);
+    proj_forward(ctx, a->gate, a->xh.x);
     for (long i = 0; i < s->n * s->A; i++)
-        a->gate[i] = vsigmoid(a->gate[i] + ctx->w[bg_at(c)][i % s->A]);
+        a->gate.x[i] = vsigmoid(a->gate.x[i] + a->bg.w[i % s->A]);
 }
 
 /* act = turn or half, of all that was convolved: pi tanh(z), pi sigmoid(z). */
@@ -249,7 +244,7 @@ static struct phase phase_of(const struct ctx *ctx, const struct acts *a)
 
     return (struct phase){
         .B = s->B, .T = s->T, .heads = s->A, .half = s->half, .freq = a->freq,
-        .more = a->eb, .z = a->z, .gate = has_gate(ctx->cfg) ? a->gate : NULL,
+        .more = a->eb, .z = a->z, .gate = has_gate(ctx->cfg) ? a->gate.x : NULL,
     };
 }
 
@@ -274,7 +269,7 @@ static void forward(struct ctx *ctx, const real *x)
         a->theta[b] = a->run + (size_t)b * a->s.P;
     prepare(ctx, a);
     project(ctx, a, x);
-    conv_forward(&a->conv, a->z, a->w);
+    conv_forward(&a->conv, a->z, a->w.x);
     saturate(ctx, a);
     set_angles(ctx, a);
 }
@@ -287,7 +282,7 @@ static void extend(struct ctx *ctx, void *const *state, const real *x)
         a->theta[b] = (double *)((real *)state[b] + a->theta_at);
     prepare(ctx, a);
     project(ctx, a, x);
-    conv_extend(&a->conv, state, a->past, a->z, a->w);
+    conv_extend(&a->conv, state, a->past, a->z, a->w.x);
     saturate(ctx, a);
     set_angles(ctx, a);
 }
@@ -306,26 +301,28 @@ static void full_back(const struct acts *a)
         #pragma omp for collapse(2) schedule(static) nowait
         for (long i = 0; i < s->n; i += tile)
             for (int h = 0; h < s->A; h++)
-                gemm_nn(a->dxh + i * s->C + h * s->g, s->C,
-                        a->dw + i * s->P + h * s->half, s->P, a->u + h * head, s->g,
+                gemm_nn(a->xh.dx + i * s->C + h * s->g, s->C,
+                        a->w.dx + i * s->P + h * s->half, s->P, a->u + h * head, s->g,
                         (int)(s->n - i < tile ? s->n - i : tile), s->g, s->half, 1, 0);
         #pragma omp for schedule(dynamic)
         for (int h = 0; h < s->A; h++)
-            gemm_tn(a->du + h * head, s->g, a->dw + h * s->half, s->P,
-                    a->xh + h * s->g, s->C, s->half, s->g, (int)s->n, 1, 0);
+            gemm_tn(a->du + h * head, s->g, a->w.dx + h * s->half, s->P,
+                    a->xh.x + h * s->g, s->C, s->half, s->g, (int)s->n, 1, 0);
     }
 }
 
 /* With v = W / |W|, u = s v:  ds_h += sum_j v_hj . du_hj,  dW += (s / |W|)
  * (du - v (v . du)). */
-static void full_weights(const struct ctx *ctx, const struct shape *s, const real *du)
+static void full_weights(const struct acts *a)
 {
+    const struct shape *s = &a->s;
+
     for (int p = 0; p < s->P; p++) {
         size_t at = (size_t)p * s->g;
         int    h = p / s->half;
 
-        ctx->dw[SR_S][h] += unit_back(ctx->dw[SR_W] + at, du + at,
-                                      ctx->w[SR_W] + at, s->g, 0, ctx->w[SR_S][h]);
+        a->scale.dw[h] += unit_back(a->full.dw + at, a->du + at, a->full.w + at, s->g, 0,
+                                    a->scale.w[h]);
     }
 }
 
@@ -336,17 +333,14 @@ static void project_back(const struct ctx *ctx, const struct acts *a)
     const struct shape     *s = &a->s;
 
     if (s->rank) {
-        proj_backward(a->dlow, 0, ctx->dw[SR_B], a->dw, a->low, ctx->w[SR_B], s->n,
-                      s->rank, s->P);
-        proj_backward(a->dxh, 0, ctx->dw[SR_A], a->dlow, a->xh, ctx->w[SR_A], s->n, s->C,
-                      s->rank);
+        proj_backward(ctx, a->low.dx, 0, a->w, a->low.x);
+        proj_backward(ctx, a->xh.dx, 0, a->low, a->xh.x);
     } else {
         full_back(a);
-        full_weights(ctx, s, a->du);
+        full_weights(a);
     }
     if (has_gate(c))
-        proj_backward(a->dxh, 1, ctx->dw[wg_at(c)], a->phase.dlogit, a->xh,
-                      ctx->w[wg_at(c)], s->n, s->C, s->A);
+        proj_backward(ctx, a->xh.dx, 1, a->gate, a->xh.x);
 }
 
 /* Over the batch, in order:  dbias = e^bias sum dz,  dbg = sum dlogit. */
@@ -355,10 +349,9 @@ static void sum_biases(const struct ctx *ctx, const struct acts *a)
     const struct shape *s = &a->s;
 
     for (int i = 0; has_bias(ctx->cfg) && i < s->B * s->P; i++)
-        ctx->dw[bias_at(ctx->cfg)][i % s->P] +=
-            (real)(a->eb[i % s->P] * a->phase.dmore[i]);
+        a->bias.dw[i % s->P] += (real)(a->eb[i % s->P] * a->phase.dmore[i]);
     for (int i = 0; has_gate(ctx->cfg) && i < s->B * s->A; i++)
-        ctx->dw[bg_at(ctx->cfg)][i % s->A] += (real)a->phase.dlogits[i];
+        a->bg.dw[i % s->A] += (real)a->phase.dlogits[i];
 }
 
 static void backward(struct ctx *ctx, const real *x, real *dx)
@@ -372,32 +365,19 @@ static void backward(struct ctx *ctx, const real *x, real *dx)
     phase_backward(&o, &a->phase, ctx->angles.dtheta);
     sum_biases(ctx, a);
     saturate_back(ctx, a);
-    conv_backward(&a->conv, a->dw, skips(ctx->cfg) ? a->dtaps : ctx->dw[SR_CONV],
-                  NULL, a->phase.dz, a->w);
+    conv_backward(&a->conv, a->w.dx, a->taps.dw, NULL, a->phase.dz, a->w.x);
     project_back(ctx, a);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < s->n * s->A; i++)
-        unit_back(dx + i * s->g, a->dxh + i * s->g, x + i * s->g, s->g, EPS, 1);
-}
-
-/* Convolution and sum 8 P, rotation 12 P, a sine and a cosine of each angle. */
-static double flops(const struct mixer_cfg *c, int T)
-{
-    struct shape s = shape_of(c, 1, T);
-    double       P = s.P, C = s.C, angles = s.rank ? 2 * s.rank * (C + P)
-                                                   : 2 * C * s.half;
-
-    return T * (angles + (has_gate(c) ? 2 * C * s.A : 0) + 22 * P);
+        unit_back(dx + i * s->g, a->xh.dx + i * s->g, x + i * s->g, s->g, EPS, 1);
 }
 
 const struct position position_srope = {
     .name     = "srope",
     .about    = "selective rotary: angles grow by what the tokens say",
     .opts     = opts,
-    .params   = params,
-    .layout    = layout,
+    .layout   = layout,
     .forward  = forward,
     .backward = backward,
     .extend   = extend,
-    .flops    = flops,
 };

@@ -433,7 +433,7 @@ END_TEST
 START_TEST(a_mixer_has_its_encoding_and_takes_every_other_or_none)
 {
     const char *mixer = mixers[_i]->name;
-    const char *standard = mixers[_i]->angles ? mixers[_i]->position : NULL;
+    const char *standard = mixers[_i]->position;
     char        entry[64];
     struct why  why;
 

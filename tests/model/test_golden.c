@@ -169,8 +169,7 @@ static void check_encoding(const struct golden *g)
 
     open_encoding(g, &l);
     const struct position *p = l.cfg.position;
-    struct param           unused[MIXER_PARAMS];
-    int                    first = l.cfg.mixer->params(&l.cfg, unused);
+    int                    first = mixer_own_params(&l.cfg);
     size_t                 n_theta = l.n_x / 2;
     char                   name[160];
 
@@ -178,15 +177,13 @@ static void check_encoding(const struct golden *g)
         snprintf(name, sizeof name, "param.%s", l.param[i].name);
         golden_read(g, name, l.wp[i], param_size(&l.param[i]));
     }
-    struct ctx ctx = {
-        .cfg = &l.cfg, .B = l.B, .T = l.T, .w = (const real *const *)l.wp + first,
-        .dw = l.dwp + first,
-    };
+    struct ctx ctx = {.cfg = &l.cfg, .B = l.B, .T = l.T};
     struct arena kept = arena_over(l.kept, l.sizes.kept);
     struct arena scratch = arena_over(l.scratch, l.sizes.scratch);
     struct layout layout;
 
-    layer_encoding(&layout, &ctx, PASS_TRAIN, &kept, &scratch);
+    layer_encoding(&layout, &ctx, l.wp + first, l.dwp + first, PASS_TRAIN, &kept,
+                   &scratch);
     p->forward(&ctx, l.x);
     compare_angles(g, &l, &ctx.angles);
     ctx.angles.dtheta = calloc(n_theta, sizeof(real));

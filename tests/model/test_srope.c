@@ -389,24 +389,25 @@ static void encoding_open(struct encoding *e, const char *position,
                           enum pass_mode mode, int T, const double *turn)
 {
     struct arena kept = arena_over(NULL, 0), scratch = kept;
+    struct param all[MIXER_PARAMS];
     char         entry[128];
-    int          n;
+    int          n, first;
 
     snprintf(entry, sizeof entry, "softmax+%s", position);
     e->cfg = layer_cfg(entry, 8, 1, 16);
-    n = e->cfg.position->params(&e->cfg, e->param);
+    first = mixer_own_params(&e->cfg);
+    n = mixer_params(&e->cfg, all) - first;
+    memcpy(e->param, all + first, n * sizeof *e->param);
     for (int i = 0; i < n; i++)
         e->w[i] = rig_reals(param_size(&e->param[i]));
     set_turns(&e->cfg, e->w, e->param, 0, turn);
-    e->ctx = (struct ctx){
-        .cfg = &e->cfg, .B = 1, .T = T, .w = (const real *const *)e->w,
-    };
-    layer_encoding(&e->layout, &e->ctx, mode, &kept, &scratch);
+    e->ctx = (struct ctx){.cfg = &e->cfg, .B = 1, .T = T};
+    layer_encoding(&e->layout, &e->ctx, e->w, NULL, mode, &kept, &scratch);
     e->kept = aligned_alloc(64, kept.used);
     e->scratch = aligned_alloc(64, scratch.used);
     kept = arena_over(e->kept, kept.used);
     scratch = arena_over(e->scratch, scratch.used);
-    layer_encoding(&e->layout, &e->ctx, mode, &kept, &scratch);
+    layer_encoding(&e->layout, &e->ctx, e->w, NULL, mode, &kept, &scratch);
 }
 
 static void encoding_close(struct encoding *e)

@@ -86,10 +86,9 @@ static void lay_out(struct layer *l)
     l->scratch = block(l, "scratch", l->sizes.scratch);
     kept = arena_over(l->kept, l->sizes.kept);
     scratch = arena_over(l->scratch, l->sizes.scratch);
-    l->mixer.ctx = (struct ctx){
-        .cfg = &l->cfg, .B = l->B, .T = l->T, .w = (const real *const *)l->wp,
-        .dw = l->dwp,
-    };
+    l->mixer.ctx = (struct ctx){.cfg = &l->cfg, .B = l->B, .T = l->T};
+    l->mixer.w = (const real *const *)l->wp;
+    l->mixer.dw = l->dwp;
     mixer_layout(&l->mixer, PASS_TRAIN, &kept, &scratch);
 }
 
@@ -159,8 +158,8 @@ static void copy_rows(const struct layer *l, const int *seq, int n_seq, int n, r
 
 void layer_extend(struct layer *l, const int *seq, int n_seq, int n)
 {
-    struct mixer_layer m = {.ctx = {.cfg = &l->cfg, .B = n_seq, .T = n,
-                                    .w = (const real *const *)l->wp}};
+    struct mixer_layer m = {.ctx = {.cfg = &l->cfg, .B = n_seq, .T = n},
+                            .w = (const real *const *)l->wp};
     struct arena kept = arena_over(NULL, 0), need = kept, place;
     size_t       bytes = (size_t)n_seq * n * l->cfg.C * sizeof(real);
     real        *x = guarded(bytes), *y = guarded(bytes);
@@ -275,12 +274,12 @@ void layer_assert_results(const struct layer *l)
     layer_assert_finite(l, "dw", l->dw, l->n_w);
 }
 
-void layer_encoding(struct layout *m, struct ctx *ctx, enum pass_mode mode,
-                    struct arena *kept, struct arena *scratch)
+void layer_encoding(struct layout *m, struct ctx *ctx, real *const *w, real *const *dw,
+                    enum pass_mode mode, struct arena *kept, struct arena *scratch)
 {
     *m = (struct layout){
-        .mode = mode, .B = ctx->B, .T = ctx->T, .w = ctx->w, .kept = kept,
-        .scratch = scratch,
+        .mode = mode, .B = ctx->B, .T = ctx->T, .C = ctx->cfg->C, .w = w, .dw = dw,
+        .kept = kept, .scratch = scratch,
     };
     ctx->cfg->position->layout(m, ctx->cfg);
     ctx->acts = m->acts;

@@ -75,9 +75,9 @@ void layer_assert_finite(const struct layer *l, const char *what, const real *a,
                          size_t n);
 void layer_assert_results(const struct layer *l);       // y, dx and dw are finite
 
-/* Lay out in m what ctx's encoding alone needs for passes of this mode, its w being the
- * encoding's. Sets ctx->acts. */
-void layer_encoding(struct layout *m, struct ctx *ctx, enum pass_mode mode,
-                    struct arena *kept, struct arena *scratch);
+/* Lay out in m what ctx's encoding alone needs for passes of this mode, w and dw being
+ * its own; dw NULL: none. Sets ctx->acts. */
+void layer_encoding(struct layout *m, struct ctx *ctx, real *const *w, real *const *dw,
+                    enum pass_mode mode, struct arena *kept, struct arena *scratch);
 
 #endif

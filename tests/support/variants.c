@@ -152,7 +152,7 @@ static void complete_mixer(const struct mixer *m)
     char owner[64];
 
     complete_opts("", m->name, m->opts);
-    for (int i = 0; m->angles && positions[i]; i++) {
+    for (int i = 0; m->position && positions[i]; i++) {
         snprintf(owner, sizeof owner, "+%s", positions[i]->name);
         if (strcmp(positions[i]->name, m->position))
             complete("", m->name, owner);

@@ -146,7 +146,7 @@ static double count(const char *entry)
     if (config_set(&c, "mixers", entry, &why) || config_resolve(&c, &why))
         return NAN;
     config_layer(&c, 0, &m);
-    for (int i = m.mixer->params(&m, p) - 1; i >= 0; i--)
+    for (int i = mixer_params(&m, p) - 1; i >= 0; i--)
         sum += p[i].buffer ? 0 : (double)param_size(&p[i]);
     return sum;
 }

@@ -57,7 +57,8 @@ static void list_arms(struct table *t, bool all)
         add_arm(t, more[i]);
     for (int i = 0; all && i < n_mixers; i++) {
         snprintf(arm, sizeof arm, "%s%s", mixers[i]->name,
-                 strcmp(mixers[i]->position, "none") ? "+none" : "");
+                 mixers[i]->position && strcmp(mixers[i]->position, "none")
+                     ? "+none" : "");
         add_arm(t, arm);
     }
 }
