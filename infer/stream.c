@@ -11,6 +11,7 @@ struct stream {
     bool        terminal, stopped, mid_line;
     const char *const *stop;
     int         n_stop;
+    const char *skip;           // what is still to be left out
     struct wrap wrap;           // of a terminal
     char        part[4];        // (n_part) the beginning of a character
     size_t      n_part;
@@ -35,12 +36,18 @@ struct stream *stream_open(FILE *out, bool terminal, const char *const *stop, in
     s->wrap.out = out;
     s->stop = stop;
     s->n_stop = n;
+    s->skip = "";
     return s;
 }
 
 void stream_wrap(struct stream *s, int columns)
 {
     s->wrap.columns = columns;
+}
+
+void stream_skip(struct stream *s, const char *prefix)
+{
+    s->skip = prefix;
 }
 
 void stream_close(struct stream *s)
@@ -171,7 +178,13 @@ static void take_byte(struct stream *s, char byte)
 
 bool stream_push(struct stream *s, const char *bytes, size_t len)
 {
-    for (size_t i = 0; i < len && !s->stopped; i++)
+    size_t i = 0;
+
+    while (i < len && *s->skip && bytes[i] == *s->skip)
+        i++, s->skip++;
+    if (i < len)
+        s->skip = "";
+    for (; i < len && !s->stopped; i++)
         take_byte(s, bytes[i]);
     fflush(s->out);
     return s->stopped;

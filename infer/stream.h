@@ -25,6 +25,10 @@ void           stream_close(struct stream *s);                      // NULL is f
  * not. */
 void stream_wrap(struct stream *s, int columns);
 
+/* Leave out this text, which must outlive the stream, where what is pushed from here on
+ * begins with it: the prefix of a document that the model begins by itself. */
+void stream_skip(struct stream *s, const char *prefix);
+
 /* Write bytes that no stop string is looked for in (the prompt). */
 void stream_echo(struct stream *s, const char *bytes, size_t len);
 

@@ -14,7 +14,6 @@ struct text_out {
     FILE           *file;           // o.out, or memory when there are several
     char           *bytes;          // that memory
     size_t          len;
-    const char     *skip;           // of the model's prefix, what is still to be left out
     bool            done;
 };
 
@@ -34,7 +33,6 @@ static bool text_out_open(struct writer *w, int k)
         stream_wrap(t->stream, w->o.columns);
     sampler_ban(t->sampler, w->o.ignore_eos ? eos : -1);
     w->next[k] = eos;
-    t->skip = "";
     return t->stream != NULL;
 }
 
@@ -112,7 +110,7 @@ enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct wh
             sampler_accept(w->text[k].sampler, (int32_t)ids[i]);
     session_prompt(&w->session, (const int32_t *)ids, n);
     for (int k = 0; k < w->o.K; k++)
-        w->text[k].skip = empty && !opens ? prefix : "";
+        stream_skip(w->text[k].stream, empty && !opens ? prefix : "");
     w->next[0] = -1;
     w->prompt_tokens += n;
     w->prompt_seconds += wall_seconds() - start;
@@ -144,15 +142,6 @@ static void print_ready(struct writer *w)
     }
 }
 
-/* Leave out the prefix that the model wrote itself. */
-static void skip_prefix(struct text_out *t, const char **piece, size_t *len)
-{
-    for (; *len && *t->skip && **piece == *t->skip; t->skip++)
-        ++*piece, --*len;
-    if (*len)
-        t->skip = "";
-}
-
 /* Choose the next token of text k from its logits; false when the text ends with it. */
 static bool pick(struct writer *w, int k)
 {
@@ -164,9 +153,7 @@ static bool pick(struct writer *w, int k)
     if (w->next[k] == tokenizer_eos(w->tokenizer) && !w->o.ignore_eos)
         return false;
     const char *piece = tokenizer_piece(w->tokenizer, (uint32_t)w->next[k], &len);
-
-    skip_prefix(&w->text[k], &piece, &len);
-    bool stopped = stream_push(w->text[k].stream, piece, len);
+    bool        stopped = stream_push(w->text[k].stream, piece, len);
 
     check_output(w);
     return !stopped;

@@ -15,6 +15,8 @@ static bool open_parts(struct job *j)
     if (!j->out || !j->sampler)
         return false;
     j->stream = stream_open(j->out, false, a->stop, a->n_stop);
+    if (j->stream && a->n_prompt == a->hidden)      // the model begins the document
+        stream_skip(j->stream, j->engine->model.cfg.prefix);
     for (long i = a->hidden; i < a->n_prompt; i++)
         sampler_accept(j->sampler, a->prompt[i]);
     return j->stream && fflush(j->out) == 0;

@@ -268,6 +268,18 @@ START_TEST(without_a_prompt_a_text_begins_with_the_opening_of_its_model)
 }
 END_TEST
 
+START_TEST(a_prefix_stands_before_a_prompt_and_is_not_told)
+{
+    struct server *s = serve_a("prefix=\"QQ\"");
+    json_t        *j = ask(s, 200, "{\"max_tokens\": 5, \"logit_bias\": {\"81\": 100}}");
+
+    ck_assert_str_eq(text_of(j), "QQQ");
+    json_decref(j);
+    assert_written(s, "Hi");
+    serve_stop(s, 5);
+}
+END_TEST
+
 /* A stream's events, as [choices' text put together, finish reason, events]. */
 static json_t *stream_of(const struct got *g)
 {
@@ -1057,6 +1069,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_text_is_the_one_that_weft_infer_writes);
     tcase_add_test(tc, without_a_prompt_a_text_begins_with_the_opening_of_its_model);
+    tcase_add_test(tc, a_prefix_stands_before_a_prompt_and_is_not_told);
     tcase_add_test(tc, a_stream_is_the_whole_text_in_pieces);
     tcase_add_test(tc, the_texts_of_a_stream_come_side_by_side);
     tcase_add_test(tc, texts_whose_prompt_is_known_begin_in_the_same_step);

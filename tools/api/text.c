@@ -105,12 +105,14 @@ static void close_writing(struct writing *w)
  * False: enough. */
 static bool feed(struct writing *w, const int32_t *ids, long n, bool empty)
 {
-    const char *opening = empty ? w->m->model.cfg.opening : "";
+    const struct config *c = &w->m->model.cfg;
+    const char          *opening = empty ? c->opening : "";
 
     for (long i = !*opening; i < n; i++)        // not the EOS
         sampler_accept(w->sampler, ids[i]);
     session_prompt(&w->session, ids, n);
     stream_echo(w->stream, opening, strlen(opening));
+    stream_skip(w->stream, empty && !*opening ? c->prefix : "");
     return tell(w);
 }
 
