@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 static const char standard[] =
-    "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm,rglru";
+    "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm";
 
 static const struct recall_size sizes[] = {
     [LAB_BRIEF] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 16, 32, 10, 0},
     [LAB_QUICK] = {{64, {2, 4, 8, 16}, 4}, 64, 32, 1, 16, 256, 1500, 0},
-    [LAB_FULL]  = {{128, {4, 8, 16, 32}, 4}, 128, 64, 1, 16, 512, 4000, 0},
+    [LAB_FULL]  = {{64, {2, 4, 8, 16}, 4}, 64, 32, 1, 16, 512, 1500, 0},
 };
 static const double rates[] = {5e-3, 2e-3};
 
@@ -210,8 +210,8 @@ const struct experiment experiment_mqar = {
     .claim = "attention recalls any number of pairs; a state of fixed size does not",
     .paper = "Zoology, arXiv:2312.04927",
     .columns = RECALL_COLUMNS,
-    .seeds = 5,
-    .quick = 3,
+    .seeds = 10,
+    .quick = 5,
     .run = run,
     .arch = true,
     .claims = claims,

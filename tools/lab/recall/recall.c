@@ -60,6 +60,7 @@ static struct task task_of(const struct recall_size *s, const char *list, uint64
         .layers = 2,
         .width = s->width,
         .heads = s->heads,
+        .mlp = s->mlp,
         .vocab = s->recall.vocab,
         .batch = s->batch,
         .length = s->length,
@@ -122,15 +123,17 @@ static double mean_right(const struct recall_size *s, const double *right)
 static enum fail cell(struct lab *l, const struct recall_size *s, const char *arm,
                       uint64_t seed, struct recall_result *out, struct why *why)
 {
-    char         list[RECALL_ARM + 32], key[RECALL_ARM + 96];
+    char         list[RECALL_ARM + 32], key[RECALL_ARM + 112], mlp[16] = "";
     double       values[RECALL_KS + 1];
     struct task  t = task_of(s, list, seed);
     struct model m;
     enum fail    err = FAIL_NONE;
 
     mixers_of(arm, list, sizeof list);
-    snprintf(key, sizeof key, "%s V%d T%d K%d-%d d%d h%d B%d steps %ld lr %g seed %llu",
-             arm, s->recall.vocab, s->length, s->recall.pairs[0],
+    if (s->mlp)
+        snprintf(mlp, sizeof mlp, " mlp%d", s->mlp);
+    snprintf(key, sizeof key, "%s%s V%d T%d K%d-%d d%d h%d B%d steps %ld lr %g seed %llu",
+             arm, mlp, s->recall.vocab, s->length, s->recall.pairs[0],
              s->recall.pairs[s->recall.n - 1], s->width, s->heads, s->batch, s->steps,
              s->lr, (unsigned long long)seed);
     if (!lab_recall(l, key, values)) {

@@ -26,13 +26,14 @@ struct recall {
 void recall_fill(const void *user, struct rng *r, int T, int32_t *tokens,
                  int32_t *targets);
 
-/* One model trained on a mixture of numbers of pairs and tested on each, blocks without
- * an MLP: the first is RECALL_SHIFT for every arm, the second the arm. */
+/* One model trained on a mixture of numbers of pairs and tested on each: the first
+ * block is RECALL_SHIFT for every arm, the second the arm. */
 struct recall_size {
     struct recall recall;
     int           length, width, heads, batch, tests;
     long          steps;
     double        lr;
+    int           mlp;              // hidden width; 0: as Zoology has it, without
 };
 /* A short convolution with a skip around a state of one number a channel: what lets every
  * arm see the token before (Based has a convolution there). */

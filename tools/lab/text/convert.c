@@ -32,8 +32,8 @@ static const struct size {
     long bytes;                 // of text to train on
 } sizes[] = {
     [LAB_BRIEF] = {40, 4, 8, 1, 4, 100000},
-    [LAB_QUICK] = {1600, 150, 300, 2, 4, 2000000},
-    [LAB_FULL]  = {6000, 400, 1200, 4, 4, 8000000},
+    [LAB_QUICK] = {1200, 100, 200, 2, 4, 1000000},
+    [LAB_FULL]  = {3000, 200, 600, 2, 4, 4000000},
 };
 
 static const double lr = 3e-3;
@@ -428,8 +428,8 @@ const struct experiment experiment_convert = {
              "in few steps",
     .paper = "LUNA, arXiv:2512.08061",
     .columns = "bpb0,bpb1,bpb2,bpb3,bpb4",
-    .seeds = 4,
-    .quick = 3,
+    .seeds = 6,
+    .quick = 4,
     .run = run,
     .arch = true,
     .from = true,

@@ -17,7 +17,7 @@ enum { ROOT, EVERY, MAJORITY, OPERATOR, DIGITS };       // columns
 
 static const struct tree_form small = {6, 5, 24, 96}, published = {10, 10, 500, 2000};
 
-static const char standard[] = "softmax,gla,mlstm,deltanet,qlstm";
+static const char standard[] = "softmax,deltanet";
 
 struct setting {
     struct task task;
@@ -32,9 +32,9 @@ static struct setting settings(const struct lab *l)
 
     return (struct setting){
         .tests = full ? 4000 : 1000,
-        .task = {.layers = full ? 4 : 2, .width = full ? 128 : 64, .heads = 4,
-                 .mlp = full ? 256 : 128, .vocab = TREE_VOCAB, .batch = 32, .length = 96,
-                 .steps = full ? 5000 : 300, .lr = 3e-3, .weight_decay = 0.1, .clip = 1,
+        .task = {.layers = full ? 4 : 2, .width = 64, .heads = 4, .mlp = 128,
+                 .vocab = TREE_VOCAB, .batch = 8, .length = 96,
+                 .steps = full ? 8000 : 300, .lr = 3e-3, .weight_decay = 0.1, .clip = 1,
                  .fill = tree_fill, .user = &every},
     };
 }

@@ -36,8 +36,7 @@ static void write_hay(struct rng *r, int32_t *tokens, int n)
 
 static void write_needle(int32_t *at, char key, const char *digits)
 {
-    const char text[NEEDLE_BYTES] = {key, ' ', 'i', 's', ' ', digits[0], digits[1],
-                                     digits[2], '.', ' '};
+    const char text[NEEDLE_BYTES] = {key, digits[0], digits[1], digits[2], '.', ' '};
 
     for (int i = 0; i < NEEDLE_BYTES; i++)
         at[i] = text[i];
@@ -45,12 +44,12 @@ static void write_needle(int32_t *at, char key, const char *digits)
 
 static void write_question(int32_t *at, int32_t *target, char key, const char *digits)
 {
-    const char text[NEEDLE_QUESTION] = {key, '?', digits[0], digits[1], digits[2], ' '};
+    const char text[NEEDLE_QUESTION] = {key, digits[0], digits[1], digits[2], ' '};
 
     for (int i = 0; i < NEEDLE_QUESTION; i++)
         at[i] = text[i];
     for (int i = 0; i < NEEDLE_DIGITS; i++)
-        target[1 + i] = digits[i];
+        target[i] = digits[i];
 }
 
 /* Slots of the needles, the first where depth says. */
@@ -84,9 +83,9 @@ void needle_fill(const void *user, struct rng *r, int T, int32_t *tokens,
 
         for (int j = 0; j < NEEDLE_DIGITS; j++)
             digits[j] = (char)('0' + rng_below(r, 10));
-        write_needle(tokens + slot[i] * NEEDLE_BYTES, (char)('a' + key[i]), digits);
+        write_needle(tokens + slot[i] * NEEDLE_BYTES, (char)('A' + key[i]), digits);
         if (i < n->questions)
-            write_question(tokens + at, targets + at, (char)('a' + key[i]), digits);
+            write_question(tokens + at, targets + at, (char)('A' + key[i]), digits);
     }
 }
 

@@ -7,9 +7,9 @@
 #include "data/base/rng.h"
 
 /* Needle in a haystack (RULER, arXiv:2404.06654), small and in bytes. A dull text of T
- * bytes holds needles "k is 123. " with different letters k and ends in questions
- * "k?123 ", whose digits are the targets. */
-enum { NEEDLE_VOCAB = 128, NEEDLE_BYTES = 10, NEEDLE_QUESTION = 6, NEEDLE_DIGITS = 3 };
+ * bytes holds needles "K123. " with different letters K, which the text has none of, and
+ * ends in questions "K123 ", whose digits are the targets. */
+enum { NEEDLE_VOCAB = 128, NEEDLE_BYTES = 6, NEEDLE_QUESTION = 5, NEEDLE_DIGITS = 3 };
 
 struct needle {
     int    needles;             // <= 26

@@ -22,10 +22,9 @@
 #include <math.h>
 #include <stdio.h>
 
-/* MIDDLE only in the full form. */
-enum { SHORT, LONG, STOCHASTIC, MLSTM, WINDOWS, FULL, MIDDLE, ARMS };
+/* Of text only the first TEXT, of recall in the quick form those before FULL. */
+enum { SHORT, LONG, STOCHASTIC, TEXT, MLSTM = TEXT, WINDOWS, FULL, ARMS };
 enum { DISTANCES = 9, WITHIN_TO = 4, BEYOND_FROM = 6, PLACES = 6 };
-enum { LONGEST = 256 };     // training length
 enum { ROOM = 32 };         // for the facts of a test, beside their distance
 
 /* Columns: recall at each distance, its mean within the long window and beyond all
@@ -33,74 +32,56 @@ enum { ROOM = 32 };         // for the facts of a test, beside their distance
  * floor. */
 enum { WITHIN = DISTANCES, BEYOND, BITS, NEAR = BITS + PLACES, FLOOR, COLUMNS };
 
-struct scale {
-    int         length, narrow;                 // the long window is half of length
-    double      distances[DISTANCES], places[PLACES];   // ends of the ranges of positions
-    const char *names[ARMS], *mixers[ARMS];
-};
+enum { LENGTH = 48, WIDE = LENGTH / 2, NARROW = 4 };     // tokens; windows
 
-static const struct scale quick = {
-    48, 4,
-    {1, 6, 12, 22, 30, 36, 50, 64, 80},
-    {4, 8, 12, 24, 36, 48},
-    {"windows of 4 and mlstm", "windows of 24 and mlstm",
-     "windows of 4 or 24, drawn, and mlstm", "mlstm alone", "windows of 24 alone",
-     "full attention"},
-    {"softmax(window=4)/mlstm", "softmax(window=24)/mlstm", "softmax(window=24)/mlstm",
-     "mlstm", "softmax(window=24)", "softmax"},
+static const double distances[DISTANCES] = {1, 6, 12, 22, 30, 36, 50, 64, 80};
+static const double places[PLACES] = {4, 8, 12, 24, 36, 48};    // ends of the ranges
+static const char *const names[ARMS] = {
+    "windows of 4 and mlstm", "windows of 24 and mlstm",
+    "windows of 4 or 24, drawn, and mlstm", "mlstm alone", "windows of 24 alone",
+    "full attention",
 };
-static const struct scale full = {
-    96, 8,
-    {1, 6, 24, 46, 60, 80, 100, 130, 160},
-    {4, 8, 16, 32, 48, 96},
-    {"windows of 8 and mlstm", "windows of 48 and mlstm",
-     "windows of 8 or 48, drawn, and mlstm", "mlstm alone", "windows of 48 alone",
-     "full attention", "windows of 16 and mlstm"},
-    {"softmax(window=8)/mlstm", "softmax(window=48)/mlstm", "softmax(window=48)/mlstm",
-     "mlstm", "softmax(window=48)", "softmax", "softmax(window=16)/mlstm"},
+static const char *const mixers_of[ARMS] = {
+    "softmax(window=4)/mlstm", "softmax(window=24)/mlstm", "softmax(window=24)/mlstm",
+    "mlstm", "softmax(window=24)", "softmax",
 };
 
 struct setting {
-    const struct scale *scale;
-    struct facts        facts;
-    struct task         recall, text;
-    int                 arms, tests;
-    long                bytes, held_out;    // of text
+    struct facts facts;
+    struct task  recall, text;
+    int          arms, tests;
+    long         bytes, held_out;           // of text
 };
 
 static void settle(struct setting *s, enum form form)
 {
-    const bool          whole = form == LAB_FULL, brief = form == LAB_BRIEF;
-    const struct scale *c = whole ? &full : &quick;
+    const bool whole = form == LAB_FULL, brief = form == LAB_BRIEF;
 
     *s = (struct setting){
-        .scale = c, .arms = whole ? ARMS : MIDDLE, .tests = whole ? 512 : 128,
-        .bytes = whole ? 8000000 : brief ? 100000 : 1000000,
-        .held_out = (whole ? 512 : 64) * c->length,
+        .arms = whole ? ARMS : FULL, .tests = whole ? 512 : 128,
+        .bytes = whole ? 4000000 : 100000, .held_out = (whole ? 1024 : 64) * LENGTH,
         .facts = {.facts = 8, .keys = 8, .values = 4, .noise = 4,
-                  .near = 1, .far = c->length / 2 - 2},
+                  .near = 1, .far = WIDE - 2},
     };
     s->recall = (struct task){
         .layers = 2, .width = 32, .heads = 2, .mlp = 64, .vocab = facts_vocab(&s->facts),
-        .batch = 16, .length = c->length, .steps = whole ? 4000 : brief ? 5 : 1600,
-        .lr = 5e-3, .weight_decay = 0.1, .clip = 1, .window_short = c->narrow,
-        .fill = facts_fill, .user = &s->facts,
+        .batch = 16, .length = LENGTH, .steps = brief ? 5 : 1600, .lr = 5e-3,
+        .weight_decay = 0.1, .clip = 1, .window_short = NARROW, .fill = facts_fill,
+        .user = &s->facts,
     };
     s->text = (struct task){
-        .layers = whole ? 4 : 2, .width = 64, .heads = 2, .mlp = 192,
-        .vocab = CORPUS_VOCAB, .batch = whole ? 8 : 16, .length = c->length,
-        .steps = whole ? 3000 : brief ? 5 : 250, .lr = 3e-3, .weight_decay = 0.1,
-        .clip = 1, .window_short = c->narrow, .fill = corpus_fill,
+        .layers = 2, .width = 64, .heads = 2, .mlp = 192, .vocab = CORPUS_VOCAB,
+        .batch = 16, .length = LENGTH, .steps = brief ? 5 : 1500, .lr = 5e-3,
+        .weight_decay = 0.1, .clip = 1, .window_short = NARROW, .fill = corpus_fill,
     };
 }
 
 /* ---- cells ------------------------------------------------------------------------ */
 
 /* The arm's mixers and windows in a task, and no value yet. */
-static void prepare(struct task *t, const struct scale *c, int arm, uint64_t seed,
-                    double *values)
+static void prepare(struct task *t, int arm, uint64_t seed, double *values)
 {
-    t->mixers = c->mixers[arm], t->seed = seed;
+    t->mixers = mixers_of[arm], t->seed = seed;
     t->window_p = arm == STOCHASTIC ? 0.5 : 0;
     for (int i = 0; i < COLUMNS; i++)
         values[i] = NAN;
@@ -118,17 +99,16 @@ static double mean(const double *values, int n)
 static enum fail ask(const struct setting *s, struct task *t, const struct model *m,
                      double *values, struct why *why)
 {
-    const struct scale *c = s->scale;
-    enum fail           err = FAIL_NONE;
+    enum fail err = FAIL_NONE;
 
     for (int i = 0; !err && i < DISTANCES; i++) {
         struct facts      at = s->facts;
         struct task_count count = {0};
-        int               distance = (int)c->distances[i], room = distance + ROOM;
+        int               distance = (int)distances[i], room = distance + ROOM;
 
         at.near = at.far = distance;
         t->user = &at;
-        err = task_test(t, m, room > c->length ? room : c->length, s->tests,
+        err = task_test(t, m, room > LENGTH ? room : LENGTH, s->tests,
                         task_count_each, &count, why);
         values[i] = task_accuracy(&count);
     }
@@ -145,7 +125,7 @@ static enum fail recall_cell(const struct panel *p, struct lab *l, int arm, uint
     struct model          m;
     enum fail             err;
 
-    prepare(&t, s->scale, arm, seed, values);
+    prepare(&t, arm, seed, values);
     if ((err = task_train(&t, &m, l, key, 0.9, why)))
         return err;
     err = ask(s, &t, &m, values, why);
@@ -153,16 +133,16 @@ static enum fail recall_cell(const struct panel *p, struct lab *l, int arm, uint
     return err;
 }
 
-static enum fail score_text(const struct scale *c, const struct corpus *text,
-                            const struct model *m, double *values, struct why *why)
+static enum fail score_text(const struct corpus *text, const struct model *m,
+                            double *values, struct why *why)
 {
-    double nats[LONGEST], bytes[LONGEST];
-    enum fail err = corpus_score(text, m, c->length, nats, bytes, why);
+    double    nats[LENGTH], bytes[LENGTH];
+    enum fail err = corpus_score(text, m, LENGTH, nats, bytes, why);
 
     for (int i = 0; i < PLACES; i++)
-        values[BITS + i] = corpus_bits(nats, bytes, i ? (int)c->places[i - 1] : 0,
-                                       (int)c->places[i]);
-    values[NEAR] = corpus_bits(nats, bytes, 0, c->length / 2);
+        values[BITS + i] = corpus_bits(nats, bytes, i ? (int)places[i - 1] : 0,
+                                       (int)places[i]);
+    values[NEAR] = corpus_bits(nats, bytes, 0, WIDE);
     values[FLOOR] = text->floor;
     return err;
 }
@@ -178,11 +158,11 @@ static enum fail text_cell(const struct panel *p, struct lab *l, int arm, uint64
 
     if (err)
         return err;
-    prepare(&t, s->scale, arm, seed, values);
+    prepare(&t, arm, seed, values);
     t.user = &c;
     err = task_train(&t, &m, l, key, 0.95, why);
     if (!err) {
-        err = score_text(s->scale, &c, &m, values, why);
+        err = score_text(&c, &m, values, why);
         model_close(&m);
     }
     corpus_close(&c);
@@ -327,15 +307,15 @@ static enum fail run(struct lab *l, struct why *why)
 
     struct panel recall = {
         .title = "answers right, by distance from the fact", .name = "swax",
-        .xlabel = "distance in tokens", .ylabel = "accuracy", .arm = s.scale->names,
-        .arms = s.arms, .n = DISTANCES, .x = s.scale->distances, .logx = true,
+        .xlabel = "distance in tokens", .ylabel = "accuracy", .arm = names,
+        .arms = s.arms, .n = DISTANCES, .x = distances, .logx = true,
         .cell = recall_cell, .user = &s, .task = &s.recall,
     };
     struct panel text = {
         .title = "bits per byte of stories, by position", .name = "swax-text",
         .xlabel = "bytes before it, up to", .ylabel = "bits per byte",
-        .arm = s.scale->names, .arms = s.arms, .from = BITS, .n = PLACES,
-        .x = s.scale->places, .logx = true, .unbounded = true, .cell = text_cell,
+        .arm = names, .arms = TEXT, .from = BITS, .n = PLACES, .x = places,
+        .logx = true, .unbounded = true, .cell = text_cell,
         .user = &s, .task = &s.text,
     };
     bool      reads = lab_form(l) != LAB_QUICK;

@@ -43,11 +43,11 @@ static double approximate(int heads)
 
 static long steps(const struct lab *l)
 {
-    return lab_form(l) == LAB_BRIEF ? 1500 : lab_form(l) == LAB_QUICK ? 8000 : 100000;
+    return lab_form(l) == LAB_BRIEF ? 1500 : lab_form(l) == LAB_QUICK ? 8000 : 20000;
 }
 
 /* The paper's, except where fewer steps must do. */
-static double rate(const struct lab *l) { return lab_form(l) == LAB_FULL ? 1e-3 : 1e-2; }
+static double rate(const struct lab *l) { return lab_form(l) == LAB_FULL ? 5e-3 : 1e-2; }
 
 /* Prompts of a test at length L. */
 static long tests(const struct lab *l)
