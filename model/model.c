@@ -102,8 +102,7 @@ enum fail model_open(struct model *m, const struct config *cfg, struct why *why)
                 "take a smaller one (--size, layers, width)");
 }
 
-/* Products read the weights themselves again. */
-static void unpack(struct model *m)
+void model_unpack(struct model *m)
 {
     if (m->packs)
         product_take_packed(NULL);
@@ -115,7 +114,7 @@ static void unpack(struct model *m)
 void model_close(struct model *m)
 {
     pages_free(m->pages, m->pages_bytes);
-    unpack(m);
+    model_unpack(m);
     free(m->layer);
     free(m->first);
     free(m->param);
@@ -240,7 +239,7 @@ enum fail model_pack(struct model *m, const char *type, struct why *why)
 {
     static const enum packed known[] = {PACKED_BF16, PACKED_Q8_0};
 
-    unpack(m);
+    model_unpack(m);
     for (int i = 0; type && i < 2; i++)
         if (!strcmp(type, packed_name(known[i])))
             return pack_all(m, known[i], why);

@@ -56,6 +56,7 @@ void model_take(struct model *m, const struct model *from, bool *taken);
  * weights stay as they are, for all else. type is "bf16" or "q8_0"; with "f32" and NULL
  * passes read them, as before. FAIL_USAGE: another. FAIL_MEMORY. */
 enum fail model_pack(struct model *m, const char *type, struct why *why);
+void model_unpack(struct model *m);             // they read the weights themselves again
 
 bool   model_of_mixer(const struct model *m, int i);    // is parameter i a mixer's?
 size_t model_count(const struct model *m);  // trained parameters, buffers left out

@@ -62,6 +62,45 @@ holds() {
     done
 }
 
+# Another architecture as far as the libraries go: what needs none but libc, libm and
+# OpenMP's is compiled by a cross compiler, and its suites run on an emulated CPU.
+ARM_SUITES='test_products test_packed test_numeric test_scalar test_vector test_delta
+    test_scan test_softmax'
+ARM_FLAGS='-std=c11 -D_GNU_SOURCE -O2 -fopenmp -fno-math-errno -fno-trapping-math
+    -ffp-contract=fast -I. -idirafter /usr/include'
+
+compile_arm() {
+    mkdir -p build/aarch64
+    for file in data/base/[a-u]*.c model/kernels/*.c model/layers/*.c model/cores/*.c \
+        model/mixers/*.c model/positions/*.c model/*.c tests/support/rig.c \
+        tests/support/layer.c tests/support/systems.c \
+        tests/cpus/small_check.c; do
+        object=build/aarch64/$(echo "$file" | tr / _).o
+        [ "$object" -nt "$file" ] || echo "$file $object"
+    done | xargs -r -n 2 -P "$(nproc)" sh -c '
+        aarch64-linux-gnu-gcc '"$(echo $ARM_FLAGS)"' -c -o "$1" "$0"'
+    rm -f build/aarch64/weft.a
+    aarch64-linux-gnu-ar rcs build/aarch64/weft.a build/aarch64/*.o
+}
+
+arm() {
+    if ! command -v aarch64-linux-gnu-gcc > /dev/null ||
+        ! command -v qemu-aarch64 > /dev/null; then
+        echo 'test-cpus: aarch64 is skipped, there is no qemu-aarch64 or' \
+            'aarch64-linux-gnu-gcc (Debian: qemu-user gcc-aarch64-linux-gnu)'
+        return
+    fi
+    compile_arm
+    for suite in $ARM_SUITES; do
+        aarch64-linux-gnu-gcc $ARM_FLAGS -static -o "$tmp/$suite" \
+            "tests/model/$suite.c" build/aarch64/weft.a -lm 2> "$tmp/out" &&
+            WITHOUT=products_of_weft_and_of_openblas_are_their_sums \
+            qemu-aarch64 "$tmp/$suite" > "$tmp/out" 2>&1 ||
+            complain "aarch64: $suite: $(tail -n 3 "$tmp/out")"
+        echo "test-cpus: aarch64: $(tail -n 1 "$tmp/out")"
+    done
+}
+
 says Nehalem v2
 says Haswell v3
 refuses 3 'this CPU has no ssse3' qemu64
@@ -72,6 +111,7 @@ same_bits Nehalem v2
 grep -q avx2 /proc/cpuinfo && same_bits Haswell v3
 holds Nehalem v2 test_products test_packed test_numeric
 holds Haswell v3 test_products test_packed test_numeric
+arm
 echo "test-cpus: max runs $(qemu-x86_64 -cpu max "$weft" --version | cut -d , -f 2)"
 [ $bad -eq 0 ] && echo 'test-cpus: passed'
 exit $bad

@@ -9,6 +9,7 @@
 #define WEFT_BENCH_H
 
 #include "data/base/fail.h"
+#include "infer/session.h"
 #include "model/meter.h"
 #include "model/pass.h"
 #include "train/muon.h"
@@ -71,8 +72,14 @@ enum fail bench_decoding(struct rig *r, struct result *out, struct why *why);
 struct decoding {
     double prefill, one, together;
 };
-enum fail bench_decode(const struct model *m, const int32_t tokens[BENCH_PREFILL],
-                       struct decoding *out, struct why *why);
+
+/* The sequences that are timed. On failure, too, readers_close. */
+struct readers {
+    struct session one, together;
+};
+enum fail readers_open(struct readers *r, const struct model *m, struct why *why);
+void readers_close(struct readers *r);
+struct decoding bench_decode(struct readers *r, const int32_t tokens[BENCH_PREFILL]);
 
 /* Bytes of weights that a token reads, as model_pack has left them: all but the rows of
  * an embedding that is not the head. */

@@ -1,7 +1,6 @@
 #include "tools/bench/bench.h"
 
 #include "data/base/clock.h"
-#include "infer/session.h"
 
 #include <stdlib.h>
 
@@ -74,39 +73,45 @@ double weights_read(const struct model *m)
     return bytes + plain * sizeof(real);
 }
 
-static enum fail time_session(const struct model *m, int S, const int32_t *tokens,
-                              double *prefill, double *decode, struct why *why)
+enum fail readers_open(struct readers *r, const struct model *m, struct why *why)
 {
-    struct session d;
-    enum fail      err = session_open(&d, m, S, why);
+    enum fail err = session_open(&r->one, m, 1, why);
 
-    if (err)
-        return err;
-    *prefill = prefill_rate(&d, tokens);
-    *decode = decode_rate(&d, tokens);
-    session_close(&d);
-    return FAIL_NONE;
+    r->together = (struct session){0};
+    return err ? err : session_open(&r->together, m, BENCH_TOGETHER, why);
 }
 
-enum fail bench_decode(const struct model *m, const int32_t tokens[BENCH_PREFILL],
-                       struct decoding *out, struct why *why)
+void readers_close(struct readers *r)
 {
-    double    filled;
-    enum fail err = time_session(m, 1, tokens, &out->prefill, &out->one, why);
+    session_close(&r->one);
+    session_close(&r->together);
+}
 
-    return err ? err
-               : time_session(m, BENCH_TOGETHER, tokens, &filled, &out->together, why);
+struct decoding bench_decode(struct readers *r, const int32_t tokens[BENCH_PREFILL])
+{
+    struct decoding d = {.prefill = prefill_rate(&r->one, tokens),
+                         .one = decode_rate(&r->one, tokens)};
+
+    session_reset(&r->together);
+    session_prompt(&r->together, tokens, BENCH_PREFILL);
+    d.together = decode_rate(&r->together, tokens);
+    return d;
 }
 
 enum fail bench_decoding(struct rig *r, struct result *out, struct why *why)
 {
     int32_t         tokens[BENCH_PREFILL];
+    struct readers  s;
     struct decoding d;
     enum fail       err;
 
     for (int i = 0; i < BENCH_PREFILL; i++)
         tokens[i] = r->tokens[i % r->n_tokens];
-    if ((err = bench_decode(&r->model, tokens, &d, why)))
+    err = readers_open(&s, &r->model, why);
+    if (!err)
+        d = bench_decode(&s, tokens);
+    readers_close(&s);
+    if (err)
         return err;
     out->prefill_tok_s = d.prefill;
     out->decode_tok_s = d.one;

@@ -14,8 +14,9 @@
 static const char *const types[] = {"f32", "bf16", "q8_0"};
 enum { TYPES = sizeof types / sizeof *types, TURNS = 3 };
 
-/* The best of some turns, with one type of weights. */
+/* One type of weights, and the best of its turns. */
 struct weighed {
+    struct model    packed;             // shares all but what model_pack makes
     double          bytes;              // of weights that a token reads
     struct decoding best;
 };
@@ -31,19 +32,27 @@ static enum fail open_model(struct model *m, const struct shape *s, struct why *
     return FAIL_NONE;
 }
 
-static enum fail take_turn(struct model *m, const char *type, const int32_t *tokens,
-                           struct weighed *w, struct why *why)
+static enum fail pack_types(struct weighed *w, const struct model *m, struct why *why)
+{
+    enum fail err = FAIL_NONE;
+
+    for (int i = 0; i < TYPES && !err; i++) {
+        w[i].packed = *m;
+        err = model_pack(&w[i].packed, types[i], why);
+        w[i].bytes = weights_read(&w[i].packed);
+    }
+    return err;
+}
+
+static void take_turn(struct readers *r, const int32_t *tokens, struct weighed *w)
 {
     struct decoding now;
-    enum fail       err = model_pack(m, type, why);
 
-    if (err || (err = bench_decode(m, tokens, &now, why)))
-        return err;
-    w->bytes = weights_read(m);
+    r->one.model = r->together.model = &w->packed;
+    now = bench_decode(r, tokens);
     w->best.prefill = fmax(w->best.prefill, now.prefill);
     w->best.one = fmax(w->best.one, now.one);
     w->best.together = fmax(w->best.together, now.together);
-    return FAIL_NONE;
 }
 
 static void print_rows(const struct weighed *w, double read_gbs)
@@ -85,16 +94,23 @@ static void print_lines(const struct shape *s, const struct weighed *w, double r
 enum fail bench_weights(const struct shape *s, bool json, struct why *why)
 {
     struct model   m = {0};
+    struct readers r = {0};
     struct weighed w[TYPES] = {0};
     struct rng     draw = rng_open(1, RNG_TEST, 0);
     int32_t        tokens[BENCH_PREFILL];
     enum fail      err = open_model(&m, s, why);
     double         gbs;
 
+    if (!err && !(err = pack_types(w, &m, why)))
+        err = readers_open(&r, &m, why);
+
     for (int i = 0; i < BENCH_PREFILL; i++)
         tokens[i] = (int32_t)rng_below(&draw, s->vocab);
     for (int i = 0; i < TURNS * TYPES && !err; i++)
-        err = take_turn(&m, types[i % TYPES], tokens, &w[i % TYPES], why);
+        take_turn(&r, tokens, &w[i % TYPES]);
+    readers_close(&r);
+    for (int i = 0; i < TYPES; i++)
+        model_unpack(&w[i].packed);
     model_close(&m);
     if (err)
         return err;
