@@ -3,6 +3,7 @@
 #include "tests/support/rig.h"
 #include "tests/support/spawn.h"
 #include "tools/lab/lab.h"
+#include "tools/lab/report.h"
 #include "tools/verbs.h"
 
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 /* Where the experiments write. */
 static const char *tmp(void)
@@ -112,6 +114,44 @@ START_TEST(all_of_them_end_with_one_table_in_a_file)
     ck_assert_ptr_null(strstr(text, "<?xml"));
     ck_assert_ptr_null(strstr(text, "<script"));
     free(text);
+}
+END_TEST
+
+/* The records are those of the tests before; the pages are not the project's. */
+START_TEST(the_tables_of_the_pages_are_put_between_their_marks)
+{
+    static const char page[] = "before\n" REPORT_BEGIN "old\n" REPORT_END "after\n";
+    static const char *const path[] = {"docs/lab.md", "README.md"};
+    char              home[512], dir[512], *text;
+    size_t            len;
+    struct why        why;
+    const struct ran *r;
+
+    path_join(dir, sizeof dir, tmp(), "pages");
+    ck_assert_ptr_nonnull(getcwd(home, sizeof home));
+    ck_assert(!dir_make(dir, &why) && !chdir(dir) && !dir_make("docs", &why));
+    ck_assert_int_eq(file_write(path[0], page, strlen(page), &why), 0);
+    r = lab("lab all --brief --docs --out %s", tmp());
+    ck_assert_int_eq(r->code, 3);
+    ck_assert_ptr_nonnull(strstr(r->err, "README.md"));
+    ck_assert_int_eq(file_write(path[1], "no marks\n", 9, &why), 0);
+    r = lab("lab all --brief --docs --out %s", tmp());
+    ck_assert_int_eq(r->code, 3);
+    ck_assert_int_eq(file_write(path[1], page, strlen(page), &why), 0);
+    r = lab("lab all --brief --docs --out %s", tmp());
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(file_read(path[i], 1 << 20, &text, &len, &why), 0);
+        ck_assert(!strncmp(text, page, strlen("before\n" REPORT_BEGIN)));
+        ck_assert(!strcmp(text + len - strlen("after\n"), "after\n"));
+        ck_assert_int_eq(count(text, REPORT_END), 1);
+        ck_assert_ptr_null(strstr(text, "old\n"));
+        ck_assert_ptr_nonnull(strstr(text, i ? "| exact rows | " : "| slr | "));
+        free(text);
+    }
+    r = lab("lab slr --docs");
+    ck_assert_int_eq(r->code, 2);
+    ck_assert_int_eq(chdir(home), 0);
 }
 END_TEST
 
@@ -276,6 +316,7 @@ static Suite *suite(void)
                         every_experiment_runs_and_exact_ones_agree_with_their_yardsticks,
                         0, n_experiments);
     tcase_add_test(tc, all_of_them_end_with_one_table_in_a_file);
+    tcase_add_test(tc, the_tables_of_the_pages_are_put_between_their_marks);
     tcase_add_test(tc, the_registered_claims_are_those_of_the_program);
     tcase_add_test(tc, a_record_of_a_claim_that_was_not_registered_is_refused);
     tcase_add_test(tc, seeds_begin_where_they_are_asked_to);

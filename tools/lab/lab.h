@@ -136,6 +136,7 @@ struct lab_ask {
     int         seeds;              // 0: the experiment's
     uint64_t    seed;               // the first; 0: the form's
     bool        json;
+    bool        docs;               // of all: the project's pages, too
     bool        join;               // others run the same in `out`: share the cells
     const char *arch, *out;         // arch NULL: the experiment's
     const char *from, *text;        // a run to begin with, and its text; or NULL

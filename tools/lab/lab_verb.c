@@ -20,6 +20,7 @@ static const char help[] =
     "weft lab NAME [flags]\n"
     "weft lab all --quick                  every one, then one table\n"
     "weft lab convert --from RUN           a model of yours, its softmax replaced\n"
+    "weft lab all --docs                   the project's own pages\n"
     "weft lab --check DIR                  were the claims of its records registered?\n"
     "\n"
     "Each experiment measures claims of a paper beside exact or trivial\n"
@@ -88,6 +89,8 @@ static void summary(const struct cli *c, const struct lab_ask *ask, const char *
 
     verdicts_settle(v);
     err = report_write(out, ask, v, &text, &why);
+    if (!err && ask->docs)
+        err = report_pages(ask, v, &why);
     if (err)
         cli_fail(c, err, &why);
     if (!ask->json)
@@ -229,6 +232,9 @@ int lab_main(int argc, char **argv)
         {.name = "check",
          .about = "are the claims of the records in DIR in that file?",
          .on = &checks},
+        {.name = "docs",
+         .about = "all: put the tables into docs/lab.md and README.md, too",
+         .on = &ask.docs},
         {.name = "worker", .on = &worker},
         {0},
     };
@@ -240,6 +246,8 @@ int lab_main(int argc, char **argv)
         cli_die(&c, FAIL_USAGE, "'%s': give one experiment, or all", c.args[1]);
     if (ask.text && !ask.from)
         cli_die(&c, FAIL_USAGE, "--text goes with --from RUN");
+    if (ask.docs && (!c.n_args || strcmp(c.args[0], "all")))
+        cli_die(&c, FAIL_USAGE, "--docs goes with all");
     if (join && out)
         cli_die(&c, FAIL_USAGE, "--join names the directory; leave --out away");
     if (threads)

@@ -212,3 +212,76 @@ enum fail report_write(const char *dir, const struct lab_ask *ask,
     free(page);
     return err;
 }
+
+/* ---- pages ---- */
+
+/* "fails: dsf.state, swax.near-short." of the rows with this verdict, if there are. */
+static void write_names(FILE *f, const char *head, const struct verdicts *v,
+                        enum verdict which)
+{
+    int n = 0;
+
+    for (const struct answered *a = v->row; a < v->row + v->n; a++)
+        if (a->verdict == which)
+            fprintf(f, "%s%s.%s", n++ ? ", " : head, a->e->name, a->claim->name);
+    if (n)
+        fputs(".\n", f);
+}
+
+/* How many claims hold, fail, are not decided, and the names of those that do not. */
+static void write_short(FILE *f, const struct lab_ask *ask, const struct verdicts *v)
+{
+    static const char *const kind[] = {"exact", "trained"};
+    char                     title[160];
+    int                      n[2][3] = {{0}};
+
+    for (const struct answered *a = v->row; a < v->row + v->n; a++)
+        n[a->claim->answer != ANSWER_EXACT][a->verdict]++;
+    title_of(ask, title, sizeof title);
+    fprintf(f, "| `%s` | hold | fail | not decided |\n|---|---|---|---|\n", title);
+    for (int i = 0; i < 2; i++)
+        fprintf(f, "| %s rows | %d | %d | %d |\n", kind[i], n[i][VERDICT_HOLDS],
+                n[i][VERDICT_FAILS], n[i][VERDICT_OPEN]);
+    putc('\n', f);
+    write_names(f, "Fail: ", v, VERDICT_FAILS);
+    write_names(f, "Not decided: ", v, VERDICT_OPEN);
+}
+
+/* Put what write writes between the marks of a page. */
+static enum fail write_page(const char *path, const struct lab_ask *ask,
+                            const struct verdicts *v,
+                            void (*write)(FILE *, const struct lab_ask *,
+                                          const struct verdicts *), struct why *why)
+{
+    char     *old, *text = NULL, *from, *to;
+    size_t    len;
+    FILE     *f;
+    enum fail err = file_read(path, 1 << 20, &old, &len, why);
+
+    if (err)
+        return err;
+    from = strstr(old, REPORT_BEGIN);
+    to = from ? strstr(from, REPORT_END) : NULL;
+    f = to ? open_memstream(&text, &len) : NULL;
+    if (f) {
+        fprintf(f, "%.*s" REPORT_BEGIN "\n", (int)(from - old), old);
+        write(f, ask, v);
+        fprintf(f, "\n%s", to);
+    }
+    err = !to  ? fail(why, FAIL_INPUT, "%s: no line %.*s after a line %.*s", path,
+                      (int)strlen(REPORT_END) - 1, REPORT_END,
+                      (int)strlen(REPORT_BEGIN) - 1, REPORT_BEGIN)
+          : !f || fclose(f) ? fail(why, FAIL_MEMORY, "%s: out of memory for it", path)
+                            : file_write(path, text, len, why);
+    free(old);
+    free(text);
+    return err;
+}
+
+enum fail report_pages(const struct lab_ask *ask, const struct verdicts *v,
+                       struct why *why)
+{
+    enum fail err = write_page("docs/lab.md", ask, v, write_summary, why);
+
+    return err ? err : write_page("README.md", ask, v, write_short, why);
+}

@@ -14,4 +14,12 @@ void report_counts(const struct verdicts *v, char *buf, size_t cap);
 enum fail report_write(const char *dir, const struct lab_ask *ask,
                        const struct verdicts *v, char **summary, struct why *why);
 
+/* The same in pages of the project, between two lines that mark the place: the table in
+ * docs/lab.md, the counts in README.md. FAIL_INPUT for a page without the
+ * marks, FAIL_WRITE, FAIL_MEMORY. */
+#define REPORT_BEGIN "<!-- weft lab all --docs: begin -->\n"
+#define REPORT_END "<!-- weft lab all --docs: end -->\n"
+enum fail report_pages(const struct lab_ask *ask, const struct verdicts *v,
+                       struct why *why);
+
 #endif
