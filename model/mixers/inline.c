@@ -19,6 +19,9 @@
  * Plain linear attention of deviations (model/layers/means.h): nothing large is ever
  * subtracted.
  * The local term is model/layers/dynconv.h.
+ *
+ * subtract = 0 is what the paper compares with: weights q_t . k_s / (sum_u q_t . k_u +
+ * 1e-6), normalised by division, of features that are not negative.
  */
 #include "model/layers/feature.h"
 #include "model/layers/dynconv.h"
@@ -26,15 +29,19 @@
 #include "model/mixer_heads.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { MAP, LOCAL };
+enum { MAP, LOCAL, SUBTRACT };
 
 static const struct opt opts[] = {
     [MAP]   = {"feature", "feature map of queries and keys",
                OPT_CHOICE, .choices = "id|elu1"},
     [LOCAL] = {"local", "tokens of the local term; 0: without", OPT_INT, 3, 0, 64},
+    [SUBTRACT] = {"subtract", "normalise by subtraction; 0: by division", OPT_FLAG, 1},
     {0},
 };
+
+static bool subtracts(const struct mixer_cfg *c) { return c->opt[SUBTRACT] > 0; }
 
 static bool mapped(const struct mixer_cfg *c) { return c->opt[MAP] > 0; }
 static int  taps(const struct mixer_cfg *c) { return (int)c->opt[LOCAL]; }
@@ -44,8 +51,8 @@ static int  taps(const struct mixer_cfg *c) { return (int)c->opt[LOCAL]; }
 struct acts {
     struct act row, q, k, v;    // (H, e), rotated
     struct act phi_q, phi_k;    // (H, e) features; without a map q and k
-    struct act dk, dv;          // (H, e) deviations
-    struct act o;               // (H, e) o + l, in the place of the core's
+    struct act dk, dv;          // (H, e) deviations; without subtraction k and v
+    struct act o;               // (H, e) o + l; with subtraction in the core's place
     struct act xm;              // (C) with the local term
     real *dhid;                 // as xm
     struct weight wo;
@@ -83,6 +90,33 @@ static void layout_local(struct acts *a, struct layout *m, const struct mixer_cf
     a->last = layout_state(m, (size_t)(taps(c) - 1) * C);
 }
 
+static void layout_subtraction(struct acts *a, struct layout *m,
+                               const struct mixer_cfg *c)
+{
+    const int C = c->C, H = c->H, e = C / H;
+
+    a->dk = act_work(m, "dk", C);
+    a->core = scalar_heads_layout(m, a->phi_q, a->dk, a->dv,
+                                  (struct scalar){.H = H, .dk = e, .dv = e});
+    a->o = a->core.o;
+    a->core.o.dx = layout_grad(m, "du", layout_tokens(m) * C);
+    a->k_sum = layout_state_doubles(m, C);
+    a->v_sum = layout_state_doubles(m, C);
+}
+
+static void layout_division(struct acts *a, struct layout *m, const struct mixer_cfg *c)
+{
+    const int C = c->C, H = c->H, e = C / H;
+
+    layout_require(m, mapped(c), "inline: weights of feature=id may sum to zero; "
+                   "subtract=0 takes feature=elu1");
+    a->dk = a->phi_k;
+    a->core = scalar_heads_layout(m, a->phi_q, a->dk, a->dv, (struct scalar){
+        .H = H, .dk = e, .dv = e, .den = SCALAR_SUM, .den_eps = (real)1e-6, .scale = 1});
+    a->o = act_keep(m, "sum", C);
+    a->core.o.dx = a->o.dx;
+}
+
 static void layout(struct layout *m, const struct mixer_cfg *c)
 {
     struct acts *a = layout_acts(m, sizeof *a);
@@ -97,15 +131,12 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
                               .m = e};
     a->phi_q = mapped(c) ? act_work(m, "phi_q", C) : a->q;
     a->phi_k = mapped(c) ? act_work(m, "phi_k", C) : a->k;
-    a->dk = act_work(m, "dk", C);
     a->dv = act_work(m, "dv", C);
-    a->core = scalar_heads_layout(m, a->phi_q, a->dk, a->dv,
-                                  (struct scalar){.H = H, .dk = e, .dv = e});
-    a->o = a->core.o;
-    a->core.o.dx = layout_grad(m, "du", layout_tokens(m) * C);
-    a->k_sum = layout_state_doubles(m, C);
-    a->v_sum = layout_state_doubles(m, C);
-    m->paper_state = C * (e + 2 * doubles);
+    if (subtracts(c))
+        layout_subtraction(a, m, c);
+    else
+        layout_division(a, m, c);
+    m->paper_state = C * (e + (subtracts(c) ? 2 * doubles : 1));
     if (taps(c)) {
         layout_local(a, m, c);
         m->paper_state += C * (doubles + taps(c) - 1);
@@ -119,6 +150,15 @@ static struct means means_of(const struct ctx *ctx)
 
 /* ---- forward and backward ---------------------------------------------------------- */
 
+/* The values without the gaps of their rows, for the core. */
+static void copy_values(const struct ctx *ctx, const struct acts *a)
+{
+    const size_t C = ctx->cfg->C;
+
+    for (long i = 0; i < ctx_rows(ctx); i++)
+        memcpy(a->dv.x + i * C, a->v.x + i * a->v.ld, C * sizeof *a->dv.x);
+}
+
 /* Everything between the projections and the core, and the taps of the local term. */
 static void prepare(const struct ctx *ctx, const real *x, struct acts *a)
 {
@@ -129,9 +169,13 @@ static void prepare(const struct ctx *ctx, const real *x, struct acts *a)
         feature_forward(&a->map, a->phi_q.x, NULL, a->q.x, ld);
         feature_forward(&a->map, a->phi_k.x, NULL, a->k.x, ld);
     }
-    means_forward(&m, MEANS_BEFORE, a->dk.x, a->phi_k.x, a->phi_k.ld, ctx->state,
-                  a->k_sum);
-    means_forward(&m, MEANS_LESS, a->dv.x, a->v.x, ld, ctx->state, a->v_sum);
+    if (subtracts(ctx->cfg)) {
+        means_forward(&m, MEANS_BEFORE, a->dk.x, a->phi_k.x, a->phi_k.ld, ctx->state,
+                      a->k_sum);
+        means_forward(&m, MEANS_LESS, a->dv.x, a->v.x, ld, ctx->state, a->v_sum);
+    } else {
+        copy_values(ctx, a);
+    }
     if (taps(ctx->cfg)) {
         means_forward(&m, MEANS_OF, a->xm.x, x, a->xm.ld, ctx->state, a->x_sum);
         dynconv_taps(&a->local, &a->kept, a->xm.x);
@@ -163,7 +207,10 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     heads_rotate(ctx, a->q, a->k);
     prepare(ctx, x, a);
     scalar_heads_forward(ctx, &a->core);
-    add_mean(ctx, a);
+    if (subtracts(ctx->cfg))
+        add_mean(ctx, a);
+    else
+        memcpy(a->o.x, a->core.o.x, ctx_rows(ctx) * ctx->cfg->C * sizeof *a->o.x);
     if (taps(ctx->cfg))
         dynconv_apply(&a->local, &a->kept, a->o.x, a->v.x, ctx->state, a->last);
     out_proj_forward(ctx, a->wo, y, a->o);
@@ -179,13 +226,14 @@ static void local_back(const struct ctx *ctx, struct acts *a, real *dx)
     means_backward(&m, MEANS_OF, dx, ctx->cfg->C, true, a->xm.dx, NULL);
 }
 
-/* From do to the gradients of q's features and of the deviations:  du_t = do_t / t. */
+/* From do to the gradients of q's features and of the deviations:  du_t = do_t / t,
+ * without subtraction do_t. */
 static void attend_back(const struct ctx *ctx, const struct acts *a)
 {
     const size_t C = ctx->cfg->C;
 
     #pragma omp parallel for schedule(static)
-    for (long i = 0; i < ctx_rows(ctx); i++) {
+    for (long i = 0; i < (subtracts(ctx->cfg) ? ctx_rows(ctx) : 0); i++) {
         real by = 1 / (real)(i % ctx->T + 1);
 
         #pragma omp simd
@@ -195,14 +243,32 @@ static void attend_back(const struct ctx *ctx, const struct acts *a)
     scalar_heads_backward(&a->core);
 }
 
+/* dv of the core to v.dx, which holds the local term's share. */
+static void add_values_back(const struct ctx *ctx, const struct acts *a)
+{
+    const size_t C = ctx->cfg->C;
+    const bool   keep = taps(ctx->cfg) > 0;
+
+    for (long i = 0; i < ctx_rows(ctx); i++)
+        for (size_t j = 0; j < C; j++)
+            a->v.dx[i * a->v.ld + j] =
+                a->dv.dx[i * C + j] + (keep ? a->v.dx[i * a->v.ld + j] : 0);
+}
+
 /* On to q, k and v, still rotated; v.dx holds the local term's share. */
 static void prepare_back(const struct ctx *ctx, const struct acts *a)
 {
     const size_t ld = a->row.ld;
     struct means m = means_of(ctx);
 
-    means_backward(&m, MEANS_LESS, a->v.dx, ld, taps(ctx->cfg) > 0, a->dv.dx, a->o.dx);
-    means_backward(&m, MEANS_BEFORE, a->phi_k.dx, a->phi_k.ld, false, a->dk.dx, NULL);
+    if (subtracts(ctx->cfg)) {
+        means_backward(&m, MEANS_LESS, a->v.dx, ld, taps(ctx->cfg) > 0, a->dv.dx,
+                       a->o.dx);
+        means_backward(&m, MEANS_BEFORE, a->phi_k.dx, a->phi_k.ld, false, a->dk.dx,
+                       NULL);
+    } else {
+        add_values_back(ctx, a);
+    }
     if (!mapped(ctx->cfg))
         return;
     feature_backward(&a->map, a->q.dx, ld, NULL, NULL, a->phi_q.dx, a->phi_q.x, a->q.x,

@@ -1,16 +1,18 @@
 /* MetaLA: gated linear attention without keys (arXiv:2411.10741).
  *
- *     u = silu(conv(x))
+ *     u = silu(conv(x))                                            conv = 0: u = x
  *     q, z = Wq u, Wa u (H, dk),   v, r = Wv u, Wg u + bg (H, dv)
  *     log a = log sigmoid(z) / 16,   k = 1 - a
  *     S_t = diag(a_t) S_{t-1} + k_t v_tᵀ
- *     o_t = S_tᵀ q_t / sqrt(dk) + sigmoid(v_t (q_t . aug k_t))     self-augmentation
+ *     o_t = S_tᵀ q_t / sqrt(dk) + sigmoid(v_t (q_t . aug k_t))     self-augmentation;
+ *                                                                  aug = 0: none
  *     y = Wo( ln(o) silu(r) )                                      ln over each head,
  *                                                                  no weights
  *
  * What enters the state is what was forgotten: the weights of all tokens sum to
- * 1 - a_0 ... a_t. The norm must remove the mean: with aug = 0 the augmentation is
- * the constant 1/2. The preset metala trains at half the rate of the others.
+ * 1 - a_0 ... a_t. The norm must remove the mean: where the weights aug are 0 the
+ * augmentation is the constant 1/2. The preset metala trains at half the rate of the
+ * others.
  */
 #include "model/kernels/vmath.h"
 #include "model/mixer_heads.h"
@@ -18,22 +20,28 @@
 #include <math.h>
 #include <string.h>
 
-enum { DK, DV };
+enum { DK, DV, AUG, CONV };
 enum { TAU = 16 };
 
 static const struct opt opts[] = {
     [DK] = {"dk", "width of a head's q; 0: width / heads / 2", OPT_INT, 0, 0, 4096},
     [DV] = {"dv", "width of a head's v; 0: width / heads", OPT_INT, 0, 0, 4096},
+    [AUG] = {"aug", "self-augmentation", OPT_FLAG, 1},
+    [CONV] = {"conv", "taps of the convolution before all; 0: none",
+              OPT_CHOICE, 1, .choices = "0|4"},
     {0},
 };
 
+static bool augments(const struct mixer_cfg *c) { return c->opt[AUG] > 0; }
+static bool convolves(const struct mixer_cfg *c) { return c->opt[CONV] > 0; }
+
 struct acts {
-    struct act u;               // (C)
+    struct act u;               // (C), with a convolution
     real *dx;                   // as u
     struct act row, q, log_a;   // of u: q, log a (H, dk)
     struct act v, r;            // (H, dv) the rest of the row
     struct act k;               // (H, dk)
-    struct weight bg, aug;      // (H, dv), (H, dk)
+    struct weight bg, aug;      // (H, dv), (H, dk); aug may be none
     struct short_conv conv;
     struct vector_heads core;
     struct heads_out out;
@@ -49,30 +57,34 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
 
     layout_require(m, C % (2 * H) == 0 || c->opt[DK] > 0,
                    "width must be a multiple of 2 heads, or dk be set");
-    a->u = act_keep(m, "u", C);
-    a->dx = layout_grad(m, "dx", layout_tokens(m) * C);
-    a->conv = short_conv_layout(m, (struct taps[]){{"conv", C}, {0}}, NULL, C, C, true);
+    if (convolves(c)) {
+        a->u = act_keep(m, "u", C);
+        a->dx = layout_grad(m, "dx", layout_tokens(m) * C);
+        a->conv = short_conv_layout(m, (struct taps[]){{"conv", C}, {0}}, NULL, C, C,
+                                    true);
+    }
     a->row = act_row(m, (struct act_part[]){
         {"wq", &a->q, k, INIT_UNIFORM, xavier},
         {"wa", &a->log_a, k, INIT_UNIFORM, xavier}, {"wv", &a->v, v}, {"wg", &a->r, v},
         {0}});
     a->k = act_keep(m, "k", k);
     a->bg = layout_summed(m, "bg", v, INIT_ZERO);
-    a->aug = layout_summed(m, "aug", k, INIT_ZERO);
+    if (augments(c))
+        a->aug = layout_summed(m, "aug", k, INIT_ZERO);
     a->core = vector_heads_layout(m, a->q, a->k, a->v, a->log_a,
                                   (struct vector){.H = H, .dk = dk, .dv = dv});
     a->out.mean = true;
     a->out.wo = layout_out(m, v);
     heads_out_layout(&a->out, m, heads_norm(c, dv), GATE_SILU, a->core.o, a->r);
-    m->paper_state = (double)dk * v + 3 * C;
+    m->paper_state = (double)dk * v + (convolves(c) ? 3 * C : 0);
 }
 
 /* u to rows and k. */
-static void project(const struct ctx *ctx, const struct acts *a)
+static void project(const struct ctx *ctx, const struct acts *a, const real *u)
 {
     const long n = ctx_rows(ctx);
 
-    proj_forward(ctx, a->row, a->u.x);
+    proj_forward(ctx, a->row, u);
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
         real *z = a->log_a.x + i * a->row.ld, *k = a->k.x + i * a->k.ld;
@@ -122,10 +134,12 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    short_conv_forward(ctx, &a->conv, a->u.x, x);
-    project(ctx, a);
+    if (convolves(ctx->cfg))
+        short_conv_forward(ctx, &a->conv, a->u.x, x);
+    project(ctx, a, convolves(ctx->cfg) ? a->u.x : x);
     vector_heads_forward(ctx, &a->core);
-    augment(ctx, a);
+    if (augments(ctx->cfg))
+        augment(ctx, a);
     heads_out_forward(ctx, &a->out, y);
 }
 
@@ -148,42 +162,61 @@ static inline real sigmoid_back(real *dv, const real *d_o, const real *v, real s
 /* One head of one token, with ds = do . d sigmoid(s v) / ds:
  *
  *     dq += ds aug k,  dk += ds q aug,  daug += ds q k
- *     dz = (dlog a - a dk) (1 - a^16) / 16         dz holds dlog a
  */
-static void keys_back(real *restrict dq, real *restrict dz, real *restrict daug,
-                      const real *gk, const real *q, const real *log_a, const real *k,
-                      const real *aug, real ds, int n)
+static void augment_back(real *restrict dq, real *restrict dk, real *restrict daug,
+                         const real *q, const real *k, const real *aug, real ds, int n)
 {
     for (int j = 0; j < n; j++) {
-        real dk = gk[j] + ds * q[j] * aug[j];
-
+        dk[j] += ds * q[j] * aug[j];
         dq[j] += ds * aug[j] * k[j];
         daug[j] += ds * q[j] * k[j];
-        dz[j] = (dz[j] - (1 - k[j]) * dk) * vexpm1(TAU * log_a[j]) / -TAU;
     }
 }
 
-/* All tokens of head h of sequence b: from the core's gradients to those of q, z and v,
- * and the sums for aug and bg. */
-static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
+/* dz = (dlog a - a dk) (1 - a^16) / 16         dz holds dlog a */
+static void keys_back(real *restrict dz, const real *dk, const real *log_a, const real *k,
+                      int n)
+{
+    for (int j = 0; j < n; j++)
+        dz[j] = (dz[j] - (1 - k[j]) * dk[j]) * vexpm1(TAU * log_a[j]) / -TAU;
+}
+
+/* All tokens of head h of sequence b: from the gradient of o to those of q, k and v, and
+ * the sum for aug. */
+static void head_augment_back(const struct ctx *ctx, const struct acts *a, int b, int h)
 {
     const struct act o = a->core.o;
     const int    dk = a->core.core.dk, dv = a->core.core.dv;
     const size_t hk = (size_t)h * dk, hv = (size_t)h * dv;
     const real  *aug = a->aug.w + hk;
-    real        *daug = a->aug.part + b * a->k.ld + hk,
-                *dbg = a->bg.part + b * o.ld + hv;
+    real        *daug = a->aug.part + b * a->k.ld + hk;
 
     memset(daug, 0, dk * sizeof *daug);
-    memset(dbg, 0, dv * sizeof *dbg);
     for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
         const size_t at = i * a->row.ld, keys = i * a->k.ld + hk;
         const real  *q = a->q.x + at + hk, *k = a->k.x + keys;
         real ds = sigmoid_back(a->v.dx + at + hv, o.dx + i * o.ld + hv,
                                a->v.x + at + hv, dot3(q, aug, k, dk), dv);
 
-        keys_back(a->q.dx + at + hk, a->log_a.dx + at + hk, daug, a->k.dx + keys, q,
-                  a->log_a.x + at + hk, k, aug, ds, dk);
+        augment_back(a->q.dx + at + hk, a->k.dx + keys, daug, q, k, aug, ds, dk);
+    }
+}
+
+/* On to z, and the sum for bg. */
+static void head_back(const struct ctx *ctx, const struct acts *a, int b, int h)
+{
+    const int    dk = a->core.core.dk, dv = a->core.core.dv;
+    const size_t hk = (size_t)h * dk, hv = (size_t)h * dv;
+    real        *dbg = a->bg.part + b * a->core.o.ld + hv;
+
+    if (augments(ctx->cfg))
+        head_augment_back(ctx, a, b, h);
+    memset(dbg, 0, dv * sizeof *dbg);
+    for (long i = (long)b * ctx->T; i < (long)(b + 1) * ctx->T; i++) {
+        const size_t at = i * a->row.ld, keys = i * a->k.ld + hk;
+
+        keys_back(a->log_a.dx + at + hk, a->k.dx + keys, a->log_a.x + at + hk,
+                  a->k.x + keys, dk);
         for (int j = 0; j < dv; j++)
             dbg[j] += a->r.dx[at + hv + j];
     }
@@ -195,7 +228,8 @@ static void heads_back(const struct ctx *ctx, const struct acts *a)
     for (int b = 0; b < ctx->B; b++)
         for (int h = 0; h < ctx->cfg->H; h++)
             head_back(ctx, a, b, h);
-    add_parts(ctx, a->aug, a->k.ld);
+    if (augments(ctx->cfg))
+        add_parts(ctx, a->aug, a->k.ld);
     add_parts(ctx, a->bg, a->core.o.ld);
 }
 
@@ -207,6 +241,10 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     heads_out_backward(ctx, &a->out, dy);
     vector_heads_backward(&a->core);
     heads_back(ctx, a);
+    if (!convolves(ctx->cfg)) {
+        proj_backward(ctx, dx, 1, a->row, x);
+        return;
+    }
     proj_backward(ctx, a->u.dx, 0, a->row, a->u.x);
     short_conv_backward(&a->conv, a->dx, a->u.dx, x);
     #pragma omp parallel for simd schedule(static)

@@ -270,6 +270,28 @@ START_TEST(the_scale_of_learned_features_cancels)
 }
 END_TEST
 
+/* The same outputs and gradients: without subtraction and local term nothing is left. */
+START_TEST(inline_without_its_two_properties_is_linear_attention)
+{
+    struct layer a, b;
+
+    open_plain(&a, "linear", 100, 1);
+    open_plain(&b, "inline(feature=elu1,subtract=0,local=0)", 100, 1);
+    ck_assert_int_eq(a.n_param, b.n_param);
+    for (int i = 0; i < a.n_param; i++)
+        memcpy(b.wp[i], a.wp[i], param_size(&a.param[i]) * sizeof(real));
+    layer_forward(&a), layer_backward(&a);
+    layer_forward(&b), layer_backward(&b);
+    layer_assert_near(&b, "y", b.y, a.y, a.n_x);
+    layer_assert_near(&b, "dx", b.dx, a.dx, a.n_x);
+    for (int i = 0; i < a.n_param; i++)
+        layer_assert_near(&b, a.param[i].name, b.dwp[i], a.dwp[i],
+                          param_size(&a.param[i]));
+    layer_close(&a);
+    layer_close(&b);
+}
+END_TEST
+
 /* normattn gives 0 without a query, inline the mean of the values. */
 START_TEST(queries_move_outputs_in_proportion)
 {
@@ -724,6 +746,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, outputs_are_linear_in_the_values, 0, N_ENTRIES);
     tcase_add_test(tc, only_subtraction_notices_the_length_of_a_query);
     tcase_add_test(tc, the_scale_of_learned_features_cancels);
+    tcase_add_test(tc, inline_without_its_two_properties_is_linear_attention);
     tcase_add_loop_test(tc, queries_move_outputs_in_proportion, 0, 2);
     tcase_add_test(tc, inline_ignores_a_shift_of_keys_and_passes_on_one_of_values);
     tcase_add_test(tc, luna_can_be_linear_attention);

@@ -584,6 +584,38 @@ START_TEST(without_augmentation_the_output_is_odd_in_q)
 }
 END_TEST
 
+/* Without its augmentation metala is what is left of one whose aug is 0, but for the
+ * constant 1/2, which the norm takes away. */
+START_TEST(metala_goes_without_augmentation_and_convolution)
+{
+    static const char *const entries[][2] = {
+        {"metala(aug=0)", "metala"}, {"metala(aug=0,conv=0)", "metala(conv=0)"},
+    };
+    struct layer a, b;
+
+    open_layer(&a, entries[_i][0], 1, 70);
+    open_layer(&b, entries[_i][1], 1, 70);
+    ck_assert_int_lt(layer_param(&a, "aug"), 0);
+    ck_assert_int_eq(layer_param(&a, "conv") < 0, _i);
+    memcpy(b.x, a.x, a.n_x * sizeof(real));
+    memcpy(b.dy, a.dy, a.n_x * sizeof(real));
+    set(&b, "aug", 0);
+    for (int i = 0; i < a.n_param; i++)
+        memcpy(b.wp[layer_param(&b, a.param[i].name)], a.wp[i],
+               param_size(&a.param[i]) * sizeof(real));
+    layer_forward(&a), layer_backward(&a);
+    layer_forward(&b), layer_backward(&b);
+    layer_assert_near(&a, "y", a.y, b.y, a.n_x);
+    layer_assert_near(&a, "dx", a.dx, b.dx, a.n_x);
+    for (int i = 0; i < a.n_param; i++)
+        layer_assert_near(&a, a.param[i].name, a.dwp[i],
+                          b.dwp[layer_param(&b, a.param[i].name)],
+                          param_size(&a.param[i]));
+    layer_close(&a);
+    layer_close(&b);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("vector");
@@ -600,6 +632,7 @@ static Suite *suite(void)
     tcase_add_test(tc, rotated_gla_is_a_complex_recurrence);
     tcase_add_test(tc, extreme_logits_of_gla_stay_finite);
     tcase_add_loop_test(tc, the_weights_of_metala_sum_to_what_was_forgotten, 0, 2);
+    tcase_add_loop_test(tc, metala_goes_without_augmentation_and_convolution, 0, 2);
     tcase_add_test(tc, metala_with_z_far_up_freezes_its_state);
     tcase_add_test(tc, metala_with_z_far_down_wipes_its_state);
     tcase_add_test(tc, the_augmentation_shows_in_y_and_not_in_the_state);

@@ -115,7 +115,6 @@ static const struct constant {
     {"linear",    "den_eps", NULL,       1e-6, 0},
     {"metala",    "eps",     NULL,       1e-5, 0},
     {"metala",    "tau",     NULL,       16,   0},
-    {"metala",    "conv",    NULL,       4,    0},
     {"luna",      "den_eps", NULL,       1e-6, 0},
     {"luna",      "nonneg",  NULL,       1,    0},
     {"retention", "eps",     NULL,       1e-5, 0},
