@@ -103,6 +103,12 @@ for lr in 6e-3 3e-3 1.2e-2; do
     cells muon stories-dev 1001 600 softmax mlstm gla
 done
 
+# how many of its steps come to what 600 of AdamW's do; 440 cost as many FLOPs
+with "$chosen" optimiser=muon
+for steps in 440 360 520; do
+    cells muon stories-dev 1001 $steps softmax mlstm gla
+done
+
 # ---- every mixer before table_lr and batches of four: one seed, kept for the order -----
 
 with "$recipe"
