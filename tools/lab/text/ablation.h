@@ -1,0 +1,35 @@
+/* Parts of a mixer left out, in language modelling: every arm is trained on the same
+ * stories, and a claim says of two arms which needs fewer bits per byte of text held out.
+ *
+ *     struct ablation a = {.name = "inline-text", .title = "...", .arm = arms, .arms = 5,
+ *                          .column = 1, .claims = trained, .pairs = pairs, .n = 3};
+ *     err = ablation_run(&a, l, why);
+ *
+ * Not in the quick form.
+ */
+#ifndef WEFT_LAB_ABLATION_H
+#define WEFT_LAB_ABLATION_H
+
+#include "tools/lab/lab.h"
+
+/* What has more bits, and what has fewer. */
+struct ablation_pair {
+    int more, fewer;                    // arms
+};
+
+struct ablation {
+    const char *name, *title;           // of its chart
+    const char *const *arm;             // mixers
+    int         arms;
+    int         column;                 // of the experiment's: bits per byte
+    const struct lab_claim *claims;     // (n) ANSWER_MORE, of these
+    const struct ablation_pair *pairs;  // (n)
+    int         n;
+};
+
+#define ABLATION_GATE "the better arm below 2.5 bits per byte"
+
+/* Run its cells and judge its claims. Those of the cells. */
+enum fail ablation_run(const struct ablation *a, struct lab *l, struct why *why);
+
+#endif
