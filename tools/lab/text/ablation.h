@@ -27,7 +27,7 @@ struct ablation {
     int         n;
 };
 
-#define ABLATION_GATE "the better arm below 2.5 bits per byte"
+#define ABLATION_GATE "the better arm below 3 bits per byte"
 
 /* Run its cells and judge its claims. Those of the cells. */
 enum fail ablation_run(const struct ablation *a, struct lab *l, struct why *why);
