@@ -5,7 +5,7 @@
 #   make compare-demo eight architectures on the stories at equal compute, in a quarter of an hour
 #   make test         install what is missing, build, run every test; what failed is said last
 #   make test-mixer M=foo   what every mixer must hold, for one of them, in seconds
-#   make test-cpus    MODE=portable's program on emulated CPUs, where qemu-x86_64 is installed
+#   make test-cpus    MODE=portable's program on emulated CPUs, kernels on aarch64; with qemu
 #   make test-serve   the server under load for ten minutes, then 10,000 broken requests (Python)
 #   make fuzz T=600   every reader under libFuzzer, ten minutes each; needs clang
 #   make test-page    the page of weft serve in chromium without a window; says when that is missing

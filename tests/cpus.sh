@@ -1,6 +1,7 @@
 #!/bin/sh
 # make test-cpus: the program of MODE=portable, and numerical tests of its levels, on
-# emulated CPUs. Without qemu-x86_64 (Debian: qemu-user) it says so and passes.
+# emulated CPUs; and those tests on aarch64. Without qemu-x86_64 (Debian: qemu-user) it
+# says so and passes.
 set -eu
 weft=$(realpath build/portable/bin/weft)
 command -v qemu-x86_64 > /dev/null || {
