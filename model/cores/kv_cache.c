@@ -162,14 +162,16 @@ static void take_softmax(struct query *x, struct keys now, struct keys next, int
     add_values(x->o, p, now.v, now.n, e, next.v);
 }
 
-static void take_relu(struct query *x, struct keys now, int e, real scale)
+static void take_relu(struct query *x, struct keys now, struct keys next, int e,
+                      real scale)
 {
-    for (int u = 0; u < now.n; u++) {
-        real s = scale * vdot(x->q, now.k + u * e, e);
+    real s[KEYS_AT_ONCE];
 
-        if (!(s <= 0))
-            vaxpy(x->o, s, now.v + u * e, e);
-    }
+    dots(s, x->q, now.k, now.n, e, next.k);
+    vscale(s, scale, s, now.n);
+    for (int u = 0; u < now.n; u++)
+        if (!(s[u] <= 0))
+            vaxpy(x->o, s[u], now.v + u * e, e);
 }
 
 /* A thread's way over the keys that its heads see. Head b H + i: head i of sequence b. */
@@ -233,7 +235,7 @@ static void decode_heads(struct walk w, real *o)
     for (struct keys now = walk_on(&w), next; now.n; now = next) {
         next = walk_on(&w);
         if (a->kind == ATTENTION_RELU)
-            take_relu(&x, now, a->e, a->scale);
+            take_relu(&x, now, next, a->e, a->scale);
         else
             take_softmax(&x, now, next, a->e, a->scale);
         if (next.head == now.head)
