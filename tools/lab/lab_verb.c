@@ -176,7 +176,7 @@ int lab_main(int argc, char **argv)
     bool              claims = false, checks = false;
     const struct flag flags[] = {
         {.name = "quick",
-         .about = "a smaller form, under three minutes on two cores",
+         .about = "a smaller form, some minutes on two cores",
          .on = &quick},
         {.name = "brief", .on = &brief},
         {.name = "seeds",
