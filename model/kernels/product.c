@@ -139,13 +139,15 @@ static void dots_of_one(real *y, const real *x, const real *w, int in)
         dots_rest(y, LANES, x, 1, w, LANES, in / LANES * LANES, in);
 }
 
-/* X_MANY rows of x against W_ROWS of w, which are read once: PAIR at a time, and those
- * behind them are sent for meanwhile. For twice as many rows of x it is slower. */
-static void dots_of_many(real *y, size_t ldy, const real *x, const real *w, int in)
+/* X_MANY rows of x against W_ROWS of w, which are read once: PAIR at a time, and as many
+ * of those behind `after` are sent for meanwhile. For twice as many rows of x it is
+ * slower. */
+static void dots_of_many(real *y, size_t ldy, const real *x, const real *w, int in,
+                         const real *after, const real *end)
 {
-    for (int o = 0; o < W_ROWS; o += PAIR, w += (size_t)PAIR * in)
-        dots(y + o, ldy, x, X_MANY, w, PAIR, in,
-             (struct coming){w + (size_t)PAIR * in, PAIR, .near = true});
+    for (int o = 0; o < W_ROWS; o += PAIR)
+        dots(y + o, ldy, x, X_MANY, w + (size_t)o * in, PAIR, in,
+             (struct coming){after + (size_t)o * in, after < end ? PAIR : 0});
 }
 
 /* All n rows of x against nw rows of w. Memory is to be busy all the time, so each pass
@@ -158,7 +160,7 @@ dot_rows(real *y, size_t ldy, const real *x, int n, const real *w, int nw, int i
     const bool  many = nw == W_ROWS && n >= X_MANY && n < X_MANY + X_ROWS;
 
     if (many)
-        dots_of_many(y, ldy, x, w, in);
+        dots_of_many(y, ldy, x, w, in, after, end);
     for (int i = many ? X_MANY : 0; i < n;) {
         int           rows = n - i < X_ROWS ? 1 : X_ROWS, from = nw * i / n;
         struct coming next = {after + (size_t)from * in,
