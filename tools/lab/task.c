@@ -258,3 +258,29 @@ void task_places_each(void *user, int T, const int32_t *tokens, const int32_t *t
         p->right[i] += targets[i] >= 0 && best[i] == targets[i];
     }
 }
+
+static void add_zeros(void *user, int layer, struct mixer_layer *l)
+{
+    (void)layer;
+    mixer_zeros(l, user);
+}
+
+enum fail task_zeros(const struct model *m, int B, int T, const int32_t *tokens,
+                     struct zeros *sum, struct why *why)
+{
+    const long  n = (long)B * T;
+    struct pass p = {0};
+    int32_t    *targets = calloc(n, sizeof *targets);
+    real       *nats = malloc(n * sizeof *nats);
+    enum fail   err = targets && nats ? pass_open(&p, m, B, T, PASS_SCORE, why)
+                                      : fail(why, FAIL_MEMORY, "out of memory");
+
+    *sum = (struct zeros){0};
+    p.watch = add_zeros, p.user = sum;
+    if (!err)
+        model_score(m, &p, B, T, tokens, targets, 0, nats);
+    pass_close(&p);
+    free(targets);
+    free(nats);
+    return err;
+}

@@ -10,6 +10,7 @@
 #ifndef WEFT_TASK_H
 #define WEFT_TASK_H
 
+#include "model/mixer_instruments.h"
 #include "model/pass.h"
 #include "tools/lab/lab.h"
 
@@ -81,4 +82,10 @@ struct task_places {
 };
 void task_places_each(void *user, int T, const int32_t *tokens, const int32_t *targets,
                       const int32_t *best);
+
+/* The weights that m's attention gives to these tokens (B, T), by how many are exactly
+ * 0. FAIL_MEMORY. */
+enum fail task_zeros(const struct model *m, int B, int T, const int32_t *tokens,
+                     struct zeros *sum, struct why *why);
+
 #endif

@@ -2,16 +2,18 @@
  * where the score is not positive, and a query may attend to nothing at all. Of a model
  * whose weights are still random, scores are as often negative as not, whatever the
  * query: half of the weights are zero, and a row of n keys is empty with chance 2^-n.
+ * In the full form a model learns stories, beside softmax, and its zeros are counted.
  */
-#include "model/mixer_instruments.h"
-#include "model/pass.h"
 #include "tools/lab/lab.h"
+#include "tools/lab/task.h"
+#include "tools/lab/text/ablation.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { T = 64, TEXTS = 8, VOCAB = 2048 };
+enum { ZEROS, EMPTY, BITS, LEARNT };    // columns; LEARNT: zeros of a trained model
+enum { TRAINED = 3 };                   // claims from there on
 
 static const struct lab_claim claims[] = {
     {"sparse", "ReLU makes attention sparse: weights are exactly zero",
@@ -20,39 +22,13 @@ static const struct lab_claim claims[] = {
      "share of zeros"},
     {"empty", "a query may attend to nothing", "null attention, by head",
      "rela with random weights", "share of empty rows"},
+    [TRAINED] = {"trained", "training makes it sparser than chance",
+     "most weights of a trained model", "rela", "share of zeros after training",
+     ANSWER_ABOVE, 0.5, ABLATION_GATE},
+    {"text", "and it predicts text as well as softmax", "on par with softmax",
+     "rela, softmax", "bits per byte of stories", ANSWER_EQUAL, 0.06, ABLATION_GATE},
     {0},
 };
-
-struct seen {
-    struct zeros sum;
-};
-
-static void watch(void *user, int layer, struct mixer_layer *l)
-{
-    (void)layer;
-    mixer_zeros(l, &((struct seen *)user)->sum);
-}
-
-static enum fail score(const struct model *m, uint64_t seed, struct seen *seen,
-                       struct why *why)
-{
-    struct pass p = {0};
-    int32_t     tokens[TEXTS * T], targets[TEXTS * T];
-    real        nats[TEXTS * T];
-    struct rng  r = rng_open(seed, RNG_LAB, 0);
-    enum fail   err = pass_open(&p, m, TEXTS, T, PASS_SCORE, why);
-
-    if (err)
-        return err;
-    for (int i = 0; i < TEXTS * T; i++) {
-        tokens[i] = (int32_t)rng_below(&r, VOCAB);
-        targets[i] = 0;
-    }
-    p.watch = watch, p.user = seen;
-    model_score(m, &p, TEXTS, T, tokens, targets, 0, nats);
-    pass_close(&p);
-    return FAIL_NONE;
-}
 
 /* Shares of zeros and of empty rows of a model with these random weights. */
 static enum fail cell(struct lab *l, const char *entry, uint64_t seed, double *v,
@@ -60,7 +36,9 @@ static enum fail cell(struct lab *l, const char *entry, uint64_t seed, double *v
 {
     struct config c;
     struct model  m = {0};
-    struct seen   seen = {{0}};
+    struct zeros  sum = {0};
+    struct rng    r = rng_open(seed, RNG_LAB, 0);
+    int32_t       tokens[TEXTS * T];
     char          key[64];
     enum fail     err;
 
@@ -77,10 +55,13 @@ static enum fail cell(struct lab *l, const char *entry, uint64_t seed, double *v
     if (err)
         return err;
     model_init(&m, seed);
-    err = score(&m, seed, &seen, why);
+    for (int i = 0; i < TEXTS * T; i++)
+        tokens[i] = (int32_t)rng_below(&r, VOCAB);
+    err = task_zeros(&m, TEXTS, T, tokens, &sum, why);
     model_close(&m);
-    v[0] = seen.sum.pairs > 0 ? seen.sum.zeros / seen.sum.pairs : 0;
-    v[1] = seen.sum.rows > 0 ? seen.sum.nulls / seen.sum.rows : 0;
+    v[ZEROS] = sum.pairs > 0 ? sum.zeros / sum.pairs : 0;
+    v[EMPTY] = sum.rows > 0 ? sum.nulls / sum.rows : 0;
+    v[BITS] = v[LEARNT] = NAN;
     return err ? err : lab_record(l, key, v, why);
 }
 
@@ -91,12 +72,23 @@ static enum fail means(struct lab *l, const char *entry, int n, double *zeros,
 
     *zeros = *empty = 0;
     for (int i = 0; !err && i < n; i++) {
-        double v[2];
+        double v[LEARNT + 1];
 
         err = cell(l, entry, lab_seed(l, 0) + (uint64_t)i, v, why);
-        *zeros += v[0] / n, *empty += v[1] / n;
+        *zeros += v[ZEROS] / n, *empty += v[EMPTY] / n;
     }
     return err;
+}
+
+static enum fail run_text(struct lab *l, struct why *why)
+{
+    static const char *const arms[] = {"rela", "softmax"};
+    static const struct ablation_pair pairs[] = {{1, 0}, {1, 0}};
+
+    return ablation_run(&(struct ablation){
+        .name = "rela-text", .title = "Rectified attention, bits per byte", .arm = arms,
+        .arms = 2, .column = BITS, .zeros = true, .claims = claims + TRAINED,
+        .pairs = pairs, .n = 2}, l, why);
 }
 
 static enum fail run(struct lab *l, struct why *why)
@@ -121,15 +113,15 @@ static enum fail run(struct lab *l, struct why *why)
     snprintf(yardstick, sizeof yardstick, "the mean of 2^-n over n = 1 to %d, %.4f, "
              "within a quarter", T, expected);
     lab_exact(l, "empty", fabs(empty / expected - 1) < 0.25, measured, yardstick);
-    return FAIL_NONE;
+    return run_text(l, why);
 }
 
 const struct experiment experiment_rela = {
     .name = "rela",
     .claim = "ReLU attention is sparse, and may attend to nothing",
     .paper = "Sparse Attention with Linear Units, arXiv:2104.07012",
-    .columns = "zeros,empty",
-    .seeds = 1,
+    .columns = "zeros,empty,bits,learnt",
+    .seeds = 6,
     .run = run,
     .exact = true,
     .claims = claims,

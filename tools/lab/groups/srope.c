@@ -3,7 +3,8 @@
  * One gla layer without a position encoding, with rope, and with srope on parity and Z3,
  * trained on short words and tested on words up to eight times as long; S3 as the
  * control, of which turns in a plane can follow the sign and no more, since they commute;
- * and, in the full form, attention copying strings longer than those trained on.
+ * and, in the full form, attention copying strings longer than those trained on, and gla
+ * predicting stories with each encoding.
  *
  * A turn that is learned as a free number is off by a little, and the errors add up: how
  * far parity is followed is a matter of the seed. With increments that saturate at none
@@ -14,12 +15,14 @@
 #include "tools/lab/groups/tracking.h"
 #include "tools/lab/panel.h"
 #include "tools/lab/recall/strings.h"
+#include "tools/lab/text/ablation.h"
 
 #include <math.h>
 #include <stdio.h>
 
 enum { NONE, ROPE, SROPE, HALF };               // HALF on parity alone
 enum { PARITY, Z3, S3, COPY, PANELS };
+enum { TEXT = 8, TEXTS = 2, BITS = TRACK_RANGES };      // claims from there on; a column
 enum { RATES = 2, MOST = RATES * (HALF + 1) };
 
 #define FREE "gla+srope(base=1,gate=0,act=none,rank=8)"
@@ -209,6 +212,11 @@ static const struct lab_claim claims[] = {
     {"copy", "attention copies strings twice as long as trained on better with srope "
      "than with none or rope", "0.96 and 0.11 at eight times",
      "softmax + none, rope, srope", "letters right", ANSWER_MORE, 0.05, WITHIN},
+    [TEXT] = {"text", "gla predicts text better with srope than with rope",
+     "better language modelling", "gla + rope, srope", "bits per byte of stories",
+     ANSWER_MORE, 0.005, ABLATION_GATE},
+    {"plain", "and than without an encoding", NULL, "gla + none, srope",
+     "bits per byte of stories", ANSWER_MORE, 0.005, ABLATION_GATE},
     {0},
 };
 
@@ -295,6 +303,18 @@ static void paper_says(struct lab *l, int panel)
     lab_say(l, "%s", figures[panel]);
 }
 
+/* In language modelling, with each encoding. */
+static enum fail run_text(struct lab *l, struct why *why)
+{
+    static const char *const arms[] = {"gla+none", "gla+rope", "gla+srope"};
+    static const struct ablation_pair pairs[TEXTS] = {{ROPE, SROPE}, {NONE, SROPE}};
+
+    return ablation_run(&(struct ablation){
+        .name = "srope-text", .title = "gla by its encoding, bits per byte", .arm = arms,
+        .arms = 3, .column = BITS, .claims = claims + TEXT, .pairs = pairs, .n = TEXTS},
+        l, why);
+}
+
 /* ---- the whole -------------------------------------------------------------------- */
 
 static enum fail one_panel(struct panel *p, const struct setting *s, int which,
@@ -351,7 +371,7 @@ static enum fail run(struct lab *l, struct why *why)
         err = err ? err : one_panel(&p[i], &s[i], i, l, why);
     for (int i = 0; i < PANELS; i++)
         panel_close(&p[i]);
-    return err;
+    return err ? err : run_text(l, why);
 }
 
 const struct experiment experiment_srope = {
@@ -359,7 +379,7 @@ const struct experiment experiment_srope = {
     .claim   = "one gla layer with Selective RoPE tracks parity and Z3 past the "
                "training length",
     .paper   = "Selective Rotary Position Embedding, arXiv:2511.17388",
-    .columns = "quarter,half,once,twice,fourfold,eightfold",
+    .columns = "quarter,half,once,twice,fourfold,eightfold,bits",
     .seeds   = 12,
     .quick   = 6,
     .run     = run,

@@ -22,8 +22,10 @@ struct ablation {
     const char *const *arm;             // mixers
     int         arms;
     int         column;                 // of the experiment's: bits per byte
-    const struct lab_claim *claims;     // (n) ANSWER_MORE, of these
-    const struct ablation_pair *pairs;  // (n)
+    bool        zeros;                  // the next column: the share of an attention's
+                                        // weights that are exactly 0
+    const struct lab_claim *claims;     // (n) ANSWER_MORE or EQUAL, of these,
+    const struct ablation_pair *pairs;  // (n) or ANSWER_ABOVE, of the zeros of `fewer`
     int         n;
 };
 
