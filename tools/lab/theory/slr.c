@@ -364,6 +364,11 @@ static const struct lab_claim claims[] = {
      "faster", "Corollary 4.3", "linear, softmax", "risk at nu = 1 and 10"},
     {"samples", "from finite samples softmax is below linear attention at each alpha",
      "Result 5.1", "softmax, linear", "risk at alpha = 2 to 20"},
+    {"short", "from finite samples softmax is not as good as Bayes any more",
+     "Result 5.1", "softmax", "risk at alpha = 2 to 20"},
+    {"replica", "the replica's equations foretell the risk from finite samples",
+     "Result 5.1", "softmax, decay 0.3", "risk at alpha = 10 and 20, over the equations'",
+     ANSWER_EQUAL, 0.05, NULL},
     {0},
 };
 

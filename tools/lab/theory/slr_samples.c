@@ -1,7 +1,10 @@
 /* Finite samples: softmax and linear attention fitted to N = alpha D of them by
  * full-batch Adam on the mean loss + decay / (2 N) |w|^2, spiked, L = 3, nu = 5.
  * Both start informed, k near 0.3 k* and v near 0.3 v*, as in the paper; of the decays
- * the one with the least risk counts. */
+ * the one with the least risk counts. What the fits of softmax with one decay come to is
+ * known without them as D grows, and so is the best that can be made of the samples
+ * (tools/lab/theory/replica.h). */
+#include "tools/lab/theory/replica.h"
 #include "tools/lab/theory/slr_cells.h"
 
 #include <math.h>
@@ -14,6 +17,7 @@ static const double     decays[] = {0.03, 0.3, 3}, rate = 0.05;
 static const int        alphas[] = {2, 5, 10, 20};
 
 enum { DECAYS = 3, ALPHAS = 4, ARMS = 2, DRAWS = 1 << 16 };
+enum { FORETOLD = 1, REPEATS = 12, CONVERGED = 1000, SAMPLES = 100000 };
 
 static const enum slr_arm arms[ARMS] = {SLR_SOFTMAX, SLR_LINEAR};
 
@@ -21,9 +25,12 @@ static int width(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 32 : 1
 static int first_alpha(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 2 : 0; }
 static int steps(const struct lab *l) { return lab_form(l) == LAB_FULL ? 1000 : 300; }
 
+/* Fits with decays[FORETOLD] beside the replica's risk, at all but the first alpha. */
+static int repeats(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 0 : REPEATS; }
+
 int slr_samples_cells(const struct lab *l)
 {
-    return (ALPHAS - first_alpha(l)) * ARMS * lab_seeds(l);
+    return (ALPHAS - first_alpha(l)) * ARMS * lab_seeds(l) + (ALPHAS - 1) * repeats(l);
 }
 
 struct fit {
@@ -72,46 +79,53 @@ static void fit(struct fit *f, enum slr_arm arm, double decay, int count, uint64
     }
 }
 
+/* Fits of an arm to alpha D samples, with n decays. */
+struct fits {
+    enum slr_arm  arm;
+    int           alpha, D, steps;
+    const double *decay;
+    int           n;
+};
+
 /* Fit with every decay at once, each on a thread of its own; values of the best. */
-static bool best_fit(const struct lab *l, enum slr_arm arm, int alpha, uint64_t seed,
-                     double *value)
+static bool best_fit(const struct fits *s, uint64_t seed, double *value)
 {
     double found[DECAYS][SLR_VALUES];
     bool   ok = true;
 
     #pragma omp parallel for schedule(dynamic, 1) reduction(&& : ok)
-    for (int i = 0; i < DECAYS; i++) {
+    for (int i = 0; i < s->n; i++) {
         struct fit f;
 
-        ok = ok && fit_open(&f, width(l), alpha * width(l), seed);
+        ok = ok && fit_open(&f, s->D, s->alpha * s->D, seed);
         if (ok) {
-            fit(&f, arm, decays[i], steps(l), seed);
-            struct slr_order o = slr_order(f.w, f.k, f.v, width(l));
+            fit(&f, s->arm, s->decay[i], s->steps, seed);
+            struct slr_order o = slr_order(f.w, f.k, f.v, s->D);
 
-            slr_values(found[i], slr_risk(&setting, arm, &o, DRAWS, seed), &o,
-                       slr_oracle(&setting, arm), slr_bayes(&setting));
+            slr_values(found[i], slr_risk(&setting, s->arm, &o, DRAWS, seed), &o,
+                       slr_oracle(&setting, s->arm), slr_bayes(&setting));
         }
         free(f.memory);
     }
     memcpy(value, found[0], sizeof found[0]);
-    for (int i = 1; ok && i < DECAYS; i++)
+    for (int i = 1; ok && i < s->n; i++)
         if (found[i][SLR_RISK] < value[SLR_RISK])
             memcpy(value, found[i], sizeof found[i]);
     return ok;
 }
 
-static enum fail cell(struct lab *l, enum slr_arm arm, int alpha, uint64_t seed,
-                      double *value, struct why *why)
+static enum fail cell(struct lab *l, const struct fits *s, uint64_t seed, double *value,
+                      struct why *why)
 {
     char key[128];
 
     snprintf(key, sizeof key,
              "samples alpha=%d %s D=%d steps=%d lr=%g decay=%g-%g draws=%d seed=%llu",
-             alpha, slr_arm_name[arm], width(l), steps(l), rate, decays[0],
-             decays[DECAYS - 1], DRAWS, (unsigned long long)seed);
+             s->alpha, slr_arm_name[s->arm], s->D, s->steps, rate, s->decay[0],
+             s->decay[s->n - 1], DRAWS, (unsigned long long)seed);
     if (lab_recall(l, key, value))
         return 0;
-    if (!best_fit(l, arm, alpha, seed, value))
+    if (!best_fit(s, seed, value))
         return fail(why, FAIL_MEMORY, "%s: not enough memory for its samples", key);
     if (!lab_progress(l, key, 1))
         return FAIL_INTERRUPTED;
@@ -139,34 +153,81 @@ static enum fail chart(struct lab *l, double (*risk)[ALPHAS], struct why *why)
 
 static void judge(struct lab *l, double (*risk)[ALPHAS])
 {
-    char measured[200] = "", yardstick[80];
-    bool below = true;
-    int  at = 0;
+    char measured[200] = "", least[200] = "", yardstick[80];
+    bool below = true, above = true;
+    int  at = 0, to = 0;
 
     for (int i = first_alpha(l); i < ALPHAS; i++) {
+        struct slr_order o = replica_bayes(&setting, alphas[i], SAMPLES, lab_seed(l, 0));
+        double bayes = slr_risk(&setting, SLR_SOFTMAX, &o, DRAWS, lab_seed(l, 0)).mean;
+
         below = below && risk[0][i] < risk[1][i];
+        above = above && risk[0][i] > bayes;
         at += snprintf(measured + at, sizeof measured - at, "%salpha %d: %.4f / %.4f",
                        at ? ", " : "softmax / linear at ", alphas[i], risk[0][i],
                        risk[1][i]);
+        to += snprintf(least + to, sizeof least - to, "%salpha %d: %.4f / %.4f",
+                       to ? ", " : "softmax / best at ", alphas[i], risk[0][i], bayes);
     }
     snprintf(yardstick, sizeof yardstick, "without end of samples %.4f / %.4f (exact)",
              slr_bayes(&setting), slr_linear(&setting));
     lab_exact(l, "samples", below, measured, yardstick);
+    lab_exact(l, "short", above, least, "the best that can be made of as many samples, "
+              "D without end");
+}
+
+/* The risk that the fits come to, and what the replica's equations say. Fits to fewer
+ * samples differ more from one another, and are told but not judged. */
+static enum fail foretell(struct lab *l, struct why *why)
+{
+    struct finding f[ALPHAS];
+    double         one[REPEATS], ratio[REPEATS], value[SLR_VALUES];
+    char           measured[200] = "";
+    int            at = 0;
+
+    for (int i = 1; i < ALPHAS; i++) {
+        struct fits      s = {SLR_SOFTMAX, alphas[i], width(l), CONVERGED,
+                              &decays[FORETOLD], 1};
+        struct slr_order o = replica_fit(&setting, alphas[i], decays[FORETOLD], SAMPLES,
+                                         lab_seed(l, 0));
+        double said = slr_risk(&setting, SLR_SOFTMAX, &o, DRAWS, lab_seed(l, 0)).mean,
+               mean = 0;
+
+        for (int k = 0; k < REPEATS; k++) {
+            enum fail err = cell(l, &s, lab_seed(l, k), value, why);
+
+            if (err)
+                return err;
+            one[k] = 1, ratio[k] = value[SLR_RISK] / said;
+            mean += value[SLR_RISK] / REPEATS;
+        }
+        f[i] = find_equal(one, ratio, REPEATS, 0.05);
+        at += snprintf(measured + at, sizeof measured - at, "%salpha %d: %.4f / %.4f",
+                       at ? ", " : "fits / replica at ", alphas[i], mean, said);
+    }
+    f[0] = find_all(f + 2, ALPHAS - 2);
+    f[0].learnt = true;
+    lab_trained(l, "replica", &f[0], measured,
+                "at alpha 10 and 20 the same, within a twentieth");
+    return FAIL_NONE;
 }
 
 enum fail slr_samples(struct lab *l, struct why *why)
 {
-    double risk[ARMS][ALPHAS] = {{0}}, value[SLR_VALUES];
+    double    risk[ARMS][ALPHAS] = {{0}}, value[SLR_VALUES];
+    enum fail err;
 
     for (int k = 0; k < lab_seeds(l); k++)
         for (int i = first_alpha(l); i < ALPHAS; i++)
             for (int a = 0; a < ARMS; a++) {
-                enum fail err = cell(l, arms[a], alphas[i], lab_seed(l, k), value, why);
+                struct fits s = {arms[a], alphas[i], width(l), steps(l), decays, DECAYS};
 
-                if (err)
+                if ((err = cell(l, &s, lab_seed(l, k), value, why)))
                     return err;
                 risk[a][i] += value[SLR_RISK] / lab_seeds(l);
             }
     judge(l, risk);
+    if (repeats(l) && (err = foretell(l, why)))
+        return err;
     return chart(l, risk, why);
 }
