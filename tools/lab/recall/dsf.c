@@ -197,7 +197,7 @@ const struct experiment experiment_dsf = {
     .paper = "Understanding the differences in foundation models, arXiv:2405.15731",
     .columns = RECALL_COLUMNS,
     .seeds = 8,
-    .quick = 5,
+    .quick = 7,
     .run = run,
     .claims = claims,
 };

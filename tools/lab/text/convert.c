@@ -366,7 +366,8 @@ static void judge(struct lab *l, const struct size *s, const struct table *t)
              t->softmax);
     judge_scratch(l, t, seeds, line);
     judge_tenth(l, s, t, seeds, line);
-    judge_maps(l, t, seeds, line);
+    if (lab_form(l) == LAB_FULL)
+        judge_maps(l, t, seeds, line);
 }
 
 static enum fail draw(struct lab *l, const struct size *s, const struct table *t,

@@ -340,7 +340,7 @@ const struct experiment experiment_swax = {
     .columns = "recall1,recall2,recall3,recall4,recall5,recall6,recall7,recall8,recall9,"
                "within,beyond,bits1,bits2,bits3,bits4,bits5,bits6,near,floor",
     .seeds   = 12,
-    .quick   = 6,
+    .quick   = 8,
     .run     = run,
     .claims  = claims,
 };
