@@ -2,6 +2,7 @@
 #include "tests/support/rig.h"
 
 #include "tools/lab/theory/oracle.h"
+#include "tools/lab/theory/replica.h"
 #include "tools/lab/theory/slr_net.h"
 
 #include <math.h>
@@ -276,6 +277,44 @@ START_TEST(the_risk_at_the_optimum_is_the_oracle)
 }
 END_TEST
 
+/* ---- finite samples ---------------------------------------------------------------- */
+
+/* Of one token softmax is 1, so that v is ridge regression's:
+ *
+ *     V (decay + alpha / (1 + V)) = 1,  m = 1 - decay V
+ *     risk = (1 - m)^2 / (1 - alpha V^2 / (1 + V)^2)
+ */
+START_TEST(the_replica_of_one_token_is_ridge_regression)
+{
+    static const double alphas[] = {0.5, 2, 8}, decay = 0.5;
+    const struct slr    one = spiked(0, 1);
+    const double        alpha = alphas[_i];
+    struct slr_order    o = replica_fit(&one, alpha, decay, 40000, 7);
+    double              b = decay + alpha - 1,
+                        V = (sqrt(b * b + 4 * decay) - b) / 2 / decay,
+                        m = 1 - decay * V, moved = V / (1 + V),
+                        risk = (1 - m) * (1 - m) / (1 - alpha * moved * moved);
+
+    assert_near("m", o.m_vv, m, 0.02 * m);
+    assert_near("risk", 1 - 2 * o.m_vv + o.q_vv, risk, 0.04 * risk);
+    assert_near("k of what has no use for it", o.q_kk, 0, 1e-6);
+}
+END_TEST
+
+START_TEST(samples_without_end_leave_the_bayes_risk)
+{
+    const struct slr three = spiked(5, 3);
+    struct slr_order fit = replica_fit(&three, 2000, 1e-3, 4000, 7),
+                     best = replica_bayes(&three, 2000, 4000, 7);
+    double           bayes = slr_bayes(&three);
+
+    assert_near("the fit", slr_risk(&three, SLR_SOFTMAX, &fit, 1 << 17, 1).mean, bayes,
+                0.02 * bayes);
+    assert_near("the best", slr_risk(&three, SLR_SOFTMAX, &best, 1 << 17, 1).mean, bayes,
+                0.02 * bayes);
+}
+END_TEST
+
 /* ---- samples ----------------------------------------------------------------------- */
 
 START_TEST(normals_are_normal)
@@ -322,6 +361,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, the_risk_of_order_parameters_is_that_of_samples, 0,
                         combinations);
     tcase_add_test(tc, the_risk_at_the_optimum_is_the_oracle);
+    tcase_add_loop_test(tc, the_replica_of_one_token_is_ridge_regression, 0, 3);
+    tcase_add_test(tc, samples_without_end_leave_the_bayes_risk);
     tcase_add_test(tc, normals_are_normal);
     suite_add_tcase(s, tc);
     return s;
