@@ -173,7 +173,7 @@ static enum fail text_cell(const struct panel *p, struct lab *l, int arm, uint64
 
 #define LEARNT "windows of the long arm: 0.95 within them"
 
-enum { DRAWN_SHORT = 2 };               // among them
+enum { DRAWN_SHORT = 2 };               // of the claims
 
 static const struct lab_claim claims[] = {
     {"beyond-short", "with short windows the mLSTM recalls more from beyond all windows",
@@ -181,8 +181,9 @@ static const struct lab_claim claims[] = {
      LEARNT},
     {"beyond-drawn", "windows drawn anew recall more from beyond than long ones",
      "0.30 against 0.00", "drawn, long", "beyond", ANSWER_MORE, 0.05, LEARNT},
-    [DRAWN_SHORT] = {"drawn-short", "windows drawn anew recall from beyond as well as short ones",
-     "0.30 both", "drawn, short", "beyond", ANSWER_EQUAL, 0.05, LEARNT},
+    [DRAWN_SHORT] = {"drawn-short",
+     "windows drawn anew recall from beyond as well as short ones", "0.30 both",
+     "drawn, short", "beyond", ANSWER_EQUAL, 0.05, LEARNT},
     {"near-short", "short windows hurt what is near", NULL, "short, long", "within",
      ANSWER_MORE, 0.02, LEARNT},
     {"near-drawn", "windows drawn anew recall what is near as well as long ones", NULL,
