@@ -17,13 +17,19 @@ static const double     decays[] = {0.03, 0.3, 3}, rate = 0.05;
 static const int        alphas[] = {2, 5, 10, 20};
 
 enum { DECAYS = 3, ALPHAS = 4, ARMS = 2, DRAWS = 1 << 16 };
-enum { FORETOLD = 1, REPEATS = 12, CONVERGED = 1000, SAMPLES = 100000 };
+enum { FORETOLD = 1, REPEATS = 12, CONVERGED = 1000 };
 
 static const enum slr_arm arms[ARMS] = {SLR_SOFTMAX, SLR_LINEAR};
 
 static int width(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 32 : 100; }
 static int first_alpha(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 2 : 0; }
 static int steps(const struct lab *l) { return lab_form(l) == LAB_FULL ? 1000 : 300; }
+
+/* Draws over which the replica's means are. */
+static int imagined(const struct lab *l)
+{
+    return lab_form(l) == LAB_BRIEF ? 4000 : 100000;
+}
 
 /* Fits with decays[FORETOLD] beside the replica's risk, at all but the first alpha. */
 static int repeats(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 0 : REPEATS; }
@@ -158,7 +164,8 @@ static void judge(struct lab *l, double (*risk)[ALPHAS])
     int  at = 0, to = 0;
 
     for (int i = first_alpha(l); i < ALPHAS; i++) {
-        struct slr_order o = replica_bayes(&setting, alphas[i], SAMPLES, lab_seed(l, 0));
+        struct slr_order o = replica_bayes(&setting, alphas[i], imagined(l),
+                                           lab_seed(l, 0));
         double bayes = slr_risk(&setting, SLR_SOFTMAX, &o, DRAWS, lab_seed(l, 0)).mean;
 
         below = below && risk[0][i] < risk[1][i];
@@ -188,8 +195,8 @@ static enum fail foretell(struct lab *l, struct why *why)
     for (int i = 1; i < ALPHAS; i++) {
         struct fits      s = {SLR_SOFTMAX, alphas[i], width(l), CONVERGED,
                               &decays[FORETOLD], 1};
-        struct slr_order o = replica_fit(&setting, alphas[i], decays[FORETOLD], SAMPLES,
-                                         lab_seed(l, 0));
+        struct slr_order o = replica_fit(&setting, alphas[i], decays[FORETOLD],
+                                         imagined(l), lab_seed(l, 0));
         double said = slr_risk(&setting, SLR_SOFTMAX, &o, DRAWS, lab_seed(l, 0)).mean,
                mean = 0;
 
