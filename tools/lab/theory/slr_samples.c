@@ -36,7 +36,9 @@ static int repeats(const struct lab *l) { return lab_form(l) == LAB_BRIEF ? 0 : 
 
 int slr_samples_cells(const struct lab *l)
 {
-    return (ALPHAS - first_alpha(l)) * ARMS * lab_seeds(l) + (ALPHAS - 1) * repeats(l);
+    int n = ALPHAS - first_alpha(l), fits = repeats(l);
+
+    return n * (ARMS * lab_seeds(l) + 1) + (ALPHAS - 1) * (fits + (fits > 0));
 }
 
 struct fit {
@@ -138,6 +140,35 @@ static enum fail cell(struct lab *l, const struct fits *s, uint64_t seed, double
     return lab_record(l, key, value, why);
 }
 
+/* The risk of softmax fitted with this decay, or with none the least of any predictor, as
+ * the replica's equations have it. */
+static enum fail foretold(struct lab *l, int alpha, double decay, double *risk,
+                          struct why *why)
+{
+    const uint64_t   seed = lab_seed(l, 0);
+    const int        n = imagined(l);
+    struct slr_order o;
+    double           value[SLR_VALUES];
+    char             key[96];
+
+    snprintf(key, sizeof key, "%s alpha=%d decay=%g draws=%d seed=%llu",
+             decay > 0 ? "replica" : "best", alpha, decay, n, (unsigned long long)seed);
+    if (!lab_recall(l, key, value)) {
+        enum fail err;
+
+        o = decay > 0 ? replica_fit(&setting, alpha, decay, n, seed)
+                      : replica_bayes(&setting, alpha, n, seed);
+        slr_values(value, slr_risk(&setting, SLR_SOFTMAX, &o, DRAWS, seed), &o,
+                   slr_oracle(&setting, SLR_SOFTMAX), slr_bayes(&setting));
+        if (!lab_progress(l, key, 1))
+            return FAIL_INTERRUPTED;
+        if ((err = lab_record(l, key, value, why)))
+            return err;
+    }
+    *risk = value[SLR_RISK];
+    return FAIL_NONE;
+}
+
 static enum fail chart(struct lab *l, double (*risk)[ALPHAS], struct why *why)
 {
     double              x[ALPHAS];
@@ -157,17 +188,18 @@ static enum fail chart(struct lab *l, double (*risk)[ALPHAS], struct why *why)
         .nlines = 2}, why);
 }
 
-static void judge(struct lab *l, double (*risk)[ALPHAS])
+static enum fail judge(struct lab *l, double (*risk)[ALPHAS], struct why *why)
 {
     char measured[200] = "", least[200] = "", yardstick[80];
     bool below = true, above = true;
     int  at = 0, to = 0;
 
     for (int i = first_alpha(l); i < ALPHAS; i++) {
-        struct slr_order o = replica_bayes(&setting, alphas[i], imagined(l),
-                                           lab_seed(l, 0));
-        double bayes = slr_risk(&setting, SLR_SOFTMAX, &o, DRAWS, lab_seed(l, 0)).mean;
+        double    bayes;
+        enum fail err = foretold(l, alphas[i], 0, &bayes, why);
 
+        if (err)
+            return err;
         below = below && risk[0][i] < risk[1][i];
         above = above && risk[0][i] > bayes;
         at += snprintf(measured + at, sizeof measured - at, "%salpha %d: %.4f / %.4f",
@@ -181,6 +213,7 @@ static void judge(struct lab *l, double (*risk)[ALPHAS])
     lab_exact(l, "samples", below, measured, yardstick);
     lab_exact(l, "short", above, least, "the best that can be made of as many samples, "
               "D without end");
+    return FAIL_NONE;
 }
 
 /* The risk that the fits come to, and what the replica's equations say. Fits to fewer
@@ -193,21 +226,18 @@ static enum fail foretell(struct lab *l, struct why *why)
     int            at = 0;
 
     for (int i = 1; i < ALPHAS; i++) {
-        struct fits      s = {SLR_SOFTMAX, alphas[i], width(l), CONVERGED,
-                              &decays[FORETOLD], 1};
-        struct slr_order o = replica_fit(&setting, alphas[i], decays[FORETOLD],
-                                         imagined(l), lab_seed(l, 0));
-        double said = slr_risk(&setting, SLR_SOFTMAX, &o, DRAWS, lab_seed(l, 0)).mean,
-               mean = 0;
+        struct fits s = {SLR_SOFTMAX, alphas[i], width(l), CONVERGED, &decays[FORETOLD],
+                         1};
+        double      said, mean = 0;
+        enum fail   err = foretold(l, alphas[i], decays[FORETOLD], &said, why);
 
-        for (int k = 0; k < REPEATS; k++) {
-            enum fail err = cell(l, &s, lab_seed(l, k), value, why);
-
-            if (err)
-                return err;
+        for (int k = 0; !err && k < REPEATS; k++) {
+            err = cell(l, &s, lab_seed(l, k), value, why);
             one[k] = 1, ratio[k] = value[SLR_RISK] / said;
             mean += value[SLR_RISK] / REPEATS;
         }
+        if (err)
+            return err;
         f[i] = find_equal(one, ratio, REPEATS, 0.05);
         at += snprintf(measured + at, sizeof measured - at, "%salpha %d: %.4f / %.4f",
                        at ? ", " : "fits / replica at ", alphas[i], mean, said);
@@ -233,8 +263,8 @@ enum fail slr_samples(struct lab *l, struct why *why)
                     return err;
                 risk[a][i] += value[SLR_RISK] / lab_seeds(l);
             }
-    judge(l, risk);
-    if (repeats(l) && (err = foretell(l, why)))
-        return err;
-    return chart(l, risk, why);
+    err = judge(l, risk, why);
+    if (!err && repeats(l))
+        err = foretell(l, why);
+    return err ? err : chart(l, risk, why);
 }
