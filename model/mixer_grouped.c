@@ -95,6 +95,14 @@ void grouped_forward(const struct ctx *ctx, const struct grouped *s, const real 
         attention_forward(&core, s->o.x, s->lse);
 }
 
+void grouped_weights(const struct ctx *ctx, const struct grouped *s, int b, int t,
+                     double *p)
+{
+    struct attention core = core_of(ctx, s);
+
+    attention_weights(&core, b, t, p);
+}
+
 void grouped_backward(const struct ctx *ctx, const struct grouped *s, real *dx,
                       const real *x)
 {

@@ -39,6 +39,10 @@ void           grouped_sink(struct grouped *s, struct layout *m);
 
 void grouped_forward(const struct ctx *ctx, const struct grouped *s, const real *x);
 
+/* Of instruments: mixer_weights. */
+void grouped_weights(const struct ctx *ctx, const struct grouped *s, int b, int t,
+                     double *p);
+
 /* dx +=, dw += from o.dx. */
 void grouped_backward(const struct ctx *ctx, const struct grouped *s, real *dx,
                       const real *x);

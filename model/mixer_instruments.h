@@ -24,6 +24,10 @@ struct instruments {
     /* (optional) After forward with the same ctx: add what it attended to. For mixers
      * whose weights can be 0. */
     void (*zeros)(const struct ctx *ctx, struct zeros *sum);
+
+    /* (optional) After forward with the same ctx: what token t of sequence b gives to
+     * tokens 0 .. t by every head, divided by their sum, p (H, t + 1). Of attentions. */
+    void (*weights)(const struct ctx *ctx, int b, int t, double *p);
 };
 
 /* Numbers in the decode state of one sequence, without the encoding's, by the paper's
@@ -34,6 +38,7 @@ double mixer_elementwise(const struct mixer_cfg *c, int T);
 /* Of a layer, after mixer_forward. */
 int  mixer_decay(struct mixer_layer *l, struct range *r);           // 0: not finite
 void mixer_zeros(const struct mixer_layer *l, struct zeros *sum);
+bool mixer_weights(const struct mixer_layer *l, int b, int t, double *p);   // has it any?
 
 /* For mixers' files: decay where |L| = e^g of every token, g (B, T, H, e), ld reals from
  * token to token. */

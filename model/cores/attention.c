@@ -4,6 +4,7 @@
 #include "model/kernels/vmath.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -393,6 +394,40 @@ void attention_zeros(const struct attention *a, long *pairs, long *rows)
             }
     *pairs = zeros;
     *rows = empty;
+}
+
+/* One head's, p (n). */
+static void head_weights(const struct head *h, int t, int n, double *p)
+{
+    const struct attention *a = h->a;
+    const real *q = h->q + (size_t)t * a->ld_q;
+    double      most = -INFINITY, sum = 0;
+
+    for (int u = first_key(a, n - 1); u < n; u++) {
+        p[u] = 0;
+        for (int j = 0; j < a->e; j++)
+            p[u] += (double)q[j] * (double)h->k[u * a->ld_kv + j];
+        p[u] *= (double)a->scale;
+        most = fmax(most, p[u]);
+    }
+    for (int u = 0; u < n; u++) {
+        p[u] = u < first_key(a, n - 1)         ? 0
+               : a->kind == ATTENTION_SOFTMAX ? exp(p[u] - most) : fmax(p[u], 0);
+        sum += p[u];
+    }
+    for (int u = 0; sum > 0 && u < n; u++)
+        p[u] /= sum;
+}
+
+void attention_weights(const struct attention *a, int b, int t, double *p)
+{
+    const int n = a->first + t + 1;
+
+    for (int i = 0; i < a->H; i++) {
+        struct head h = head_of(a, b, i);
+
+        head_weights(&h, t, n, p + (size_t)i * n);
+    }
 }
 
 double attention_pairs(int T, int window)

@@ -48,6 +48,11 @@ void attention_backward(const struct attention *a, const real *o, const real *ls
  * have no other. */
 void attention_zeros(const struct attention *a, long *pairs, long *rows);
 
+/* What query t of sequence b gives to the keys before it and to its own, by every head,
+ * divided by their sum: p (H, first + t + 1), 0 where it does not see a key, and of a
+ * head that gives nothing. A sink is left out. In plain loops, for instruments. */
+void attention_weights(const struct attention *a, int b, int t, double *p);
+
 /* Visible pairs (t, u) of T tokens. */
 double attention_pairs(int T, int window);
 

@@ -136,6 +136,13 @@ static void zeros(const struct ctx *ctx, struct zeros *sum)
     sum->nulls += (double)rows;
 }
 
+static void weights(const struct ctx *ctx, int b, int t, double *p)
+{
+    const struct acts *a = ctx->acts;
+
+    grouped_weights(ctx, &a->z, b, t, p);
+}
+
 const struct mixer mixer_rela = {
     .name     = "rela",
     .about    = "rectified attention: weights max(q.k, 0), then a gated norm (ReLA)",
@@ -146,6 +153,6 @@ const struct mixer mixer_rela = {
     .instruments = &(struct instruments){
         .system = "infinite feature map: L = I, B = g(k), C = f(q), "
                   "f(q).g(k) = max(q.k, 0)",
-        .zeros = zeros,
+        .zeros = zeros, .weights = weights,
     },
 };

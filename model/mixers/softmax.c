@@ -51,6 +51,11 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     grouped_backward(ctx, a, dx, x);
 }
 
+static void weights(const struct ctx *ctx, int b, int t, double *p)
+{
+    grouped_weights(ctx, ctx->acts, b, t, p);
+}
+
 const struct mixer mixer_softmax = {
     .name     = "softmax",
     .about    = "softmax attention, full or in a sliding window",
@@ -62,5 +67,6 @@ const struct mixer mixer_softmax = {
     .instruments = &(struct instruments){
         .system = "infinite feature map: L = (n_{t-1}/n_t) I, B = f(k)/n_t, C = f(q), "
                   "n = sum of e^(q.k)",
+        .weights = weights,
     },
 };

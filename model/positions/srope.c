@@ -5,7 +5,13 @@
  *     w_hj = s_h (W_hj / |W_hj|) . xh_h                 full (rank = 0)
  *     z = act(conv(w)) + e^bias,  z_h *= sigmoid(Wg xh + bg)_h
  *                                                 skip_conv: w_t - w_{t-1} for conv(w)
- *     theta_{t,j} = theta_{t-1,j} + base^(-2j/dk) z_{t,j}        j < dk/2
+ *     theta_{t,j} = theta_{t-1,j} + f_j z_{t,j}                  j < n = dk/2
+ *     f_j = max base^(-j/n)                                       temps=rope
+ *           max tan(c j / (n - 1)) / tan(c),  c = 0.9999 pi/2     temps=rfa
+ *
+ * The second temperatures are those of random Fourier features of softmax's kernel: pair
+ * 0 does not turn, the last one by far the most. The published copying runs have them,
+ * with max=0.25 and skip_conv.
  *
  * There are A heads of angles, one for each key head. Increments 1 are RoPE, increments 0
  * no encoding at all. Two acts are weft's own, so that turns that are learned do not
@@ -22,7 +28,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { BASE, RANK, ACT, GATE, BIAS, SKIP_CONV };
+enum { BASE, RANK, ACT, GATE, BIAS, SKIP_CONV, TEMPS, MAX };
 
 static const real EPS = (real)1e-6;
 
@@ -36,10 +42,14 @@ static const struct opt opts[] = {
     [GATE] = {"gate", "a gate per head scales the increments", OPT_FLAG, 1},
     [BIAS] = {"bias", "a positive increment that all tokens share", OPT_FLAG},
     [SKIP_CONV] = {"skip_conv", "no convolution: increments of the projection", OPT_FLAG},
+    [TEMPS] = {"temps", "of the pairs: powers of base, or tangents",
+               OPT_CHOICE, .choices = "rope|rfa"},
+    [MAX]  = {"max", "the largest of them", OPT_REAL, 1, 1e-6, 1e6},
     {0},
 };
 
 enum { SILU, NO_ACT, TURN, HALF };              // values of ACT
+enum { AS_ROPE, RFA };                          // values of TEMPS
 static const real PI = (real)3.14159265358979323846;
 
 static bool has_gate(const struct mixer_cfg *c) { return c->position_opt[GATE] > 0; }
@@ -80,7 +90,7 @@ struct acts {
     struct weight bias, bg;     // (P), (A)
     real    *cos, *sin;         // (B, T, P)
     real    *u, *du;            // (P, g) rows s W / |W| of the full form
-    double  *freq;              // (half) base^(-2j/dk)
+    double  *freq;              // (half) f
     double  *eb;                // (P) e^bias, or 0
     double  *run;               // (B, P) theta of forward; sums of backward
     double **theta;             // (B) of each sequence
@@ -162,13 +172,23 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
 
 /* ---- from x to angles -------------------------------------------------------------- */
 
+/* f_j of n pairs. */
+static double temperature(const struct mixer_cfg *c, int j, int n)
+{
+    const double most = c->position_opt[MAX], corner = 0.9999 * M_PI / 2;
+
+    if (c->position_opt[TEMPS] == RFA)
+        return n > 1 ? most * tan(corner * j / (n - 1)) / tan(corner) : most;
+    return most * pow(c->position_opt[BASE], -(double)j / n);
+}
+
 static void prepare(const struct ctx *ctx, const struct acts *a)
 {
     const struct mixer_cfg *c = ctx->cfg;
     const struct shape     *s = &a->s;
 
     for (int j = 0; j < s->half; j++)
-        a->freq[j] = pow(c->position_opt[BASE], -(double)j / s->half);
+        a->freq[j] = temperature(c, j, s->half);
     for (int p = 0; p < s->P; p++)
         a->eb[p] = has_bias(c) ? exp((double)a->bias.w[p]) : 0;
     for (int i = 0; skips(c) && i < s->P * CONV_TAPS; i++)

@@ -1,4 +1,5 @@
 /* What must hold for softmax attention alone. */
+#include "model/cores/attention.h"
 #include "tests/support/layer.h"
 #include "tests/support/rig.h"
 
@@ -337,6 +338,42 @@ START_TEST(a_full_state_drops_its_oldest_tokens)
 }
 END_TEST
 
+/* ---- the instrument ---------------------------------------------------------------- */
+
+/* What it says a query gives to each key is what the query read. */
+START_TEST(weights_give_the_output)
+{
+    enum { B = 2, N = 37, H = 4, HK = 2, E = 8 };
+    static const int windows[] = {0, 5};
+    real   q[B * N * H * E], k[B * N * HK * E], v[B * N * HK * E], o[B * N * H * E];
+    double p[H * N];
+    struct rng       r = rng_open(11, RNG_TEST, 0);
+    struct attention a = {.B = B, .T = N, .H = H, .Hk = HK, .e = E, .scale = (real)0.7,
+                          .window = windows[_i], .q = q, .k = k, .v = v, .ld_q = H * E,
+                          .ld_kv = HK * E};
+
+    for (int i = 0; i < B * N * H * E; i++)
+        q[i] = (real)rng_normal(&r);
+    for (int i = 0; i < B * N * HK * E; i++)
+        k[i] = (real)rng_normal(&r), v[i] = (real)rng_normal(&r);
+    attention_forward(&a, o, NULL);
+    for (int row = 0; row < B * N; row++) {
+        int b = row / N, t = row % N;
+
+        attention_weights(&a, b, t, p);
+        for (int j = 0; j < H * E; j++) {
+            int    h = j / E;
+            double want = 0;
+
+            for (int u = 0; u <= t; u++)
+                want += p[h * (t + 1) + u] *
+                        (double)v[(b * N + u) * HK * E + h / (H / HK) * E + j % E];
+            ck_assert_double_eq_tol((double)o[row * H * E + j], want, 1e-5);
+        }
+    }
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("softmax");
@@ -353,6 +390,7 @@ static Suite *suite(void)
     tcase_add_test(tc, positions_matter_only_by_their_distance);
     tcase_add_test(tc, logits_of_ten_thousand_stay_finite);
     tcase_add_test(tc, a_full_state_drops_its_oldest_tokens);
+    tcase_add_loop_test(tc, weights_give_the_output, 0, 2);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -205,6 +205,30 @@ START_TEST(half_way_between_no_turn_and_half_a_turn_is_a_quarter)
 }
 END_TEST
 
+/* With increments of 1: as the published code has them, sqrt((1 - cos)/(1 + cos)) of
+ * angles from 0 to 0.9999 pi, scaled to the largest. */
+START_TEST(temperatures_of_rfa_are_the_published_ones)
+{
+    struct layer l;
+    struct angles a;
+
+    open_layer(&l, "softmax+srope(temps=rfa,max=0.25,gate=0,bias=1)", 2, 70);
+    fill(&l, "sr_conv", 0);
+    fill(&l, "sr_bias", 0);
+    layer_forward(&l);
+    a = l.mixer.ctx.angles;
+    ck_assert_int_gt(a.dk, 4);
+    for (int j = 0, n = a.dk / 2; j < n; j++) {
+        double at = cos(0.9999 * M_PI * j / (n - 1)), end = cos(0.9999 * M_PI);
+        double f = 0.25 * sqrt((1 - at) / (1 + at)) / sqrt((1 - end) / (1 + end));
+
+        for (int t = 0; t < l.T; t++)
+            ck_assert_double_eq_tol((double)a.cos[t * a.t + j], cos((t + 1) * f), 1e-5);
+    }
+    layer_close(&l);
+}
+END_TEST
+
 /* Taps 1 and -1 of the last two tokens; only they are not learned. */
 START_TEST(skip_conv_is_the_convolution_that_takes_differences)
 {
@@ -535,6 +559,7 @@ static Suite *suite(void)
         N_ROTATED);
     tcase_add_loop_test(tc, zero_increments_are_no_encoding, 0, 4 * N_ROTATED);
     tcase_add_test(tc, half_way_between_no_turn_and_half_a_turn_is_a_quarter);
+    tcase_add_test(tc, temperatures_of_rfa_are_the_published_ones);
     tcase_add_loop_test(tc, skip_conv_is_the_convolution_that_takes_differences, 0, 2);
     tcase_add_loop_test(tc, a_constant_added_to_all_angles_changes_nothing, 0,
                         N_INVARIANT);

@@ -20,6 +20,7 @@ static const char *const table[] = {
     "gla+srope(base=1,act=turn,rank=3,bias=1)",
     "gla+srope(base=1,act=half,gate=0)",
     "softmax+srope(base=10,skip_conv=1,bias=1)",
+    "softmax+srope(temps=rfa,max=0.25,act=none)",
     "linear(feature=id,normalise=0)+srope(rank=3,act=half,skip_conv=1)",
     "softmax(heads=4,kv_heads=2,window=9)+srope(base=1,rank=3,bias=1)",
     "softmax(qk_norm=1,window=5)+srope(rank=5,act=none,gate=0,bias=1)",

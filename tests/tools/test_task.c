@@ -4,6 +4,7 @@
 #include "tests/support/rig.h"
 #include "tools/lab/recall/recall.h"
 #include "tools/lab/recall/strings.h"
+#include "tools/lab/text/plain.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -347,6 +348,109 @@ static int run_in(const char *name, enum form                               form
     return code;
 }
 
+/* ---- attention, looked at ---- */
+
+enum { LOOK = 40, READERS = 2 };
+
+static void open_reader(struct model *m, const char *entry, int32_t *tokens)
+{
+    struct config c;
+    struct why    why;
+    struct rng    r = rng_open(5, RNG_TEST, 0);
+
+    config_defaults(&c);
+    c.layers = 2, c.width = 32, c.heads = 4, c.vocab = V, c.context = LOOK;
+    ck_assert_int_eq(config_set(&c, "mixers", entry, &why), FAIL_NONE);
+    ck_assert_int_eq(config_resolve(&c, &why), FAIL_NONE);
+    ck_assert_int_eq(model_open(m, &c, &why), FAIL_NONE);
+    model_init(m, 7);
+    for (size_t i = 0; i < m->n; i++)
+        m->w[i] *= 3;                   // weights that are far from uniform
+    for (int i = 0; i <= READERS * LOOK; i++)
+        tokens[i] = (int32_t)rng_below(&r, V);
+}
+
+static void score_reader(const struct model *m, const int32_t *tokens, real *nats)
+{
+    struct pass p;
+    struct why  why;
+
+    ck_assert_int_eq(pass_open(&p, m, READERS, LOOK, PASS_SCORE, &why), FAIL_NONE);
+    model_score(m, &p, READERS, LOOK, tokens, tokens + 1, 0, nats);
+    pass_close(&p);
+}
+
+START_TEST(a_plain_model_finds_the_same_nats)
+{
+    int32_t       tokens[READERS * LOOK + 1];
+    unsigned char hidden[LOOK * LOOK] = {0};
+    real          nats[READERS * LOOK];
+    double        plain[LOOK], blind[LOOK];
+    struct model  m;
+    struct why    why;
+
+    open_reader(&m, "softmax", tokens);
+    score_reader(&m, tokens, nats);
+    ck_assert_int_eq(plain_nats(&m, LOOK, tokens, tokens + 1, NULL, plain, &why),
+                     FAIL_NONE);
+    for (int t = 0; t < LOOK; t++)
+        ck_assert_double_eq_tol(plain[t], (double)nats[t], 1e-4);
+    hidden[20 * LOOK + 3] = 1;          // token 20 and what reads it later, none before
+    ck_assert_int_eq(plain_nats(&m, LOOK, tokens, tokens + 1, hidden, blind, &why),
+                     FAIL_NONE);
+    for (int t = 0; t < 20; t++)
+        ck_assert(plain[t] == blind[t]);
+    ck_assert(plain[20] != blind[20]);
+    model_close(&m);
+}
+END_TEST
+
+START_TEST(weights_of_attention_are_counted)
+{
+    static const char *const entries[] = {"softmax", "softmax(window=5)", "rela"};
+    int32_t         tokens[READERS * LOOK + 1];
+    struct attended seen;
+    struct model    m;
+    struct why      why;
+
+    open_reader(&m, entries[_i], tokens);
+    ck_assert_int_eq(task_attended(&m, READERS, LOOK, tokens, &seen, &why), FAIL_NONE);
+    ck_assert_double_eq(seen.rows, 2 * 4 * READERS * LOOK);
+    ck_assert_double_eq(seen.pairs, 2 * 4 * READERS * LOOK * (LOOK + 1) / 2);
+    if (_i == 0)
+        ck_assert_double_eq(seen.zeros, 0);
+    if (_i == 1)                        // all but a window of 5
+        ck_assert_double_eq(seen.zeros, 2 * 4 * READERS * (LOOK - 5) * (LOOK - 4) / 2);
+    if (_i == 2)
+        ck_assert(seen.zeros > 0.4 * seen.pairs && seen.zeros < 0.6 * seen.pairs);
+    ck_assert(seen.apart > 0 && seen.apart < 2 * seen.met);     // log2 of 4 heads
+    model_close(&m);
+}
+END_TEST
+
+/* Heads with the same queries and keys look at the same places. */
+START_TEST(heads_that_are_the_same_are_not_apart)
+{
+    static const char *const names[] = {"wq", "wk"};
+    int32_t         tokens[READERS * LOOK + 1];
+    struct attended seen;
+    struct model    m;
+    struct why      why;
+
+    open_reader(&m, _i ? "rela" : "softmax", tokens);
+    for (int i = 0; i < m.n_param; i++)
+        for (int k = 0; k < 2; k++)
+            if (strstr(m.param[i].name, names[k]))
+                for (int row = 8; row < 32; row++)
+                    memcpy(m.w + m.param[i].at + row * 32,
+                           m.w + m.param[i].at + row % 8 * 32, 32 * sizeof *m.w);
+    ck_assert_int_eq(task_attended(&m, READERS, LOOK, tokens, &seen, &why), FAIL_NONE);
+    ck_assert(seen.met > 0);
+    ck_assert_double_eq_tol(seen.apart / seen.met, 0, 1e-12);
+    model_close(&m);
+}
+END_TEST
+
 START_TEST(a_task_is_learnt_from_its_labelled_positions)
 {
     struct why why = {"?"};
@@ -453,6 +557,9 @@ static Suite *suite(void)
     tcase_add_test(tc, a_string_is_followed_by_its_copy_and_the_copy_is_wanted);
     tcase_add_test(tc, a_model_without_mlp_has_the_gradient_of_its_loss);
     tcase_add_test(tc, the_predicted_token_is_the_one_with_the_fewest_nats);
+    tcase_add_test(tc, a_plain_model_finds_the_same_nats);
+    tcase_add_loop_test(tc, weights_of_attention_are_counted, 0, 3);
+    tcase_add_loop_test(tc, heads_that_are_the_same_are_not_apart, 0, 2);
     tcase_add_test(tc, a_task_is_learnt_from_its_labelled_positions);
     tcase_add_test(tc, steps_of_transfer_change_the_mixers_alone);
     tcase_add_test(tc, finished_cells_outlive_an_interruption);

@@ -259,28 +259,91 @@ void task_places_each(void *user, int T, const int32_t *tokens, const int32_t *t
     }
 }
 
-static void add_zeros(void *user, int layer, struct mixer_layer *l)
+/* ---- what attention does ---- */
+
+static double entropy(const double *p, int n)
 {
-    (void)layer;
-    mixer_zeros(l, user);
+    double sum = 0;
+
+    for (int i = 0; i < n; i++)
+        sum -= p[i] > 0 ? p[i] * log2(p[i]) : 0;
+    return sum;
 }
 
-enum fail task_zeros(const struct model *m, int B, int T, const int32_t *tokens,
-                     struct zeros *sum, struct why *why)
+/* Of H heads' weights p (H, n): the entropy of their mean less the mean of theirs; heads
+ * without weights are left out. */
+static void add_apart(struct attended *sum, const double *p, int H, int n, double *mean)
 {
-    const long  n = (long)B * T;
-    struct pass p = {0};
-    int32_t    *targets = calloc(n, sizeof *targets);
-    real       *nats = malloc(n * sizeof *nats);
-    enum fail   err = targets && nats ? pass_open(&p, m, B, T, PASS_SCORE, why)
-                                      : fail(why, FAIL_MEMORY, "out of memory");
+    double own = 0;
+    int    heads = 0;
 
-    *sum = (struct zeros){0};
-    p.watch = add_zeros, p.user = sum;
+    memset(mean, 0, (size_t)n * sizeof *mean);
+    for (int h = 0; h < H; h++, p += n) {
+        double all = 0;
+
+        for (int u = 0; u < n; u++)
+            mean[u] += p[u], all += p[u];
+        heads += all > 0;
+        own += entropy(p, n);
+    }
+    if (heads < 2)
+        return;
+    for (int u = 0; u < n; u++)
+        mean[u] /= heads;
+    sum->met++;
+    sum->apart += entropy(mean, n) - own / heads;
+}
+
+static void add_zeros(struct attended *sum, const double *p, int H, int n)
+{
+    for (int h = 0; h < H; h++, p += n) {
+        int zeros = 0;
+
+        for (int u = 0; u < n; u++)
+            zeros += p[u] == 0;
+        sum->pairs += n, sum->zeros += zeros;
+        sum->rows++, sum->nulls += zeros == n;
+    }
+}
+
+struct looking {
+    struct attended *sum;
+    double          *p;             // (H + 1, T)
+};
+
+static void look(void *user, int layer, struct mixer_layer *l)
+{
+    struct looking *k = user;
+    const int       H = l->ctx.cfg->H;
+
+    (void)layer;
+    for (int b = 0; b < l->ctx.B; b++)
+        for (int t = 0; t < l->ctx.T; t++)
+            if (mixer_weights(l, b, t, k->p)) {
+                add_zeros(k->sum, k->p, H, t + 1);
+                add_apart(k->sum, k->p, H, t + 1, k->p + (size_t)H * (t + 1));
+            }
+}
+
+enum fail task_attended(const struct model *m, int B, int T, const int32_t *tokens,
+                        struct attended *sum, struct why *why)
+{
+    const long     n = (long)B * T;
+    struct pass    p = {0};
+    int32_t       *targets = calloc(n, sizeof *targets);
+    real          *nats = malloc(n * sizeof *nats);
+    struct looking k = {sum, malloc((size_t)(m->cfg.heads + 1) * T * sizeof *k.p)};
+    enum fail      err = targets && nats && k.p
+                             ? pass_open(&p, m, B, T, PASS_SCORE, why)
+                             : fail(why, FAIL_MEMORY, "out of memory");
+
+    *sum = (struct attended){0};
+    p.watch = look, p.user = &k;
     if (!err)
         model_score(m, &p, B, T, tokens, targets, 0, nats);
     pass_close(&p);
     free(targets);
     free(nats);
+    free(k.p);
     return err;
 }

@@ -83,9 +83,14 @@ struct task_places {
 void task_places_each(void *user, int T, const int32_t *tokens, const int32_t *targets,
                       const int32_t *best);
 
-/* The weights that m's attention gives to these tokens (B, T), by how many are exactly
- * 0. FAIL_MEMORY. */
-enum fail task_zeros(const struct model *m, int B, int T, const int32_t *tokens,
-                     struct zeros *sum, struct why *why);
+/* What m's attention does with these tokens (B, T), over its layers: weights of a token
+ * for another, those of them that are exactly 0; rows of weights by one head of one token,
+ * those that have no other; tokens with two heads that have weights, and the sum of the
+ * Jensen-Shannon divergences of these, in bits. FAIL_MEMORY. */
+struct attended {
+    double pairs, zeros, rows, nulls, met, apart;
+};
+enum fail task_attended(const struct model *m, int B, int T, const int32_t *tokens,
+                        struct attended *sum, struct why *why);
 
 #endif

@@ -14,7 +14,8 @@
 
 enum { D = 8, KEYS = 16, QUERIES = 1000 };
 
-enum { TRAINED = 3 };                    // claims from there on
+enum { TRAINED = 3 };                   // claims from there on
+enum { SAME, BITS, NEAR, FAR, COLUMNS };
 
 enum kind { SOFTMAX, LINEAR_RELU, LINEAR_ID, INLINE_RELU, INLINE_ID, KINDS };
 static const char *const names[KINDS] = {
@@ -36,6 +37,14 @@ static const struct lab_claim claims[] = {
     {"local", "and better still with a local term", "local modelling is essential",
      "inline(feature=elu1), local = 0, 3", "bits per byte of stories", ANSWER_MORE, 0.005,
      ABLATION_GATE},
+    {"divided", "the local term helps without subtraction, too",
+     "local modelling is essential", "inline(feature=elu1,subtract=0), local = 0, 3",
+     "bits per byte of stories", ANSWER_MORE, 0.005, ABLATION_GATE},
+    {"near", "softmax attention lives on what is near: it loses more without the eight "
+     "tokens before than without eight others",
+     "local tokens masked out hurt most", "softmax",
+     "bits per byte of stories, eight keys hidden at random and eight nearest",
+     ANSWER_MORE, 0.05, ABLATION_GATE},
     {"both", "with both, linear attention predicts better than softmax",
      "surpasses softmax at lower cost", "inline(feature=elu1), softmax",
      "bits per byte of stories", ANSWER_MORE, 0.005, ABLATION_GATE},
@@ -122,24 +131,25 @@ static double collisions(enum kind kind, uint64_t seed)
 /* In language modelling: without both of its properties, with either, with both. */
 static enum fail run_text(struct lab *l, struct why *why)
 {
-    enum { PLAIN, SUBTRACTED, BOTH, ATTENTION, ARMS };
+    enum { PLAIN, SUBTRACTED, LOCAL, BOTH, ATTENTION, ARMS };
     static const char *const arms[ARMS] = {
         "inline(feature=elu1,subtract=0,local=0)", "inline(feature=elu1,local=0)",
-        "inline(feature=elu1)", "softmax",
+        "inline(feature=elu1,subtract=0)", "inline(feature=elu1)", "softmax",
     };
     static const struct ablation_pair pairs[] = {
-        {PLAIN, SUBTRACTED}, {SUBTRACTED, BOTH}, {ATTENTION, BOTH},
+        {{PLAIN}, {SUBTRACTED}}, {{SUBTRACTED}, {BOTH}}, {{PLAIN}, {LOCAL}},
+        {{ATTENTION, ABLATION_NEAR}, {ATTENTION, ABLATION_FAR}}, {{ATTENTION}, {BOTH}},
     };
 
     return ablation_run(&(struct ablation){
         .name = "inline-text", .title = "InLine attention in parts, bits per byte",
-        .arm = arms, .arms = ARMS, .column = 1, .claims = claims + TRAINED,
-        .pairs = pairs, .n = 3}, l, why);
+        .arm = arms, .arms = ARMS, .column = BITS, .hides = true, .claims = claims + TRAINED,
+        .pairs = pairs, .n = 5}, l, why);
 }
 
 static enum fail run(struct lab *l, struct why *why)
 {
-    double v[KINDS], values[2];
+    double v[KINDS], values[COLUMNS];
     char   measured[128];
 
     lab_plan(l, KINDS);
@@ -150,10 +160,11 @@ static enum fail run(struct lab *l, struct why *why)
         snprintf(key, sizeof key, "%s, seed %llu", names[i],
                  (unsigned long long)lab_seed(l, 0));
         if (!lab_recall(l, key, values)) {
-            values[0] = collisions((enum kind)i, lab_seed(l, 0)), values[1] = NAN;
+            values[SAME] = collisions((enum kind)i, lab_seed(l, 0));
+            values[BITS] = values[NEAR] = values[FAR] = NAN;
             err = lab_record(l, key, values, why);
         }
-        v[i] = values[0];
+        v[i] = values[SAME];
         if (err)
             return err;
         lab_say(l, "%-20s %4.0f of %d queries have the weights of twice the query",
@@ -176,7 +187,7 @@ const struct experiment experiment_inline = {
     .name = "inline",
     .claim = "linear attention confuses queries, InLine attention and softmax do not",
     .paper = "Bridging the Divide, arXiv:2412.06590",
-    .columns = "same,bits",
+    .columns = "same,bits,near,far",
     .seeds = 6,
     .run = run,
     .exact = true,

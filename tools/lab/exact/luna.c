@@ -227,7 +227,7 @@ static enum fail run_text(struct lab *l, struct why *why)
         "linear(feature=elu1)+rope", "softmax",
     };
     static const struct ablation_pair pairs[] = {
-        {FAVOR, LUNA}, {ELU1, LUNA}, {ATTENTION, LUNA},
+        {{FAVOR}, {LUNA}}, {{ELU1}, {LUNA}}, {{ATTENTION}, {LUNA}},
     };
 
     return ablation_run(&(struct ablation){

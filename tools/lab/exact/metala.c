@@ -191,7 +191,9 @@ static enum fail run_text(struct lab *l, struct why *why)
 {
     enum { WHOLE, NO_AUG, NO_CONV, ARMS };
     static const char *const arms[ARMS] = {"metala", "metala(aug=0)", "metala(conv=0)"};
-    static const struct ablation_pair pairs[] = {{NO_AUG, WHOLE}, {NO_CONV, WHOLE}};
+    static const struct ablation_pair pairs[] = {
+        {{NO_AUG}, {WHOLE}}, {{NO_CONV}, {WHOLE}},
+    };
 
     return ablation_run(&(struct ablation){
         .name = "metala-text", .title = "MetaLA in parts, bits per byte", .arm = arms,

@@ -2,7 +2,8 @@
  * where the score is not positive, and a query may attend to nothing at all. Of a model
  * whose weights are still random, scores are as often negative as not, whatever the
  * query: half of the weights are zero, and a row of n keys is empty with chance 2^-n.
- * In the full form a model learns stories, beside softmax, and its zeros are counted.
+ * In the full form a model learns stories, beside softmax; its zeros are counted, and how
+ * far its heads look apart.
  */
 #include "tools/lab/lab.h"
 #include "tools/lab/task.h"
@@ -12,7 +13,7 @@
 #include <stdio.h>
 
 enum { T = 64, TEXTS = 8, VOCAB = 2048 };
-enum { ZEROS, EMPTY, BITS, LEARNT };    // columns; LEARNT: zeros of a trained model
+enum { ZEROS, EMPTY, BITS, LEARNT, APART, COLUMNS };  // from BITS on of trained models
 enum { TRAINED = 3 };                   // claims from there on
 
 static const struct lab_claim claims[] = {
@@ -27,6 +28,10 @@ static const struct lab_claim claims[] = {
      ANSWER_ABOVE, 0.5, ABLATION_GATE},
     {"text", "and it predicts text as well as softmax", "on par with softmax",
      "rela, softmax", "bits per byte of stories", ANSWER_EQUAL, 0.06, ABLATION_GATE},
+    {"heads", "its heads look at more different places than softmax's",
+     "higher head diversity", "softmax, rela",
+     "Jensen-Shannon divergence of the heads' weights after training, bits",
+     ANSWER_MORE, 0.01, ABLATION_GATE},
     {0},
 };
 
@@ -36,7 +41,7 @@ static enum fail cell(struct lab *l, const char *entry, uint64_t seed, double *v
 {
     struct config c;
     struct model  m = {0};
-    struct zeros  sum = {0};
+    struct attended sum = {0};
     struct rng    r = rng_open(seed, RNG_LAB, 0);
     int32_t       tokens[TEXTS * T];
     char          key[64];
@@ -57,11 +62,11 @@ static enum fail cell(struct lab *l, const char *entry, uint64_t seed, double *v
     model_init(&m, seed);
     for (int i = 0; i < TEXTS * T; i++)
         tokens[i] = (int32_t)rng_below(&r, VOCAB);
-    err = task_zeros(&m, TEXTS, T, tokens, &sum, why);
+    err = task_attended(&m, TEXTS, T, tokens, &sum, why);
     model_close(&m);
-    v[ZEROS] = sum.pairs > 0 ? sum.zeros / sum.pairs : 0;
-    v[EMPTY] = sum.rows > 0 ? sum.nulls / sum.rows : 0;
-    v[BITS] = v[LEARNT] = NAN;
+    v[ZEROS] = sum.zeros / sum.pairs;
+    v[EMPTY] = sum.nulls / sum.rows;
+    v[BITS] = v[LEARNT] = v[APART] = NAN;
     return err ? err : lab_record(l, key, v, why);
 }
 
@@ -72,7 +77,7 @@ static enum fail means(struct lab *l, const char *entry, int n, double *zeros,
 
     *zeros = *empty = 0;
     for (int i = 0; !err && i < n; i++) {
-        double v[LEARNT + 1];
+        double v[COLUMNS];
 
         err = cell(l, entry, lab_seed(l, 0) + (uint64_t)i, v, why);
         *zeros += v[ZEROS] / n, *empty += v[EMPTY] / n;
@@ -83,12 +88,16 @@ static enum fail means(struct lab *l, const char *entry, int n, double *zeros,
 static enum fail run_text(struct lab *l, struct why *why)
 {
     static const char *const arms[] = {"rela", "softmax"};
-    static const struct ablation_pair pairs[] = {{1, 0}, {1, 0}};
+    enum { RELA, SOFTMAX };
+    static const struct ablation_pair pairs[] = {
+        {{RELA}, {RELA, ABLATION_ZEROS}}, {{SOFTMAX}, {RELA}},
+        {{RELA, ABLATION_APART}, {SOFTMAX, ABLATION_APART}},
+    };
 
     return ablation_run(&(struct ablation){
         .name = "rela-text", .title = "Rectified attention, bits per byte", .arm = arms,
-        .arms = 2, .column = BITS, .zeros = true, .claims = claims + TRAINED,
-        .pairs = pairs, .n = 2}, l, why);
+        .arms = 2, .column = BITS, .attends = true, .claims = claims + TRAINED,
+        .pairs = pairs, .n = 3}, l, why);
 }
 
 static enum fail run(struct lab *l, struct why *why)
@@ -120,7 +129,7 @@ const struct experiment experiment_rela = {
     .name = "rela",
     .claim = "ReLU attention is sparse, and may attend to nothing",
     .paper = "Sparse Attention with Linear Units, arXiv:2104.07012",
-    .columns = "zeros,empty,bits,learnt",
+    .columns = "zeros,empty,bits,learnt,apart",
     .seeds = 6,
     .run = run,
     .exact = true,

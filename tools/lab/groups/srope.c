@@ -310,7 +310,9 @@ static void paper_says(struct lab *l, int panel)
 static enum fail run_text(struct lab *l, struct why *why)
 {
     static const char *const arms[] = {"gla+none", "gla+rope", "gla+srope"};
-    static const struct ablation_pair pairs[TEXTS] = {{ROPE, SROPE}, {NONE, SROPE}};
+    static const struct ablation_pair pairs[TEXTS] = {
+        {{ROPE}, {SROPE}}, {{NONE}, {SROPE}},
+    };
 
     return ablation_run(&(struct ablation){
         .name = "srope-text", .title = "gla by its encoding, bits per byte", .arm = arms,

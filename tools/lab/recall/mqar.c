@@ -1,11 +1,15 @@
-/* Multi-query associative recall by number of pairs, for any list of mixers. */
+/* Multi-query associative recall by number of pairs, for any list of mixers. In the full
+ * form also gla with each position encoding (arXiv:2511.17388), and MetaLA beside Mamba's
+ * scan (arXiv:2411.10741). */
 #include "tools/lab/recall/recall.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-static const char standard[] =
-    "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm";
+#define STANDARD "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm"
+enum { STANDARDS = 5 };                 // arms of it
+#define BESIDE "gla+rope,gla+srope,metala,s6"
 
 static const struct recall_size sizes[] = {
     [LAB_BRIEF] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 16, 32, 10, 0},
@@ -19,17 +23,21 @@ struct table {
     char                 arm[LAB_ARMS][RECALL_ARM];
     struct recall_result r[LAB_ARMS];
     int                  n;
+    int                  pairs;         // of them, those judged by the number of pairs
 };
 
 static enum fail read_arms(struct lab *l, const struct recall_size *s, struct table *t,
                            struct why *why)
 {
-    enum fail err = FAIL_NONE;
+    const char *standard = lab_form(l) == LAB_FULL ? STANDARD "," BESIDE : STANDARD;
+    bool        chosen = lab_arch(l, "", 0, t->arm[0], RECALL_ARM);
+    enum fail   err = FAIL_NONE;
 
     t->n = 0;
     while (!err && t->n < LAB_ARMS &&
            lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM))
         err = recall_check(s, t->arm[t->n++], why);
+    t->pairs = chosen ? t->n : STANDARDS;
     return err;
 }
 
@@ -98,6 +106,8 @@ static enum fail chart_pairs(struct lab *l, const struct recall_size *s,
 
 /* ---- verdicts ---- */
 
+enum { BY_ARM = 2 };                    // claims from there on compare two arms
+
 static const struct lab_claim claims[] = {
     {"attention", "attention recalls any number of pairs", "above 99 % at every width",
      "softmax+none", "least accuracy over K", ANSWER_ABOVE, 0.95,
@@ -106,7 +116,20 @@ static const struct lab_claim claims[] = {
      "gated convolutions fall with K", "all arms of fixed state",
      "accuracy at the most pairs, less that at the fewest", ANSWER_MORE, 0.02,
      "above 1/K at the fewest pairs, by 3 standard errors"},
+    [BY_ARM] = {"rope", "gla recalls more with Selective RoPE than with rope",
+     "0.85 and 0.74", "gla + rope, srope", "accuracy in the mean over K", ANSWER_MORE,
+     0.02, "above 1/K at the fewest pairs"},
+    {"none", "and than without an encoding", "0.85 and 0.59", "gla + none, srope",
+     "accuracy in the mean over K", ANSWER_MORE, 0.02, "above 1/K at the fewest pairs"},
+    {"metala", "MetaLA recalls more than Mamba's scan", "0.90 and 0.00 of 80 pairs",
+     "s6, metala", "accuracy in the mean over K", ANSWER_MORE, 0.02,
+     "above 1/K at the fewest pairs"},
     {0},
+};
+
+/* What these compare: the second arm recalls more. */
+static const char *const compared[][2] = {
+    {"gla+rope", "gla+srope"}, {"gla", "gla+srope"}, {"s6", "metala"},
 };
 
 static double lowest(const struct recall_size *s, const struct recall_result *r)
@@ -159,7 +182,7 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
     int            last = s->recall.n - 1, n = 0, best = -1;
     char           measured[256];
 
-    for (int a = 0; a < t->n; a++) {
+    for (int a = 0; a < t->pairs; a++) {
         int seeds = recall_seeds(l, s, &t->r[a], 0, few);
 
         if (task_grows(t->arm[a]))
@@ -182,6 +205,34 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
                 "refutes it");
 }
 
+static int find_arm(const struct table *t, const char *name)
+{
+    for (int a = 0; a < t->n; a++)
+        if (!strcmp(t->arm[a], name))
+            return a;
+    return -1;
+}
+
+/* Of two arms, where both were trained, the one that should recall more. */
+static void judge_two(struct lab *l, const struct recall_size *s, const struct table *t,
+                      const struct lab_claim *claim, const char *const *names)
+{
+    int            less = find_arm(t, names[0]), more = find_arm(t, names[1]);
+    double         x[RECALL_SEEDS], y[RECALL_SEEDS];
+    char           measured[256];
+    struct finding f;
+
+    if (less < 0 || more < 0)
+        return;
+    recall_seeds(l, s, &t->r[less], RECALL_MEAN, x);
+    f = find_more(x, y, recall_seeds(l, s, &t->r[more], RECALL_MEAN, y), claim->limit);
+    gate(l, s, &t->r[more], names[1], &f);
+    snprintf(measured, sizeof measured, "%s %.1f%%, %s %.1f%% over all K", names[0],
+             100 * t->r[less].mean, names[1], 100 * t->r[more].mean);
+    lab_trained(l, claim->name, &f, measured,
+                "more, seed by seed; less than 2% more refutes it");
+}
+
 static enum fail run(struct lab *l, struct why *why)
 {
     const struct recall_size *s = &sizes[lab_form(l)];
@@ -201,6 +252,8 @@ static enum fail run(struct lab *l, struct why *why)
     say_yardsticks(l, s);
     judge_attention(l, s, &t);
     judge_fixed(l, s, &t);
+    for (int i = 0; lab_form(l) == LAB_FULL && claims[BY_ARM + i].name; i++)
+        judge_two(l, s, &t, &claims[BY_ARM + i], compared[i]);
     err = chart_pairs(l, s, &t, why);
     return err ? err : recall_chart(l, "mqar-state", s, t.arm, t.r, t.n, why);
 }

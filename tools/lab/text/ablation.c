@@ -2,9 +2,11 @@
 
 #include "tools/lab/panel.h"
 #include "tools/lab/text/corpus.h"
+#include "tools/lab/text/plain.h"
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { LENGTH = 48 };
 static const double enough = 3;             // bits per byte
@@ -18,30 +20,85 @@ static struct task settings(const struct lab *l)
     };
 }
 
-/* The share of exact zeros among the weights that the model gives to text. */
-static enum fail find_zeros(const struct corpus *c, const struct model *m, uint64_t seed,
-                            double *share, struct why *why)
+/* What the model attends to in text. */
+static enum fail look(const struct corpus *c, const struct model *m, uint64_t seed,
+                      double *zeros, double *apart, struct why *why)
 {
     enum { TEXTS = 64 };
-    int32_t      tokens[TEXTS * LENGTH], targets[LENGTH];
-    struct zeros sum;
-    struct rng   r = rng_open(seed, RNG_LAB, 1);
-    enum fail    err;
+    int32_t         tokens[TEXTS * LENGTH], targets[LENGTH];
+    struct attended seen;
+    struct rng      r = rng_open(seed, RNG_LAB, 1);
+    enum fail       err;
 
     for (int i = 0; i < TEXTS; i++)
         corpus_fill(c, &r, LENGTH, tokens + i * LENGTH, targets);
-    err = task_zeros(m, TEXTS, LENGTH, tokens, &sum, why);
-    *share = sum.pairs > 0 ? sum.zeros / sum.pairs : 0;
+    err = task_attended(m, TEXTS, LENGTH, tokens, &seen, why);
+    *zeros = seen.zeros / seen.pairs;
+    *apart = seen.apart / seen.met;
     return err;
+}
+
+/* Hide ABLATION_HIDDEN keys of each query: the nearest before it, or any. */
+static void hide(struct rng *r, bool near, unsigned char *hidden)
+{
+    memset(hidden, 0, LENGTH * LENGTH);
+    for (int t = 0; t < LENGTH; t++)
+        for (int i = 0; i < ABLATION_HIDDEN && i < t; i++) {
+            int u = near ? t - 1 - i : (int)rng_below(r, (uint64_t)t);
+
+            while (hidden[t * LENGTH + u])
+                u = (u + 1) % t;
+            hidden[t * LENGTH + u] = 1;
+        }
+}
+
+/* Bits per byte of text held out where a query has at least twice as many keys as are
+ * hidden from it. */
+static enum fail score_hidden(const struct corpus *c, const struct model *m,
+                              uint64_t seed, bool near, double *bits, struct why *why)
+{
+    enum { TEXTS = 96 };
+    unsigned char hidden[LENGTH * LENGTH];
+    double        nats[LENGTH], sum = 0, bytes = 0;
+    struct rng    r = rng_open(seed, RNG_LAB, 2);
+    enum fail     err = FAIL_NONE;
+
+    for (int i = 0; !err && i < TEXTS; i++) {
+        const int32_t *text = c->id + c->held + (long)i * LENGTH;
+
+        if (c->held + (long)(i + 1) * LENGTH >= c->n)
+            break;
+        hide(&r, near, hidden);
+        err = plain_nats(m, LENGTH, text, text + 1, hidden, nats, why);
+        for (int t = 2 * ABLATION_HIDDEN; !err && t < LENGTH; t++)
+            sum += nats[t], bytes += text[t + 1] != CORPUS_EOS;
+    }
+    *bits = sum / bytes / M_LN2;
+    return err;
+}
+
+static enum fail measure(const struct ablation *a, const struct corpus *c,
+                         const struct model *m, const char *entry, uint64_t seed,
+                         double *values, struct why *why)
+{
+    double    nats[LENGTH], bytes[LENGTH];
+    enum fail err = corpus_score(c, m, LENGTH, nats, bytes, why);
+
+    values[ABLATION_BITS] = corpus_bits(nats, bytes, 0, LENGTH);
+    if (!err && a->attends)
+        err = look(c, m, seed, &values[ABLATION_ZEROS], &values[ABLATION_APART], why);
+    if (!a->hides || strcmp(entry, "softmax"))
+        return err;
+    if (!err)
+        err = score_hidden(c, m, seed, true, &values[ABLATION_NEAR], why);
+    return err ? err : score_hidden(c, m, seed, false, &values[ABLATION_FAR], why);
 }
 
 static enum fail cell(const struct panel *p, struct lab *l, int arm, uint64_t seed,
                       const char *key, double *values, struct why *why)
 {
     const bool    brief = lab_form(l) == LAB_BRIEF;
-    const struct ablation *a = p->user;
     struct task   t = *p->task;
-    double        nats[LENGTH], bytes[LENGTH];
     struct corpus c;
     struct model  m;
     enum fail     err = corpus_open(&c, brief ? 100000 : 4000000,
@@ -54,27 +111,27 @@ static enum fail cell(const struct panel *p, struct lab *l, int arm, uint64_t se
     t.mixers = p->arm[arm], t.seed = seed, t.user = &c;
     err = task_train(&t, &m, l, key, 0.95, why);
     if (!err) {
-        err = corpus_score(&c, &m, LENGTH, nats, bytes, why);
-        values[p->from] = corpus_bits(nats, bytes, 0, LENGTH);
-        if (!err && a->zeros)
-            err = find_zeros(&c, &m, seed, &values[p->from + 1], why);
+        err = measure(p->user, &c, &m, t.mixers, seed, values + p->from, why);
         model_close(&m);
     }
     corpus_close(&c);
     return err;
 }
 
+static double *seeds_of(const struct panel *p, struct ablation_side side, double *x)
+{
+    return panel_seeds(p, side.arm, p->from + (int)side.value, x);
+}
+
 static struct finding find(const struct panel *p, const struct lab_claim *claim,
                            const struct ablation_pair *pair)
 {
     double  x[LAB_SEEDS], y[LAB_SEEDS];
-    double *fewer = panel_seeds(p, pair->fewer, p->from, x),
-           *more = panel_seeds(p, pair->more, p->from, y);
+    double *fewer = seeds_of(p, pair->fewer, x), *more = seeds_of(p, pair->more, y);
 
     switch (claim->answer) {
     case ANSWER_ABOVE:
-        return find_above(panel_seeds(p, pair->fewer, p->from + 1, x), p->seeds,
-                          claim->limit);
+        return find_above(fewer, p->seeds, claim->limit);
     case ANSWER_EQUAL:
         return find_equal(fewer, more, p->seeds, claim->limit);
     default:
@@ -82,28 +139,37 @@ static struct finding find(const struct panel *p, const struct lab_claim *claim,
     }
 }
 
+/* "rela 0.301 +- 0.012" */
+static void say_side(const struct panel *p, struct ablation_side side, char *buf,
+                     size_t cap)
+{
+    char text[32];
+
+    snprintf(buf, cap, "%s %s", p->arm[side.arm],
+             panel_text(p, side.arm, p->from + (int)side.value, text));
+}
+
 static void judge(const struct panel *p, struct lab *l, const struct lab_claim *claim,
                   const struct ablation_pair *pair)
 {
-    const char    *fewer = p->arm[pair->fewer], *more = p->arm[pair->more];
-    double         bits = panel_mean(p, pair->fewer, p->from);
-    char           a[32], b[32], measured[240], yardstick[80];
+    double         bits = panel_mean(p, pair->fewer.arm, p->from);
+    char           a[80], b[80], measured[280], yardstick[80];
     struct finding f = find(p, claim, pair);
 
     f.learnt = bits < enough;
-    snprintf(f.gate, sizeof f.gate, "%.40s %.3f bits per byte, not %g", fewer, bits,
-             enough);
+    snprintf(f.gate, sizeof f.gate, "%.40s %.3f bits per byte, not %g",
+             p->arm[pair->fewer.arm], bits, enough);
+    say_side(p, pair->fewer, a, sizeof a);
+    say_side(p, pair->more, b, sizeof b);
     if (claim->answer == ANSWER_ABOVE)
-        snprintf(measured, sizeof measured, "%s %s of the weights", fewer,
-                 panel_text(p, pair->fewer, p->from + 1, a));
+        snprintf(measured, sizeof measured, "%s: %s", a, claim->column);
     else
-        snprintf(measured, sizeof measured, "%s %s, %s %s bits per byte", fewer,
-                 panel_text(p, pair->fewer, p->from, a), more,
-                 panel_text(p, pair->more, p->from, b));
+        snprintf(measured, sizeof measured, "%s, %s: %s", a, b, claim->column);
     snprintf(yardstick, sizeof yardstick,
              claim->answer == ANSWER_ABOVE   ? "above %g"
              : claim->answer == ANSWER_EQUAL ? "as many, seed by seed; margin %g"
-                                             : "fewer, seed by seed; refuted below %g",
+                                             : "the first fewer, seed by seed; refuted "
+                                               "below %g",
              claim->limit);
     lab_trained(l, claim->name, &f, measured, yardstick);
 }

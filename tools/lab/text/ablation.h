@@ -12,9 +12,25 @@
 
 #include "tools/lab/lab.h"
 
-/* What has more bits, and what has fewer. */
+/* What is measured of an arm, counted from the experiment's column of bits. */
+enum ablation_value {
+    ABLATION_BITS,                      // per byte of text held out
+    ABLATION_ZEROS,                     // with .attends: the share of an attention's
+                                        // weights that are exactly 0,
+    ABLATION_APART,                     // and how far its heads' weights are apart: their
+                                        // Jensen-Shannon divergence, bits
+    ABLATION_NEAR = ABLATION_ZEROS,     // with .hides: bits per byte of `softmax` when a
+    ABLATION_FAR,                       // query does not see the ABLATION_HIDDEN tokens
+                                        // before it, or as many others at random
+};
+enum { ABLATION_HIDDEN = 8 };
+
+/* What has more, and what has fewer. */
 struct ablation_pair {
-    int more, fewer;                    // arms
+    struct ablation_side {
+        int                 arm;
+        enum ablation_value value;
+    } more, fewer;
 };
 
 struct ablation {
@@ -22,10 +38,9 @@ struct ablation {
     const char *const *arm;             // mixers
     int         arms;
     int         column;                 // of the experiment's: bits per byte
-    bool        zeros;                  // the next column: the share of an attention's
-                                        // weights that are exactly 0
+    bool        attends, hides;         // two columns more
     const struct lab_claim *claims;     // (n) ANSWER_MORE or EQUAL, of these,
-    const struct ablation_pair *pairs;  // (n) or ANSWER_ABOVE, of the zeros of `fewer`
+    const struct ablation_pair *pairs;  // (n) or ANSWER_ABOVE, of `fewer`
     int         n;
 };
 
