@@ -143,8 +143,8 @@ static enum fail run_text(struct lab *l, struct why *why)
 
     return ablation_run(&(struct ablation){
         .name = "inline-text", .title = "InLine attention in parts, bits per byte",
-        .arm = arms, .arms = ARMS, .column = BITS, .hides = true, .claims = claims + TRAINED,
-        .pairs = pairs, .n = 5}, l, why);
+        .arm = arms, .arms = ARMS, .column = BITS, .hides = true,
+        .claims = claims + TRAINED, .pairs = pairs, .n = 5}, l, why);
 }
 
 static enum fail run(struct lab *l, struct why *why)
