@@ -222,9 +222,9 @@ static const struct lab_claim claims[] = {
      "softmax + none, rope, srope(temps=rfa,max=0.25,skip_conv=1,act=none)",
      "letters right", ANSWER_MORE, 0.05, WITHIN},
     [TEXT] = {"text", "gla predicts text better with srope than with rope",
-     "better language modelling", "gla + rope, srope", "bits per byte of stories",
+     "better language modelling", "gla + rope, srope(bias=1)", "bits per byte of stories",
      ANSWER_MORE, 0.005, ABLATION_GATE},
-    {"plain", "and than without an encoding", NULL, "gla + none, srope",
+    {"plain", "and than without an encoding", NULL, "gla + none, srope(bias=1)",
      "bits per byte of stories", ANSWER_MORE, 0.005, ABLATION_GATE},
     {0},
 };
@@ -315,10 +315,11 @@ static void paper_says(struct lab *l, int panel)
     lab_say(l, "%s", figures[panel]);
 }
 
-/* In language modelling, with each encoding. */
+/* In language modelling, with each encoding. Without bias the increments begin at 0, and
+ * srope as no encoding at all; 1500 steps do not bring it far from there. */
 static enum fail run_text(struct lab *l, struct why *why)
 {
-    static const char *const arms[] = {"gla+none", "gla+rope", "gla+srope"};
+    static const char *const arms[] = {"gla+none", "gla+rope", "gla+srope(bias=1)"};
     static const struct ablation_pair pairs[TEXTS] = {
         {{ROPE}, {SROPE}}, {{NONE}, {SROPE}},
     };
