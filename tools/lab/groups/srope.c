@@ -394,7 +394,7 @@ const struct experiment experiment_srope = {
                "training length",
     .paper   = "Selective Rotary Position Embedding, arXiv:2511.17388",
     .columns = "quarter,half,once,twice,fourfold,eightfold,bits",
-    .seeds   = 16,
+    .seeds   = 14,
     .quick   = 14,
     .run     = run,
     .exact   = true,

@@ -8,7 +8,9 @@
 #include <string.h>
 
 /* The quick form trains the first QUICK, which the claims about the size of the state
- * read. Recall asks for content, not for place: what rotates by default does not here. */
+ * read; in the full form these meet up to 32 pairs. The others leave 1/K or do not, by
+ * their start: many starts, and a difference of a tenth is what counts. Recall asks for
+ * content, not for place: what rotates by default does not here. */
 enum {
     DK2, DK4, DK16, SOFTMAX, QUICK,
     LINEAR = QUICK, EXP, LINEAR_MLP, EXP_MLP, SIGMOID, SOFTPLUS, PLAIN, REVERSED, ARMS
@@ -41,12 +43,14 @@ static const double rates[] = {5e-3, 2e-3};
 
 static struct recall_size size_of(int arm, enum form form)
 {
-    static const struct recall few = {24, {4, 5}, 2};
+    static const struct recall few = {24, {2, 4}, 2}, many = {128, {8, 16, 32}, 3};
     struct recall_size         s = sizes[form];
 
     s.mlp = arms[arm].mlp ? 2 * s.width : 0;
     if (arms[arm].few)
         s.recall = few, s.length = 24;
+    if (form == LAB_FULL && arm < QUICK)
+        s.recall = many, s.length = 128, s.seeds = 6;
     return s;
 }
 
@@ -78,6 +82,8 @@ static void say_head(struct lab *l, const struct recall_size *s)
             "would be %.1f%%:\n",
             s->recall.pairs[s->recall.n - 1], s->length, s->width, s->steps, s->batch,
             100.0 / s->recall.pairs[s->recall.n - 1]);
+    if (lab_form(l) == LAB_FULL)
+        lab_say(l, "the first %d: up to 32 pairs in 128 tokens\n", QUICK);
 }
 
 /* ---- verdicts ---- */
@@ -92,21 +98,21 @@ static const struct lab_claim claims[] = {
     {"published", "normalised attention recalls more than linear attention: as "
      "published, with an MLP in the normalised arm only", "linear < normalised",
      "linear, normattn(eta=exp)+none with an MLP", "accuracy in the mean over K",
-     ANSWER_MORE, 0.02, "the normalised arm above 1/K"},
+     ANSWER_MORE, 0.1, "the normalised arm above 1/K"},
     {"unconfounded", "normalised attention recalls more than linear attention: with an "
      "MLP in neither", "linear < normalised", "linear, normattn(eta=exp)+none",
-     "accuracy in the mean over K", ANSWER_MORE, 0.02, "the normalised arm above 1/K"},
+     "accuracy in the mean over K", ANSWER_MORE, 0.1, "the normalised arm above 1/K"},
     {"both", "normalised attention recalls more than linear attention: with an MLP in "
      "both", "linear < normalised", "linear, normattn(eta=exp)+none, both with an MLP",
-     "accuracy in the mean over K", ANSWER_MORE, 0.02, "the normalised arm above 1/K"},
+     "accuracy in the mean over K", ANSWER_MORE, 0.1, "the normalised arm above 1/K"},
     {"eta", "the exp normaliser recalls more than the sigmoid one",
      "exp > softplus > sigmoid", "normattn, eta = sigmoid, exp",
-     "accuracy in the mean over K", ANSWER_MORE, 0.02, "exp above 1/K"},
+     "accuracy in the mean over K", ANSWER_MORE, 0.1, "exp above 1/K"},
     {"softplus", "the exp normaliser recalls more than softplus",
      "exp > softplus > sigmoid", "normattn, eta = softplus, exp",
-     "accuracy in the mean over K", ANSWER_MORE, 0.02, "exp above 1/K"},
+     "accuracy in the mean over K", ANSWER_MORE, 0.1, "exp above 1/K"},
     {"reversed", "qLSTM recalls more with the reversed sigmoid", "reversed > plain",
-     "qlstm, qlstm(reversed=1)", "accuracy in the mean over K", ANSWER_MORE, 0.02,
+     "qlstm, qlstm(reversed=1)", "accuracy in the mean over K", ANSWER_MORE, 0.1,
      "the reversed above 1/K"},
     {0},
 };
@@ -177,7 +183,11 @@ static enum fail run(struct lab *l, struct why *why)
     struct table              t = {.n = lab_form(l) == LAB_QUICK ? QUICK : ARMS};
     enum fail                 err;
 
-    lab_plan(l, t.n * recall_rates(l, n_rates) * lab_seeds(l));
+    for (int a = 0; a < t.n; a++) {
+        struct recall_size mine = size_of(a, lab_form(l));
+
+        lab_plan(l, recall_rates(l, n_rates) * recall_starts(l, &mine));
+    }
     say_head(l, s);
     for (int a = 0; a < t.n; a++) {
         struct recall_size mine = size_of(a, lab_form(l));
@@ -196,7 +206,7 @@ const struct experiment experiment_dsf = {
     .claim = "as dynamical systems, mixers recall by the size and form of their state",
     .paper = "Understanding the differences in foundation models, arXiv:2405.15731",
     .columns = RECALL_COLUMNS,
-    .seeds = 8,
+    .seeds = 24,
     .quick = 7,
     .run = run,
     .claims = claims,

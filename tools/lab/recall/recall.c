@@ -153,11 +153,16 @@ static enum fail cell(struct lab *l, const struct recall_size *s, const char *ar
     return err;
 }
 
+int recall_starts(const struct lab *l, const struct recall_size *s)
+{
+    return s->seeds && s->seeds < lab_seeds(l) ? s->seeds : lab_seeds(l);
+}
+
 static enum fail mean_over_seeds(struct lab *l, const struct recall_size *s,
                                  const char *arm, struct recall_result *out,
                                  struct why *why)
 {
-    int       seeds = lab_seeds(l);
+    int       seeds = recall_starts(l, s);
     enum fail err;
 
     *out = (struct recall_result){0};
@@ -205,7 +210,7 @@ enum fail recall_arm(struct lab *l, const struct recall_size *s, const double *r
 int recall_seeds(const struct lab *l, const struct recall_size *s,
                  const struct recall_result *r, int i, double x[RECALL_SEEDS])
 {
-    int n = lab_seeds(l) < RECALL_SEEDS ? lab_seeds(l) : RECALL_SEEDS;
+    int n = recall_starts(l, s) < RECALL_SEEDS ? recall_starts(l, s) : RECALL_SEEDS;
 
     for (int k = 0; k < n; k++) {
         double least = 1;

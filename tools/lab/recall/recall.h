@@ -34,6 +34,7 @@ struct recall_size {
     long          steps;
     double        lr;
     int           mlp;              // hidden width; 0: as Zoology has it, without
+    int           seeds;            // at most; 0: all that the laboratory has
 };
 /* A short convolution with a skip around a state of one number a channel: what lets every
  * arm see the token before (Based has a convolution there). */
@@ -58,6 +59,7 @@ enum fail recall_arm(struct lab *l, const struct recall_size *s, const double *r
                      int n_rates, const char *arm, struct recall_result *out,
                      struct why *why);
 int recall_rates(const struct lab *l, int n_rates);     // how many of them are tried
+int recall_starts(const struct lab *l, const struct recall_size *s);    // and seeds
 
 /* Of each seed into x: right at recall.pairs[i], its mean over them, or its least.
  * Returns how many. */
