@@ -51,9 +51,11 @@ static const struct arms {
     {"softmax+none", "softmax+rope", PUBLISHED}, {3e-3, 3e-3, 3e-3},
 };
 
-static const struct arms *arms_of(int panel)
+/* What saturates is the full form's: few starts do not decide how often it gets it. */
+static const struct arms *arms_of(const struct lab *l, int panel)
 {
-    return panel == PARITY ? &parity_arms : panel == COPY ? &copy_arms : &words_arms;
+    return panel == COPY ? &copy_arms
+           : panel == PARITY && lab_form(l) == LAB_FULL ? &parity_arms : &words_arms;
 }
 
 struct setting {
@@ -262,8 +264,7 @@ static void judge_half(const struct panel *p, struct lab *l)
              panel_text(p, best(p, SROPE, range), range, a),
              panel_reach(p, best(p, SROPE, range), range, enough), p->seeds, enough,
              panel_text(p, best(p, HALF, range), range, b));
-    if (lab_form(l) == LAB_FULL)
-        lab_trained(l, "drift", &more, measured, "seed by seed; refuted below 0.02");
+    lab_trained(l, "drift", &more, measured, "seed by seed; refuted below 0.02");
 }
 
 /* No more of S3 than commutes. */
@@ -294,7 +295,7 @@ static void judge(const struct panel *p, const struct setting *s, int which,
     if (which == PARITY)
         judge_more(p, l, "parity", TRACK_TWICE, 0.1, "more than either, seed by seed; "
                    "0.1 counts; guessing 0.5");
-    if (which == PARITY)
+    if (which == PARITY && lab_form(l) == LAB_FULL)
         judge_half(p, l);
     if (which == Z3)
         judge_more(p, l, "z3", TRACK_FOURFOLD, 0.1, "more than either, seed by seed; "
@@ -370,7 +371,7 @@ static enum fail run(struct lab *l, struct why *why)
         bool sweep = i != COPY && lab_develops(l);
 
         s[i] = i == COPY ? for_copying(l) : for_words(l, groups[i]);
-        s[i].arms = arms_of(i);
+        s[i].arms = arms_of(l, i);
         p[i] = (struct panel){.title = titles[i], .name = files[i], .user = &s[i],
                               .arm = s[i].arms->name, .lr = s[i].arms->lr,
                               .arms = s[i].arms->n * (sweep ? RATES : 1),
