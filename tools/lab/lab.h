@@ -72,6 +72,7 @@ struct experiment {
     bool from;              // takes --from RUN [--text PATH]
     int quick;              // seeds by default in the quick form; 0: one
     const struct lab_claim *claims;     // ends with a NULL name
+    const char *at;         // what its full form trains, for a report; NULL: nothing
 };
 
 #define DECLARE_EXPERIMENT(name) extern const struct experiment experiment_##name;

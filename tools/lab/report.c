@@ -56,9 +56,19 @@ static void write_cell(FILE *f, const char *text)
     putc(' ', f);
 }
 
+/* The claim; where it fails, with what and at which sizes. */
+static const char *claim_text(const struct answered *a, char *buf, size_t cap)
+{
+    if (a->verdict == VERDICT_FAILS && a->e->at)
+        snprintf(buf, cap, "%s. Here: %s; %s", a->claim->says, a->claim->arm, a->e->at);
+    else
+        snprintf(buf, cap, "%s", a->claim->says);
+    return buf;
+}
+
 static void write_summary(FILE *f, const struct lab_ask *ask, const struct verdicts *v)
 {
-    char title[160], counts[160], verdict[192];
+    char title[160], counts[160], verdict[192], claim[512];
 
     title_of(ask, title, sizeof title);
     report_counts(v, counts, sizeof counts);
@@ -67,7 +77,7 @@ static void write_summary(FILE *f, const struct lab_ask *ask, const struct verdi
           "|---|---|---|---|---|\n", f);
     for (const struct answered *a = v->row; a < v->row + v->n; a++) {
         write_cell(f, a->e->name);
-        write_cell(f, a->claim->says);
+        write_cell(f, claim_text(a, claim, sizeof claim));
         write_cell(f, a->measured);
         write_cell(f, a->yardstick);
         write_cell(f, verdict_text(a, verdict, sizeof verdict));
@@ -79,10 +89,10 @@ static void write_summary(FILE *f, const struct lab_ask *ask, const struct verdi
 
 static void write_row(FILE *f, const struct answered *a)
 {
-    char verdict[192];
+    char verdict[192], claim[512];
 
     fputs("<tr>", f);
-    document_cell(f, "claim", a->claim->says);
+    document_cell(f, "claim", claim_text(a, claim, sizeof claim));
     document_cell(f, "paper", a->claim->figure ? a->claim->figure : "");
     document_cell(f, "verdict", verdict_text(a, verdict, sizeof verdict));
     fputs("</tr>\n<tr><td class=\"why\" colspan=\"3\">", f);
@@ -147,6 +157,10 @@ static int write_part(FILE *f, const char *out, const struct verdicts *v, int fi
     chart_text(f, e->claim);
     fputs(". ", f);
     chart_text(f, e->paper);
+    if (e->at) {
+        fputs(". Trained in the full form: ", f);
+        chart_text(f, e->at);
+    }
     fprintf(f, ". Its cells took %s.</p>\n", time);
     fputs("<div class=\"wide\"><table>\n<tr><th>claim</th><th>paper</th><th>verdict</th>"
           "</tr>\n", f);

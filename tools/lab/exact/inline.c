@@ -192,4 +192,5 @@ const struct experiment experiment_inline = {
     .run = run,
     .exact = true,
     .claims = claims,
+    .at = ABLATION_AT,
 };

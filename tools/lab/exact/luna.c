@@ -285,4 +285,5 @@ const struct experiment experiment_luna = {
     .run = run,
     .exact = true,
     .claims = claims,
+    .at = ABLATION_AT,
 };

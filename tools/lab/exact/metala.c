@@ -230,4 +230,5 @@ const struct experiment experiment_metala = {
     .run = run,
     .exact = true,
     .claims = claims,
+    .at = ABLATION_AT,
 };

@@ -134,4 +134,5 @@ const struct experiment experiment_rela = {
     .run = run,
     .exact = true,
     .claims = claims,
+    .at = ABLATION_AT,
 };

@@ -400,4 +400,6 @@ const struct experiment experiment_srope = {
     .run     = run,
     .exact   = true,
     .claims  = claims,
+    .at      = "words: 1 layer of width 32, 2000 steps of 16 x 24 tokens; copying: 2 "
+               "layers of width 64, 1600 steps of 8 x 96; text: " ABLATION_AT,
 };

@@ -315,4 +315,5 @@ const struct experiment experiment_copy = {
     .run = run,
     .arch = true,
     .claims = claims,
+    .at = "2 layers of width 32, 1000 steps of 16 x 70 tokens",
 };

@@ -210,4 +210,6 @@ const struct experiment experiment_dsf = {
     .quick = 7,
     .run = run,
     .claims = claims,
+    .at = "2 layers of width 32, 3000 steps of 16 x 64 tokens (128 where the state "
+          "grows)",
 };

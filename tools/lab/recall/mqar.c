@@ -268,4 +268,5 @@ const struct experiment experiment_mqar = {
     .run = run,
     .arch = true,
     .claims = claims,
+    .at = "2 layers of width 32, 1500 steps of 16 x 64 tokens",
 };

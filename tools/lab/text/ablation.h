@@ -44,6 +44,9 @@ struct ablation {
     int         n;
 };
 
+/* Of experiments: at. */
+#define ABLATION_AT "2 layers of width 64, 1500 steps of 16 x 48 bytes of stories"
+
 #define ABLATION_GATE "the better arm below 3 bits per byte"
 
 /* Run its cells and judge its claims. Those of the cells. */

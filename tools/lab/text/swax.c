@@ -16,6 +16,7 @@
  * The arms of one seed see the same data in the same order.
  */
 #include "tools/lab/panel.h"
+#include "tools/lab/text/ablation.h"
 #include "tools/lab/text/corpus.h"
 #include "tools/lab/text/streams.h"
 
@@ -347,4 +348,6 @@ const struct experiment experiment_swax = {
     .quick   = 6,
     .run     = run,
     .claims  = claims,
+    .at      = "recall: 2 layers of width 32, 1600 steps of 16 x 48 tokens; text: "
+               ABLATION_AT,
 };
