@@ -401,18 +401,20 @@ static void head_weights(const struct head *h, int t, int n, double *p)
 {
     const struct attention *a = h->a;
     const real *q = h->q + (size_t)t * a->ld_q;
+    const int   first = first_key(a, n - 1);
     double      most = -INFINITY, sum = 0;
 
-    for (int u = first_key(a, n - 1); u < n; u++) {
+    for (int u = 0; u < first; u++)
+        p[u] = 0;
+    for (int u = first; u < n; u++) {
         p[u] = 0;
         for (int j = 0; j < a->e; j++)
             p[u] += (double)q[j] * (double)h->k[u * a->ld_kv + j];
         p[u] *= (double)a->scale;
         most = fmax(most, p[u]);
     }
-    for (int u = 0; u < n; u++) {
-        p[u] = u < first_key(a, n - 1)         ? 0
-               : a->kind == ATTENTION_SOFTMAX ? exp(p[u] - most) : fmax(p[u], 0);
+    for (int u = first; u < n; u++) {
+        p[u] = a->kind == ATTENTION_SOFTMAX ? exp(p[u] - most) : fmax(p[u], 0);
         sum += p[u];
     }
     for (int u = 0; sum > 0 && u < n; u++)

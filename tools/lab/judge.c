@@ -14,17 +14,16 @@ static struct finding both(double p, double q)
 
 double one_sided(double p, double sign) { return sign > 0 ? p / 2 : 1 - p / 2; }
 
-/* The chance of a mean this high when it should be `limit`. With no spread there is no
- * chance. */
+/* The chance of a mean this high when it should be `limit`. Seeds that agree to the last
+ * digit were asked too few questions to differ: no seed is known better than to one in a
+ * thousand. */
 static double chance_above(const struct mean *m, double limit)
 {
-    double by = m->mean - limit;
+    double by = m->mean - limit, error = fmax(m->error, 1e-3 / sqrt(fmax(m->n, 1)));
 
     if (m->n < 2)
         return NAN;
-    if (m->error == 0)
-        return by > 0 ? 0 : 1;
-    return one_sided(student_p(by / m->error, m->n - 1), by);
+    return one_sided(student_p(by / error, m->n - 1), by);
 }
 
 struct finding find_above(const double *x, int n, double limit)
@@ -202,5 +201,5 @@ void gate_learnt(struct finding *f, const char *what, const double *x, int n,
         return;
     f->learnt = false;
     snprintf(f->gate, sizeof f->gate, "%.40s %.3f, not %.3g", what, m.mean,
-             isnan(enough) ? trivial + 3 * error : enough);
+             fmin(enough, trivial + 3 * error));
 }

@@ -181,7 +181,7 @@ int lab_main(int argc, char **argv)
         {.name = "brief", .on = &brief},
         {.name = "seeds",
          .value = "K",
-         .about = "repetitions (quick: mostly 1; otherwise mostly 3)",
+         .about = "repetitions (each experiment has its own number)",
          .number = &ask.seeds,
          .min = 1,
          .max = LAB_SEEDS},

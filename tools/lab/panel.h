@@ -28,7 +28,7 @@ struct panel {
     const void  *user;
     const struct task *task;    // whose sizes, steps and rate the keys hold
     const double *lr;           // (optional) of each arm, in place of the task's
-    int          seeds;
+    int          seeds;         // 0: the laboratory's, from panel_open on
     double      *value;         // (arms, seeds, LAB_VALUES); owned
 };
 

@@ -56,10 +56,12 @@ static void write_cell(FILE *f, const char *text)
     putc(' ', f);
 }
 
-/* The claim; where it fails, with what and at which sizes. */
-static const char *claim_text(const struct answered *a, char *buf, size_t cap)
+/* The claim; where it fails in the full form, with what and at which sizes. */
+static const char *claim_text(const struct lab_ask *ask, const struct answered *a,
+                              char *buf, size_t cap)
 {
-    if (a->verdict == VERDICT_FAILS && a->e->at)
+    if (ask->form == LAB_FULL && a->claim->answer != ANSWER_EXACT &&
+        a->verdict == VERDICT_FAILS && a->e->at)
         snprintf(buf, cap, "%s. Here: %s; %s", a->claim->says, a->claim->arm, a->e->at);
     else
         snprintf(buf, cap, "%s", a->claim->says);
@@ -77,7 +79,7 @@ static void write_summary(FILE *f, const struct lab_ask *ask, const struct verdi
           "|---|---|---|---|---|\n", f);
     for (const struct answered *a = v->row; a < v->row + v->n; a++) {
         write_cell(f, a->e->name);
-        write_cell(f, claim_text(a, claim, sizeof claim));
+        write_cell(f, claim_text(ask, a, claim, sizeof claim));
         write_cell(f, a->measured);
         write_cell(f, a->yardstick);
         write_cell(f, verdict_text(a, verdict, sizeof verdict));
@@ -87,12 +89,12 @@ static void write_summary(FILE *f, const struct lab_ask *ask, const struct verdi
 
 /* ---- HTML ---- */
 
-static void write_row(FILE *f, const struct answered *a)
+static void write_row(FILE *f, const struct lab_ask *ask, const struct answered *a)
 {
     char verdict[192], claim[512];
 
     fputs("<tr>", f);
-    document_cell(f, "claim", claim_text(a, claim, sizeof claim));
+    document_cell(f, "claim", claim_text(ask, a, claim, sizeof claim));
     document_cell(f, "paper", a->claim->figure ? a->claim->figure : "");
     document_cell(f, "verdict", verdict_text(a, verdict, sizeof verdict));
     fputs("</tr>\n<tr><td class=\"why\" colspan=\"3\">", f);
@@ -146,7 +148,8 @@ static void write_charts(FILE *f, const char *dir)
 }
 
 /* Rows first .. end of one experiment. Returns its end. */
-static int write_part(FILE *f, const char *out, const struct verdicts *v, int first)
+static int write_part(FILE *f, const char *out, const struct lab_ask *ask,
+                      const struct verdicts *v, int first)
 {
     const struct experiment *e = v->row[first].e;
     char                     dir[PATH_MAX], time[32];
@@ -165,7 +168,7 @@ static int write_part(FILE *f, const char *out, const struct verdicts *v, int fi
     fputs("<div class=\"wide\"><table>\n<tr><th>claim</th><th>paper</th><th>verdict</th>"
           "</tr>\n", f);
     for (; i < v->n && v->row[i].e == e; i++)
-        write_row(f, &v->row[i]);
+        write_row(f, ask, &v->row[i]);
     fputs("</table></div>\n", f);
     write_charts(f, path_join(dir, sizeof dir, out, e->name));
     return i;
@@ -188,7 +191,7 @@ static void write_html(FILE *f, const char *out, const struct lab_ask *ask,
             "side has p below 0.05, or the arm has not learnt its own task.</p></div>\n",
             counts);
     for (int i = 0; i < v->n;)
-        i = write_part(f, out, v, i);
+        i = write_part(f, out, ask, v, i);
     document_close(f);
 }
 

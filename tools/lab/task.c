@@ -325,6 +325,15 @@ static void look(void *user, int layer, struct mixer_layer *l)
             }
 }
 
+static int most_heads(const struct model *m)
+{
+    int most = 0;
+
+    for (int i = 0; i < m->cfg.layers; i++)
+        most = m->layer[i].H > most ? m->layer[i].H : most;
+    return most;
+}
+
 enum fail task_attended(const struct model *m, int B, int T, const int32_t *tokens,
                         struct attended *sum, struct why *why)
 {
@@ -332,7 +341,7 @@ enum fail task_attended(const struct model *m, int B, int T, const int32_t *toke
     struct pass    p = {0};
     int32_t       *targets = calloc(n, sizeof *targets);
     real          *nats = malloc(n * sizeof *nats);
-    struct looking k = {sum, malloc((size_t)(m->cfg.heads + 1) * T * sizeof *k.p)};
+    struct looking k = {sum, malloc((size_t)(most_heads(m) + 1) * T * sizeof *k.p)};
     enum fail      err = targets && nats && k.p
                              ? pass_open(&p, m, B, T, PASS_SCORE, why)
                              : fail(why, FAIL_MEMORY, "out of memory");

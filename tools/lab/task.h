@@ -86,7 +86,8 @@ void task_places_each(void *user, int T, const int32_t *tokens, const int32_t *t
 /* What m's attention does with these tokens (B, T), over its layers: weights of a token
  * for another, those of them that are exactly 0; rows of weights by one head of one
  * token, those that have no other; tokens with two heads that have weights, and the sum
- * of the Jensen-Shannon divergences of these, in bits. FAIL_MEMORY. */
+ * of the Jensen-Shannon divergences of these, in bits. What a window hides counts as
+ * 0. FAIL_MEMORY. */
 struct attended {
     double pairs, zeros, rows, nulls, met, apart;
 };

@@ -38,6 +38,12 @@ static enum fail test_words(const struct task *t, const struct model *m, int tes
     return err;
 }
 
+void track_nothing(double *values)
+{
+    for (int i = 0; i < LAB_VALUES; i++)
+        values[i] = NAN;
+}
+
 enum fail track_words(struct task *t, const struct group *g, int tests, struct lab *l,
                       const char *key, double *values, struct why *why)
 {
@@ -143,6 +149,7 @@ static enum fail exact_cell(struct lab *l, const struct model *m, int T, double 
         return FAIL_NONE;
     group_make(&g, "parity");
     t.user = &g;
+    track_nothing(values);
     err = test_words(&t, m, 1, values, why);
     return err ? err : lab_record(l, key, values, why);
 }
@@ -205,6 +212,7 @@ static enum fail part_cell(struct lab *l, int can, bool resets, double *right,
              resets ? "since the last start" : "parity");
     group_make(&g, "parity");
     if (!lab_recall(l, key, values)) {
+        track_nothing(values);
         err = by_hand(&m, can, why);
         if (!err)
             err = test_words(&t, &m, 32, values, why);

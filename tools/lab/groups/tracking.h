@@ -17,6 +17,9 @@ extern const double track_times[TRACK_RANGES];
      "since the last reset needs both", NULL, "gla+srope by hand, either part left out", \
      "prefixes right"}
 
+/* NAN in all LAB_VALUES, for columns of an experiment that a cell does not fill. */
+void track_nothing(double *values);
+
 /* Train t, whose vocabulary and data are set here, on words of the group and fill values
  * (TRACK_RANGES) from `tests` words. */
 enum fail track_words(struct task *t, const struct group *g, int tests, struct lab *l,

@@ -261,7 +261,7 @@ static void judge_fixed(struct lab *l, const struct table *t, int a, int at,
     snprintf(measured, sizeof measured, "length %d: %s %.1f%%, the best of %d, %s, "
              "%.1f%% of letters", length[at], t->arm[a], 100 * t->r[a].letters[at], n,
              t->arm[best], 100 * t->r[best].letters[at]);
-    lab_trained(l, name, &all[0], measured, "more than each; 5% more is what counts");
+    lab_trained(l, name, &all[0], measured, "more than each; refuted below 5%");
 }
 
 static void judge(struct lab *l, const struct table *t)

@@ -149,16 +149,26 @@ static void say_side(const struct panel *p, struct ablation_side side, char *buf
              panel_text(p, side.arm, p->from + (int)side.value, text));
 }
 
+static int worse_of(const struct panel *p, const struct ablation_pair *pair)
+{
+    int a = pair->more.arm, b = pair->fewer.arm;
+
+    return panel_mean(p, a, p->from) > panel_mean(p, b, p->from) ? a : b;
+}
+
+/* Where bits are compared the better arm must have learnt, else both. */
 static void judge(const struct panel *p, struct lab *l, const struct lab_claim *claim,
                   const struct ablation_pair *pair)
 {
-    double         bits = panel_mean(p, pair->fewer.arm, p->from);
+    int            worse = claim->answer == ANSWER_MORE && !pair->more.value
+                               ? pair->fewer.arm : worse_of(p, pair);
+    double         bits = panel_mean(p, worse, p->from);
     char           a[80], b[80], measured[280], yardstick[80];
     struct finding f = find(p, claim, pair);
 
     f.learnt = bits < enough;
-    snprintf(f.gate, sizeof f.gate, "%.40s %.3f bits per byte, not %g",
-             p->arm[pair->fewer.arm], bits, enough);
+    snprintf(f.gate, sizeof f.gate, "%.40s %.3f bits per byte, not %g", p->arm[worse],
+             bits, enough);
     say_side(p, pair->fewer, a, sizeof a);
     say_side(p, pair->more, b, sizeof b);
     if (claim->answer == ANSWER_ABOVE)
