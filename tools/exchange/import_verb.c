@@ -14,10 +14,10 @@ static const char help[] =
     "weft import PATH --out RUN [--tokenizer FILE]\n"
     "\n"
     "Reads a model of another program, or one that weft export wrote: a Hugging Face\n"
-    "directory (llama, mistral, ministral, qwen3), a .gguf (llama, qwen3 in F32, F16,\n"
-    "BF16 or Q8_0), a .bin of llama2.c, or a directory with one of these in it. The\n"
-    "result is a run for infer, score, export, and train --from; with --arch in\n"
-    "another mixer.\n"
+    "directory (llama, mistral, ministral, qwen3), a .gguf (llama, qwen3, granite_swa\n"
+    "in F32, F16, BF16 or Q8_0), a .bin of llama2.c, or a directory with one of\n"
+    "these in it. The result is a run for infer, score, export, and train --from;\n"
+    "with --arch in another mixer.\n"
     "\n"
     "  weft train more.txt --from runs/stories15M --for 5m\n";
 
