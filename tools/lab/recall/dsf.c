@@ -160,7 +160,7 @@ static void judge(struct lab *l, const struct table *t, const struct lab_claim *
 {
     const struct recall_size s = size_of(c->arm[0], lab_form(l));
     double         x[JUDGE_ORDER * RECALL_SEEDS], bag = recall_bag(&s, RECALL_MEAN);
-    char           measured[400], yardstick[96];
+    char           measured[400], yardstick[96], refuted[32];
     int            seeds = gather(l, &s, t, c, x, measured, sizeof measured);
     int            last = c->n - 1;
     struct finding f = claim->answer == ANSWER_ORDER
@@ -169,8 +169,9 @@ static void judge(struct lab *l, const struct table *t, const struct lab_claim *
 
     gate_learnt(&f, t->name[c->arm[last]], x + last * seeds, seeds, c->enough,
                 isnan(c->enough) ? bag : INFINITY);
-    snprintf(yardstick, sizeof yardstick, "in this order over the seeds; refuted below "
-             "%g; any value shown: %.1f%%", 100 * claim->limit, 100 * bag);
+    snprintf(refuted, sizeof refuted, "; refuted below %g%%", 100 * claim->limit);
+    snprintf(yardstick, sizeof yardstick, "in this order over the seeds%s; any value "
+             "shown: %.1f%%", claim->limit > 0 ? refuted : "", 100 * bag);
     lab_trained(l, claim->name, &f, measured, yardstick);
 }
 
