@@ -193,6 +193,20 @@ START_TEST(what_can_be_guessed_agrees_with_the_published_task)
 }
 END_TEST
 
+/* A tree without subtrees is its only subtree; of others each has an operator of its own,
+ * which tells about as much of it as the root's does of the root. */
+START_TEST(every_subtree_is_guessed_by_its_own_operator)
+{
+    static const struct tree_form flat = {2, 3, 3, 8}, deep = {3, 3, 6, 32};
+    struct tree_baselines         b = tree_guess(&flat, 1, 4000);
+
+    ck_assert_double_eq(b.every, b.root);
+    b = tree_guess(&deep, 1, 4000);
+    ck_assert_double_gt(b.every, b.majority + 0.04);
+    ck_assert_double_lt(b.every, b.digits);
+}
+END_TEST
+
 /* ---- streams ---------------------------------------------------------------------- */
 
 /* Where "K123." stands in the text, or -1; twice is an error. */
@@ -439,6 +453,7 @@ static Suite *suite(void)
     tcase_add_test(tc, unknown_groups_are_refused);
     tcase_add_loop_test(tc, trees_have_the_values_that_a_stack_computes, 0, 2);
     tcase_add_loop_test(tc, what_can_be_guessed_agrees_with_the_published_task, 0, 2);
+    tcase_add_test(tc, every_subtree_is_guessed_by_its_own_operator);
     tcase_add_test(tc, questions_ask_for_the_digits_of_their_needle);
     tcase_add_test(tc, the_first_needle_lies_at_its_depth);
     tcase_add_loop_test(tc, facts_are_asked_for_at_their_distance, 0, 3);

@@ -91,7 +91,7 @@ enum { OPS = 4, MISSED = 4 };
 enum { SEEN = 11 };             // what the digits give, or that there are none
 
 struct counts {
-    long value[10], root[OPS][10], digits[OPS][SEEN][MISSED][10];
+    long value[10], root[OPS][10], digits[OPS][SEEN][MISSED][10], every[OPS][10];
 };
 
 struct look {
@@ -118,6 +118,18 @@ static struct look look_at(const struct tree *t)
     return l;
 }
 
+/* op[i] = the operator, from 0, of the subtree that ends at i, wherever one does. */
+static void operators(const struct tree *t, int *op)
+{
+    int open[TREE_LONGEST], depth = 0;
+
+    for (int i = 0; i < t->n; i++)
+        if (t->token[i] == TREE_END)
+            op[i] = open[--depth];
+        else if (t->token[i] >= TREE_MIN)
+            open[depth++] = t->token[i] - TREE_MIN;
+}
+
 static int commonest(const long *count)
 {
     int best = 0;
@@ -130,11 +142,27 @@ static int commonest(const long *count)
 static void learn(struct counts *c, const struct tree *t)
 {
     struct look l = look_at(t);
-    int         y = tree_value(t);
+    int         y = tree_value(t), op[TREE_LONGEST];
 
     c->value[y]++;
     c->root[l.op][y]++;
     c->digits[l.op][l.seen][l.missed][y]++;
+    operators(t, op);
+    for (int i = 0; i < t->n; i++)
+        if (t->value[i] >= 0)
+            c->every[op[i]][t->value[i]]++;
+}
+
+/* The share of t's subtrees whose value is the commonest of their operator's. */
+static double guess_every(const struct counts *c, const struct tree *t)
+{
+    int op[TREE_LONGEST], asked = 0, right = 0;
+
+    operators(t, op);
+    for (int i = 0; i < t->n; i++)
+        if (t->value[i] >= 0)
+            asked++, right += commonest(c->every[op[i]]) == t->value[i];
+    return (double)right / asked;
 }
 
 struct tree_baselines tree_guess(const struct tree_form *f, uint64_t seed, int samples)
@@ -157,8 +185,9 @@ struct tree_baselines tree_guess(const struct tree_form *f, uint64_t seed, int s
         b.majority += commonest(c.value) == y;
         b.root += commonest(c.root[l.op]) == y;
         b.digits += commonest(c.digits[l.op][l.seen][l.missed]) == y;
+        b.every += guess_every(&c, &t);
     }
-    b.majority /= samples, b.root /= samples, b.digits /= samples;
+    b.majority /= samples, b.root /= samples, b.digits /= samples, b.every /= samples;
     b.kept = (double)samples / (double)draws;
     return b;
 }

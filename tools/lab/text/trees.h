@@ -46,9 +46,10 @@ void tree_fill(const void *user, struct rng *r, int T, int32_t *tokens, int32_t 
 /* Shares of right answers, each measured on samples other than those its guess was
  * learnt on: the commonest value; the commonest given the root's operator; the
  * commonest given also what the operator makes of the digits directly below the root,
- * and how many subtrees (up to 3) it misses. */
+ * and how many subtrees (up to 3) it misses. And of the answers for every subtree, the
+ * commonest given its operator. */
 struct tree_baselines {
-    double majority, root, digits;
+    double majority, root, digits, every;
     double kept;                    // share of draws kept
 };
 struct tree_baselines tree_guess(const struct tree_form *f, uint64_t seed, int samples);

@@ -15,7 +15,7 @@
 
 enum { CHUNK = 100, MAX_SETTINGS = 32, MAX_RESULTS = 2048, KEY = 192 };
 
-static const double rate = 0.02, start = 0.1;
+static const double start = 0.1;
 
 /* ---- what is run ------------------------------------------------------------------- */
 
@@ -29,6 +29,17 @@ struct plan {
 static void add(struct plan *p, enum slr_kind kind, double nu, int lo, int hi)
 {
     p->setting[p->n++] = (struct slr){kind, nu, lo, hi};
+}
+
+/* Between two tokens the risk hardly feels how long k is: its length is still on its way
+ * after as many steps as do for more, and the noise of large ones lengthens it. */
+static bool is_flat(const struct slr *s) { return s->hi == 2; }
+
+static double rate_of(const struct slr *s) { return is_flat(s) ? 0.01 : 0.02; }
+
+static int steps_of(const struct plan *p, const struct slr *s)
+{
+    return is_flat(s) ? 3 * p->steps : p->steps;
 }
 
 static void plan_for(enum form form, struct plan *p)
@@ -71,7 +82,7 @@ static void key_of(char key[KEY], const struct plan *p, const struct slr *s,
     if (step)
         snprintf(after, sizeof after, " step=%d", step);
     snprintf(key, KEY, "%s %s D=%d B=%d steps=%d lr=%g draws=%ld seed=%llu%s", name,
-             slr_arm_name[arm], p->D, p->batch, p->steps, rate, p->draws,
+             slr_arm_name[arm], p->D, p->batch, steps_of(p, s), rate_of(s), p->draws,
              (unsigned long long)seed, after);
 }
 
@@ -147,7 +158,7 @@ static void learn(struct class *a, int from, int to, int steps, uint64_t seed)
 
             memset(e->g, 0, n * sizeof *e->g);
             slr_loss(e->arm, &a->batch, e->w, e->g);
-            adam(e->w, e->g, e->moments, n, cooled(rate, t, steps), t + 1);
+            adam(e->w, e->g, e->moments, n, cooled(rate_of(a->s), t, steps), t + 1);
         }
     }
 }
@@ -207,16 +218,17 @@ static enum fail run_class(struct lab *l, const struct plan *p, struct class *a,
 {
     double    value[SLR_ARMS][SLR_VALUES];
     char      key[KEY];
+    const int steps = steps_of(p, a->s);
     enum fail err = FAIL_NONE;
 
     key_of(key, p, a->s, a->learner[0].arm, seed, 0);
-    for (int t = 0; t < p->steps && !err; t += CHUNK) {
-        bool last = t + CHUNK >= p->steps, look = followed(a->s) && milestone(t + CHUNK);
+    for (int t = 0; t < steps && !err; t += CHUNK) {
+        bool last = t + CHUNK >= steps, look = followed(a->s) && milestone(t + CHUNK);
 
-        learn(a, t, t + CHUNK, p->steps, seed);
+        learn(a, t, t + CHUNK, steps, seed);
         if (last || look)
             measure(a, p->draws, seed, value);
-        if (!lab_progress(l, key, (double)(t + CHUNK) / p->steps))
+        if (!lab_progress(l, key, (double)(t + CHUNK) / steps))
             return FAIL_INTERRUPTED;
         if (look)
             err = record(l, p, a, seed, t + CHUNK, value, why);
