@@ -120,7 +120,10 @@ END_TEST
 /* The records are those of the tests before; the pages are not the project's. */
 START_TEST(the_tables_of_the_pages_are_put_between_their_marks)
 {
-    static const char page[] = "before\n" REPORT_BEGIN "old\n" REPORT_END "after\n";
+    static const char kept[] = REPORT_MARK("", "begin") "full\n" REPORT_MARK("", "end"),
+                      page[] = "before\n" REPORT_MARK(" --brief", "begin") "old\n"
+                               REPORT_MARK(" --brief", "end") "after\n"
+                               REPORT_MARK("", "begin") "full\n" REPORT_MARK("", "end");
     static const char *const path[] = {"docs/lab.md", "README.md"};
     char              home[512], dir[512], *text;
     size_t            len;
@@ -142,9 +145,10 @@ START_TEST(the_tables_of_the_pages_are_put_between_their_marks)
     ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(file_read(path[i], 1 << 20, &text, &len, &why), 0);
-        ck_assert(!strncmp(text, page, strlen("before\n" REPORT_BEGIN)));
-        ck_assert(!strcmp(text + len - strlen("after\n"), "after\n"));
-        ck_assert_int_eq(count(text, REPORT_END), 1);
+        ck_assert(!strncmp(text, page, strlen("before\n")));
+        ck_assert(!strcmp(text + len - strlen(kept), kept));
+        ck_assert_int_eq(count(text, REPORT_MARK(" --brief", "begin")), 1);
+        ck_assert_int_eq(count(text, REPORT_MARK(" --brief", "end") "after\n"), 1);
         ck_assert_ptr_null(strstr(text, "old\n"));
         ck_assert_ptr_nonnull(strstr(text, i ? "| exact rows | " : "| slr | "));
         free(text);

@@ -28,10 +28,11 @@ void report_counts(const struct verdicts *v, char *buf, size_t cap)
              fails[1]);
 }
 
+static const char *const flag[] = {" --brief", " --quick", ""};     // by form
+
 /* The command and the day of a run of all. */
 static void title_of(const struct lab_ask *ask, char *buf, size_t cap)
 {
-    static const char *const flag[] = {" --brief", " --quick", ""};
     char                     day[16], seeds[64] = "", from[48] = "";
     time_t                   now = time(NULL);
 
@@ -264,30 +265,31 @@ static void write_short(FILE *f, const struct lab_ask *ask, const struct verdict
     write_names(f, "Not decided: ", v, VERDICT_OPEN);
 }
 
-/* Put what write writes between the marks of a page. */
+/* Put what write writes between the marks of this form on a page. */
 static enum fail write_page(const char *path, const struct lab_ask *ask,
                             const struct verdicts *v,
                             void (*write)(FILE *, const struct lab_ask *,
                                           const struct verdicts *), struct why *why)
 {
-    char     *old, *text = NULL, *from, *to;
+    char      begin[64], end[64], *old, *text = NULL, *from, *to;
     size_t    len;
     FILE     *f;
     enum fail err = file_read(path, 1 << 20, &old, &len, why);
 
     if (err)
         return err;
-    from = strstr(old, REPORT_BEGIN);
-    to = from ? strstr(from, REPORT_END) : NULL;
+    snprintf(begin, sizeof begin, REPORT_MARK("%s", "begin"), flag[ask->form]);
+    snprintf(end, sizeof end, REPORT_MARK("%s", "end"), flag[ask->form]);
+    from = strstr(old, begin);
+    to = from ? strstr(from, end) : NULL;
     f = to ? open_memstream(&text, &len) : NULL;
     if (f) {
-        fprintf(f, "%.*s" REPORT_BEGIN "\n", (int)(from - old), old);
+        fprintf(f, "%.*s%s\n", (int)(from - old), old, begin);
         write(f, ask, v);
         fprintf(f, "\n%s", to);
     }
     err = !to  ? fail(why, FAIL_INPUT, "%s: no line %.*s after a line %.*s", path,
-                      (int)strlen(REPORT_END) - 1, REPORT_END,
-                      (int)strlen(REPORT_BEGIN) - 1, REPORT_BEGIN)
+                      (int)strlen(end) - 1, end, (int)strlen(begin) - 1, begin)
           : !f || fclose(f) ? fail(why, FAIL_MEMORY, "%s: out of memory for it", path)
                             : file_write(path, text, len, why);
     free(old);

@@ -17,8 +17,7 @@ enum fail report_write(const char *dir, const struct lab_ask *ask,
 /* The same in pages of the project, between two lines that mark the place: the table in
  * docs/lab.md, the counts in README.md. FAIL_INPUT for a page without the
  * marks, FAIL_WRITE, FAIL_MEMORY. */
-#define REPORT_BEGIN "<!-- weft lab all --docs: begin -->\n"
-#define REPORT_END "<!-- weft lab all --docs: end -->\n"
+#define REPORT_MARK(form, side) "<!-- weft lab all" form " --docs: " side " -->\n"
 enum fail report_pages(const struct lab_ask *ask, const struct verdicts *v,
                        struct why *why);
 
