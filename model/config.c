@@ -70,6 +70,10 @@ const struct key config_keys[] = {
      KEY_REAL, KEY_TRAIN, AT(embed_init), 0, 1000, NULL},
     {"out_init", "factor on the start of output projections; 0: they start at zero",
      KEY_REAL, KEY_TRAIN, AT(out_init), 0, 1000, NULL},
+    {"copy",
+     "begin with a head that says again what it looks at, so many times as loud as it "
+     "is (0: none)",
+     KEY_REAL, KEY_TRAIN, AT(copy), 0, 1000, NULL},
     {"seed", "of every random draw",
      KEY_SEED, KEY_TRAIN, AT(seed), 0, 18446744073709551615.0, NULL},
     {"steps", "optimiser steps (0: from the budget)",
@@ -456,6 +460,25 @@ static enum fail check_sizes(const struct config *c, struct why *why)
     return FAIL_NONE;
 }
 
+/* The head that copies is attention's, and what it copies the head must know. */
+static enum fail check_copy(const struct config *c, struct why *why)
+{
+    struct mixer_cfg last;
+
+    if (!(c->copy > 0))
+        return FAIL_NONE;
+    if (!c->tied)
+        return fail(why, FAIL_USAGE, "copy = %g needs tied = 1; copy=0 is without",
+                    c->copy);
+    config_layer(c, c->layers - 1, &last);
+    if (strcmp(last.mixer->name, "softmax"))
+        return fail(why, FAIL_USAGE,
+                    "copy = %g needs softmax in the last layer, not %s; copy=0 is "
+                    "without",
+                    c->copy, last.mixer->name);
+    return FAIL_NONE;
+}
+
 enum fail config_resolve(struct config *c, struct why *why)
 {
     enum fail err;
@@ -475,5 +498,7 @@ enum fail config_resolve(struct config *c, struct why *why)
         return fail(why, FAIL_USAGE, "kv_heads = %d do not divide heads = %d",
                     c->kv_heads, c->heads);
     err = check_sizes(c, why);
-    return err ? err : resolve_mixers(c, why);
+    if (!err)
+        err = resolve_mixers(c, why);
+    return err ? err : check_copy(c, why);
 }

@@ -35,6 +35,7 @@ struct config {
     double table_lr;                                // factor, of embedding and head
     long   transfer;                                // steps of attention transfer
     double embed_init, out_init;                    // factors on the standard starts
+    double copy;                                    // of a head that begins to copy
     uint64_t seed;
     long   steps, eval_every, checkpoint_every, sample_every;   // 0: chosen from steps
     int    keep;

@@ -37,12 +37,18 @@ static void declare_block(struct model *m, int i)
         declare(m, j >= BLOCK_BEFORE && j < end ? mixer : block, &p[j]);
 }
 
+double model_loudness(const struct config *c)
+{
+    return c->copy > 0 ? sqrt(c->width) : 1;
+}
+
 /* Every tensor in order. */
 static void declare_all(struct model *m)
 {
     const struct config *c = &m->cfg;
     struct param embed = {"embed", c->vocab, c->width, INIT_NORMAL,
-                          c->embed_init / sqrt(c->width), .decay = true};
+                          model_loudness(c) * c->embed_init / sqrt(c->width),
+                          .decay = true};
     struct param norm = {"norm", c->width, 0, INIT_ONE};
     struct param head = {"head", c->vocab, c->width, INIT_INPUT, .decay = true};
 
@@ -139,6 +145,36 @@ static void scale(real *w, size_t n, double by)
         w[i] *= (real)by;
 }
 
+/* Parameter `name` of the last block's mixer. */
+static real *last_mixers(const struct model *m, const char *name)
+{
+    int i = m->first[m->cfg.layers - 1] + BLOCK_BEFORE;
+
+    while (strcmp(m->param[i].is.name, name))
+        i++;
+    return m->w + m->param[i].at;
+}
+
+/* The last block's first head begins as a copier: rows of wv of length 1, and wo their
+ * transpose, `copy` times. Attention to a word then says that word, and where to look is
+ * all that is left to learn; to learn both at once takes far longer. */
+static void init_copying(struct model *m)
+{
+    const size_t C = m->cfg.width, n = C / m->cfg.heads;
+    real        *wv = last_mixers(m, "wv"), *wo = last_mixers(m, "wo");
+
+    for (size_t i = 0; i < n; i++) {
+        double length = 0;
+
+        for (size_t j = 0; j < C; j++)
+            length += (double)wv[i * C + j] * (double)wv[i * C + j];
+        scale(wv + i * C, C, 1 / sqrt(length));
+        for (size_t j = 0; j < C; j++)
+            wo[j * C + i] = (real)m->cfg.copy * wv[i * C + j];
+    }
+    scale(m->w + m->param[m->first[m->cfg.layers]].at, C, 1 / model_loudness(&m->cfg));
+}
+
 void model_init(struct model *m, uint64_t seed)
 {
     for (int i = 0; i < m->n_param; i++) {
@@ -151,6 +187,8 @@ void model_init(struct model *m, uint64_t seed)
     for (int i = 0; i < m->n_param; i++)
         if (m->param[i].is.init == INIT_OUTPUT)
             scale(m->w + m->param[i].at, param_size(&m->param[i].is), m->cfg.out_init);
+    if (m->cfg.copy > 0)
+        init_copying(m);
 }
 
 /* The parameter of m that is named as p and has its shape, or NULL. */

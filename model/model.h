@@ -44,6 +44,11 @@ enum fail model_open(struct model *m, const struct config *cfg, struct why *why)
 void model_close(struct model *m);                      // a zeroed one is fine
 void model_init(struct model *m, uint64_t seed);        // fill every parameter
 
+/* How much larger tokens begin than without copy, 1 where there is none: at the size that
+ * blocks write in, so that who is who is still there in the last block. Their table is
+ * the head too; the final norm begins as much smaller, and logits as they would. */
+double model_loudness(const struct config *c);
+
 /* The parameters are at w from now on, inside pages that model_close unmaps. */
 void model_hold(struct model *m, real *w, void *pages, size_t bytes);
 

@@ -169,10 +169,15 @@ static struct factors of_param(struct factors f, const struct adamw *o,
                                const struct model *model, int i, double lr)
 {
     bool table = i == 0 || (i == model->n_param - 1 && !model->cfg.tied);
+    bool decay = model->param[i].is.decay;
 
     lr *= table ? o->table_lr : 1;
+    if (o->loud > 1) {                      // a tied head: the final norm is the last
+        lr *= i == 0 ? o->loud : i == model->n_param - 1 ? 1 / o->loud : 1;
+        decay = decay && i != 0;
+    }
     f.lr = (real)lr;
-    f.keep = model->param[i].is.decay ? (real)(1 - lr * o->decay) : 1;
+    f.keep = decay ? (real)(1 - lr * o->decay) : 1;
     return f;
 }
 

@@ -16,6 +16,8 @@ struct adamw {
     bool   muon;                // leave the matrices that muon.h takes alone
     bool   mixers;              // update the mixers' parameters alone
     size_t from, to;            // update only these elements, cut as below; to = 0: all
+    double loud;                // model_loudness: the embedding learns so much faster and
+                                // does not decay, the final norm so much slower; 0: no
 };
 
 /* Sum of squares in double, in an order that n alone decides. */

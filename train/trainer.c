@@ -31,7 +31,8 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
     *model = (struct model){0};
     t->adamw = (struct adamw){.beta1 = cfg->beta1, .beta2 = cfg->beta2, .eps = 1e-8,
                               .decay = cfg->weight_decay, .clip = cfg->clip,
-                              .table_lr = cfg->table_lr, .muon = with_muon(cfg)};
+                              .table_lr = cfg->table_lr, .muon = with_muon(cfg),
+                              .loud = model_loudness(cfg)};
     t->tally.best_loss = t->tally.val_loss = NAN;
     t->taken = calloc(t->model.n_param, sizeof *t->taken);
     t->m = pages_alloc(bytes);

@@ -117,6 +117,7 @@ static void fill_all(struct config *c)
         .transfer = 7,
         .embed_init = 3,
         .out_init = 0,
+        .copy = 0.25,
         .seed = UINT64_MAX,
         .steps = 123456789012,
         .eval_every = 1,

@@ -265,6 +265,67 @@ START_TEST(embedding_and_output_projections_start_by_their_factors)
 }
 END_TEST
 
+/* With copy the last block's first head writes what it reads, `copy` times and on a
+ * subspace of its size; tokens enter at 1, and the final norm takes that back. */
+START_TEST(a_head_begins_as_a_copier)
+{
+    struct config c;
+    struct model  m, plain;
+    struct why    why;
+    const real   *wv = NULL, *wo = NULL;
+
+    config_defaults(&c);
+    c.layers = 2, c.width = 64, c.heads = 2, c.vocab = 512;
+    ck_assert_msg(!config_resolve(&c, &why) && !model_open(&plain, &c, &why), "%s",
+                  why.line);
+    c.copy = 12;
+    ck_assert_msg(!config_resolve(&c, &why) && !model_open(&m, &c, &why), "%s", why.line);
+    model_init(&plain, 3);
+    model_init(&m, 3);
+    for (int i = 0; i < m.n_param; i++) {
+        wv = strcmp(m.param[i].name, "blocks.1.mixer.wv") ? wv : m.wp[i];
+        wo = strcmp(m.param[i].name, "blocks.1.mixer.wo") ? wo : m.wp[i];
+    }
+    for (int a = 0; a < 32; a++) {
+        double squares = 0;
+
+        for (int j = 0; j < 64; j++) {
+            squares += (double)wv[a * 64 + j] * (double)wv[a * 64 + j];
+            ck_assert_double_eq_tol(wo[j * 64 + a], 12 * wv[a * 64 + j], 1e-5);
+        }
+        ck_assert_double_eq_tol(squares, 1, 1e-5);
+    }
+    ck_assert_double_eq_tol(spread(&m, "embed"), 1, 0.02);
+    ck_assert_double_eq_tol(spread(&m, "norm"), 0.125, 1e-6);
+    ck_assert_double_eq_tol(spread(&m, "blocks.0.mixer.wo"),
+                            spread(&plain, "blocks.0.mixer.wo"), 1e-12);
+    ck_assert_double_eq(model_loudness(&m.cfg), 8);
+    ck_assert_double_eq(model_loudness(&plain.cfg), 1);
+    model_close(&m);
+    model_close(&plain);
+}
+END_TEST
+
+START_TEST(a_copier_needs_attention_and_a_tied_head)
+{
+    struct config c;
+    struct why    why;
+
+    config_defaults(&c);
+    c.copy = 12, c.tied = 0;
+    ck_assert_int_eq(config_resolve(&c, &why), FAIL_USAGE);
+    ck_assert_str_eq(why.line, "copy = 12 needs tied = 1; copy=0 is without");
+    c.tied = 1;
+    snprintf(c.mixers, sizeof c.mixers, "softmax/gla");
+    ck_assert_int_eq(config_resolve(&c, &why), FAIL_USAGE);
+    ck_assert_str_eq(why.line,
+                     "copy = 12 needs softmax in the last layer, not gla; "
+                     "copy=0 is without");
+    snprintf(c.mixers, sizeof c.mixers, "gla/softmax(window=32)");
+    ck_assert_int_eq(config_resolve(&c, &why), FAIL_NONE);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("init");
@@ -275,6 +336,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, only_matrices_decay, 0, variant_count());
     tcase_add_loop_test(tc, embedding_and_output_projections_start_by_their_factors, 0,
                         sizeof starts / sizeof *starts);
+    tcase_add_test(tc, a_head_begins_as_a_copier);
+    tcase_add_test(tc, a_copier_needs_attention_and_a_tied_head);
     suite_add_tcase(s, tc);
     return s;
 }

@@ -190,6 +190,15 @@ same_end() {
 }
 last_step() { sed -n 's/^{"step": \([0-9]*\).*/\1/p' "$1/log.jsonl" | tail -n 1; }
 
+# Rates and decay of a head that copies are those of the settings, not of the weights.
+copying="layers=2 width=32 heads=2 mixers=softmax copy=12 table_lr=4 context=64 batch=4 \
+steps=120 tokenizer=bytes checkpoint_every=11"
+train "$tmp/text.txt" --out "$tmp/copying" $copying || die "a head that copies failed"
+stop_at KILL "$tmp/copying-cut" 50 "$tmp/text.txt" --out "$tmp/copying-cut" $copying
+[ $status -eq 137 ] || die "a head that copies was done before it was killed"
+train --resume "$tmp/copying-cut" || die "resuming a head that copies failed"
+same_end "$tmp/copying" "$tmp/copying-cut" "a head that copies, killed"
+
 cp -r "$whole" "$tmp/longer"
 cp -r "$whole" "$tmp/killed"
 train --resume "$tmp/longer" --tokens 100k || die "more tokens for a run of steps failed"
