@@ -19,7 +19,7 @@ else
         "$weft" data stories --bytes 3M --out $text
     fi
     say "training $run for a minute: watch the samples"
-    "$weft" train $text --out $run --arch copying --for 1m vocab=2048
+    "$weft" train $text --out $run --for 1m vocab=2048
 fi
 
 say "a story from $run"
