@@ -25,7 +25,7 @@ enum { DRIFTS, SATURATED };                     // arms of DRIFT
 enum { PARITY, Z3, S3, COPY, DRIFT, PANELS };
 enum { TEXT = 8, TEXTS = 2, BITS = TRACK_RANGES };      // claims from there on; a column
 enum { RATES = 2, MOST = RATES * ENCODINGS };
-enum { STARTS = 3 };                            // of DRIFT, for one of the others
+enum { STARTS = 6 };                            // of DRIFT, for one of the others
 
 #define FREE "gla+srope(base=1,gate=0,act=none,rank=8)"
 #define SATURATES "gla+srope(base=1,gate=0,act=half,rank=8)"

@@ -429,7 +429,7 @@ const struct experiment experiment_convert = {
              "in few steps",
     .paper = "LUNA, arXiv:2512.08061",
     .columns = "bpb0,bpb1,bpb2,bpb3,bpb4",
-    .seeds = 8,
+    .seeds = 6,
     .quick = 4,
     .run = run,
     .arch = true,

@@ -33,7 +33,7 @@ static struct setting settings(const struct lab *l)
     return (struct setting){
         .tests = form == LAB_FULL ? 256 : 8,
         .task = {.layers = 2, .width = 32, .heads = 2, .vocab = NEEDLE_VOCAB,
-                 .batch = 16, .length = lengths[0], .steps = form == LAB_FULL ? 6000 : 5,
+                 .batch = 8, .length = lengths[0], .steps = form == LAB_FULL ? 6000 : 5,
                  .lr = 5e-3, .weight_decay = 0.1, .clip = 1, .fill = needle_fill,
                  .user = &all},
     };
@@ -224,9 +224,9 @@ const struct experiment experiment_niah = {
     .paper   = "RULER, arXiv:2404.06654; MetaLA, arXiv:2411.10741",
     .columns =
         "a000,a025,a050,a075,a100,b000,b025,b050,b075,b100,c000,c025,c050,c075,c100",
-    .seeds   = 6,
+    .seeds   = 14,
     .run     = run,
     .arch    = true,
     .claims  = claims,
-    .at      = "2 layers of width 32, 6000 steps of 16 x 64 bytes",
+    .at      = "2 layers of width 32, 6000 steps of 8 x 64 bytes",
 };

@@ -31,9 +31,10 @@ static void add(struct plan *p, enum slr_kind kind, double nu, int lo, int hi)
     p->setting[p->n++] = (struct slr){kind, nu, lo, hi};
 }
 
-/* Between two tokens the risk hardly feels how long k is: its length is still on its way
- * after as many steps as do for more, and the noise of large ones lengthens it. */
-static bool is_flat(const struct slr *s) { return s->hi == 2; }
+/* Between two tokens the risk hardly feels how long k is, and with one not at all: its
+ * length is still on its way after as many steps as do for more, and the noise of large
+ * ones lengthens it. */
+static bool is_flat(const struct slr *s) { return s->lo <= 2; }
 
 static double rate_of(const struct slr *s) { return is_flat(s) ? 0.01 : 0.02; }
 
