@@ -107,6 +107,8 @@ void lab_plan(struct lab *l, int cells);
  * sizes, seed. The form is recorded beside it. */
 bool lab_recall(struct lab *l, const char *key, double *values);
 bool lab_progress(struct lab *l, const char *key, double share);
+/* Is it finished? After lab_recall said true it is not while another computes it. */
+bool lab_finished(struct lab *l, const char *key);
 enum fail lab_record(struct lab *l, const char *key, const double *values,
                      struct why *why);
 

@@ -224,7 +224,7 @@ const struct experiment experiment_niah = {
     .paper   = "RULER, arXiv:2404.06654; MetaLA, arXiv:2411.10741",
     .columns =
         "a000,a025,a050,a075,a100,b000,b025,b050,b075,b100,c000,c025,c050,c075,c100",
-    .seeds   = 14,
+    .seeds   = 12,
     .run     = run,
     .arch    = true,
     .claims  = claims,

@@ -344,7 +344,7 @@ const struct experiment experiment_swax = {
     .paper   = "SWAX, arXiv:2509.24552",
     .columns = "recall1,recall2,recall3,recall4,recall5,recall6,recall7,recall8,recall9,"
                "within,beyond,bits1,bits2,bits3,bits4,bits5,bits6,near,floor",
-    .seeds   = 10,
+    .seeds   = 9,
     .quick   = 6,
     .run     = run,
     .claims  = claims,
