@@ -1,6 +1,7 @@
 #include "model/config.h"
 
 #include "data/base/split.h"
+#include "data/base/utf8.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -293,6 +294,9 @@ static enum fail set_quoted(char *at, const struct key *k, const char *value,
         if (iscntrl((unsigned char)value[i]) || strchr("#\"", value[i]))
             return fail(why, FAIL_USAGE,
                         "%s: no '#', '\"' or control characters, please", k->name);
+    for (size_t i = 0, width; i < len; i += width)
+        if (!(width = (size_t)utf8_length(value + i, len - i)))
+            return fail(why, FAIL_USAGE, "%s: not UTF-8", k->name);
     memcpy(at, value, len);
     at[len] = '\0';
     return FAIL_NONE;

@@ -160,7 +160,7 @@ static real *last_mixers(const struct model *m, const char *name)
  * all that is left to learn; to learn both at once takes far longer. */
 static void init_copying(struct model *m)
 {
-    const size_t C = m->cfg.width, n = C / m->cfg.heads;
+    const size_t C = m->cfg.width, n = C / m->layer[m->cfg.layers - 1].H;
     real        *wv = last_mixers(m, "wv"), *wo = last_mixers(m, "wo");
 
     for (size_t i = 0; i < n; i++) {

@@ -209,6 +209,8 @@ static const struct packed_weights *packed;
 
 void product_take_packed(const struct packed_weights *p) { packed = p; }
 
+bool product_reads_packed(void) { return packed; }
+
 /* The packed rows that stand for w, rows of `in` numbers, or NULL. */
 static const unsigned char *find_packed(const real *w, int in)
 {

@@ -14,6 +14,8 @@
 
 #include "model/kernels/gemm.h"
 
+#include <stdbool.h>
+
 /* Matrices in fewer bits, bf16 or q8_0, whose rows are multiples of Q8_BLOCK. */
 struct packed_matrix {
     const real          *w;             // what it stands for, (rows, cols)
@@ -30,6 +32,9 @@ struct packed_weights {
 /* From now on product_forward reads these in place of what they stand for. Set outside
  * of parallel regions; p stays the caller's. NULL: none. */
 void product_take_packed(const struct packed_weights *p);
+
+/* Are there such? Then a loop that calls gemm.h itself would miss them. */
+bool product_reads_packed(void);
 
 /* y = x wᵀ; y is overwritten. */
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out);

@@ -24,8 +24,8 @@ static inline void gate_back(real *act, real *dgu, const real *da, const real *g
     }
 }
 
-static void forward_few(real *y, const real *x, const real *wgu, const real *wd, real *gu,
-                        real *act, long n, int C, int h)
+static void forward_apart(real *y, const real *x, const real *wgu, const real *wd,
+                          real *gu, real *act, long n, int C, int h)
 {
     product_forward(gu, x, wgu, n, C, 2 * h);
     #pragma omp parallel for schedule(static) if (n > 8)
@@ -39,8 +39,8 @@ void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *
 {
     int tile = product_tile(n);
 
-    if (n < 4 * tile) {
-        forward_few(y, x, wgu, wd, gu, act, n, C, h);
+    if (n < 4 * tile || product_reads_packed()) {
+        forward_apart(y, x, wgu, wd, gu, act, n, C, h);
         return;
     }
     #pragma omp parallel for schedule(dynamic)

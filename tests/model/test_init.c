@@ -269,13 +269,19 @@ END_TEST
  * subspace of its size; tokens enter at 1, and the final norm takes that back. */
 START_TEST(a_head_begins_as_a_copier)
 {
+    static const struct {
+        const char *mixers;
+        int         head;           // numbers of one
+    } form[] = {{"softmax", 32}, {"softmax(heads=4,kv_heads=1)", 16}};
+    const int     head = form[_i].head;
     struct config c;
     struct model  m, plain;
     struct why    why;
-    const real   *wv = NULL, *wo = NULL;
+    const real   *wv = NULL, *wo = NULL, *plain_wo = NULL;
 
     config_defaults(&c);
     c.layers = 2, c.width = 64, c.heads = 2, c.vocab = 512;
+    snprintf(c.mixers, sizeof c.mixers, "%s", form[_i].mixers);
     ck_assert_msg(!config_resolve(&c, &why) && !model_open(&plain, &c, &why), "%s",
                   why.line);
     c.copy = 12;
@@ -285,8 +291,12 @@ START_TEST(a_head_begins_as_a_copier)
     for (int i = 0; i < m.n_param; i++) {
         wv = strcmp(m.param[i].name, "blocks.1.mixer.wv") ? wv : m.wp[i];
         wo = strcmp(m.param[i].name, "blocks.1.mixer.wo") ? wo : m.wp[i];
+        plain_wo = strcmp(m.param[i].name, "blocks.1.mixer.wo") ? plain_wo : plain.wp[i];
     }
-    for (int a = 0; a < 32; a++) {
+    for (int j = 0; j < 64; j++)
+        ck_assert_mem_eq(wo + j * 64 + head, plain_wo + j * 64 + head,
+                         (64 - head) * sizeof *wo);
+    for (int a = 0; a < head; a++) {
         double squares = 0;
 
         for (int j = 0; j < 64; j++) {
@@ -336,7 +346,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, only_matrices_decay, 0, variant_count());
     tcase_add_loop_test(tc, embedding_and_output_projections_start_by_their_factors, 0,
                         sizeof starts / sizeof *starts);
-    tcase_add_test(tc, a_head_begins_as_a_copier);
+    tcase_add_loop_test(tc, a_head_begins_as_a_copier, 0, 2);
     tcase_add_test(tc, a_copier_needs_attention_and_a_tied_head);
     suite_add_tcase(s, tc);
     return s;

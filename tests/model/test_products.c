@@ -3,6 +3,7 @@
 
 #include "model/kernels/product.h"
 #include "model/layers/loss.h"
+#include "model/layers/mlp.h"
 
 #include <math.h>
 #include <omp.h>
@@ -181,6 +182,30 @@ START_TEST(packed_weights_are_multiplied_as_rounded)
         ck_assert(!memcmp(half + i * (out / 2), y + i * out + out / 2,
                           out / 2 * sizeof *y));
     free(x), free(w), free(y), free(half), free((void *)m.data), free(want);
+}
+END_TEST
+
+/* Also by a layer that cuts its rows itself: the weights that they stand for are gone. */
+START_TEST(an_mlp_reads_packed_weights_over_many_rows)
+{
+    enum { N = 300, C = 32, H = 64 };
+    enum packed type = types[1 + _i];
+    real *x = rig_normals(N * C), *wgu = rig_normals(3 * H * C), *wd = wgu + 2 * H * C;
+    real *y = rig_reals(N * C), *gu = rig_reals(N * 2 * H), *act = rig_reals(N * H);
+    struct packed_matrix  m[] = {pack(type, wgu, 2 * H, C), pack(type, wd, C, H)};
+    struct packed_weights all = {type, 2, m};
+    double *want = rig_zeros(N * C);
+
+    mlp_forward(y, x, wgu, wd, gu, act, N, C, H);
+    for (int i = 0; i < N * C; i++)
+        want[i] = (double)y[i];
+    memset(wgu, 0, 3 * H * C * sizeof *wgu);
+    product_take_packed(&all);
+    mlp_forward(y, x, wgu, wd, gu, act, N, C, H);
+    product_take_packed(NULL);
+    rig_assert_error("y", y, want, N * C);
+    free(x), free(wgu), free(y), free(gu), free(act), free(want);
+    free((void *)m[0].data), free((void *)m[1].data);
 }
 END_TEST
 
@@ -406,6 +431,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, threads_change_no_bit_of_a_product, 0, N_SHAPES);
     tcase_add_loop_test(tc, strided_products_leave_the_gaps_alone, 0, 3);
     tcase_add_loop_test(tc, packed_weights_are_multiplied_as_rounded, 0, 2 * N_PACKED);
+    tcase_add_loop_test(tc, an_mlp_reads_packed_weights_over_many_rows, 0, N_TYPES - 1);
     tcase_add_loop_test(tc, a_row_has_the_same_bits_alone_and_in_company, 0, N_TYPES);
     tcase_add_loop_test(tc, products_in_bf16_are_those_of_rounded_factors, 0,
                         3 * N_SIZES);
