@@ -38,7 +38,7 @@ static char *check_digits(char *text)
 /* json_write, with the digits of `check`. */
 static enum fail write_checked(const char *path, json_t *j, struct why *why)
 {
-    char     *text = j ? json_dumps(j, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
+    char     *text = json_to_text(j, JSON_INDENT(2) | JSON_REAL_PRECISION(7));
     char     *digits = text ? check_digits(text) : NULL, hex[17];
     size_t    len = text ? strlen(text) : 0;
     enum fail err;

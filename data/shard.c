@@ -19,6 +19,7 @@ enum {
     HEAD       = 8, FOOT = 9,           // around its entries
     MAX_FRAMES = 0x8000000,             // the seekable format's own limit
     MAX_RAW    = SHARD_FRAME * 4,       // a frame's ids, four bytes each
+    MOST_FILES = 900,                   // of a shard: below the usual limit of open files
     MAX_PACKED = ZSTD_COMPRESSBOUND(MAX_RAW),
 };
 
@@ -156,6 +157,9 @@ static enum fail next_file(struct shard_writer *w, struct why *why)
 
     if (err)
         return err;
+    if (w->files >= MOST_FILES)
+        return fail(why, FAIL_USAGE, "%s: more than %d files, which are all open while "
+                    "they are read; give a larger --shard", w->path, MOST_FILES);
     err = file_begin(&w->file, shard_name(path, sizeof path, w->path, w->files), why);
     if (err)
         w->file.fd = -1;

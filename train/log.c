@@ -136,7 +136,7 @@ static enum fail put(struct log *l, const char *text, size_t len, struct why *wh
 /* j, which is taken over and may be NULL: out of memory. */
 static enum fail put_json(struct log *l, json_t *j, struct why *why)
 {
-    char     *text = j ? json_dumps(j, JSON_REAL_PRECISION(15)) : NULL;
+    char     *text = json_to_text(j, JSON_REAL_PRECISION(15));
     size_t    len = text ? strlen(text) : 0;
     enum fail err;
 

@@ -230,6 +230,19 @@ static long steps_for(const struct trainer *t, double seconds, const struct cost
     return at_least_1(floor(steps));
 }
 
+/* Steps of transfer have a price of their own. */
+static double steps_of_flops(const struct trainer *t, double amount)
+{
+    struct trainer later = *t;
+    double         each = plan_step_flops(t), n = 0;
+
+    if (trainer_transfers(t))
+        n = (double)(t->cfg.transfer - t->tally.step);
+    later.tally.step = t->cfg.transfer;
+    return amount < n * each ? amount / each
+                             : n + (amount - n * each) / plan_step_flops(&later);
+}
+
 long plan_steps(const struct trainer *t, enum budget kind, double amount,
                 const struct cost *cost, uint64_t val_tokens)
 {
@@ -241,7 +254,7 @@ long plan_steps(const struct trainer *t, enum budget kind, double amount,
     case BUDGET_TOKENS:
         return at_least_1(amount / (double)trainer_step_tokens(c));
     case BUDGET_FLOPS:
-        return at_least_1(floor(amount / plan_step_flops(t)));
+        return at_least_1(floor(steps_of_flops(t, amount)));
     default:
         return c->steps;
     }

@@ -408,6 +408,8 @@ void run_discard(struct run *r)
 {
     char path[PATH_MAX];
 
+    if (path_exists(path_join(path, sizeof path, r->dir, "data.part")))
+        return;                 // its tokens are worth going on with
     dir_remove(path_join(path, sizeof path, r->dir, "data"));
     dir_sweep(r->dir);
     unlink(path_join(path, sizeof path, r->dir, "config.cfg"));

@@ -19,7 +19,7 @@
 #include <sys/statvfs.h>
 #include <xxhash.h>
 
-enum { TALLY_MAX = 1 << 24, DATASET_MAX = 1 << 16 };
+enum { TALLY_MAX = 1 << 24, DATASET_MAX = 1 << 20 };
 
 /* More than any run has: of steps, tokens, FLOPs and seconds (a thousand years). */
 static const double most_steps = 1e15, most_tokens = 9e18, most_flops = 1e40,

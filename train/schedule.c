@@ -93,6 +93,7 @@ static bool decided(const struct decisions *d, long step)
     return d && d->n > 0 && d->list[0].step <= step;
 }
 
+/* What is set goes before what was decided: it may have been set since. */
 struct phase schedule_phase(const struct config *c, const struct decisions *d, long step)
 {
     struct phase p = {.end = c->steps, .eval_every = c->eval_every,
@@ -101,6 +102,9 @@ struct phase schedule_phase(const struct config *c, const struct decisions *d, l
 
     for (int i = 0; d && i < d->n && d->list[i].step <= step; i++)
         apply(&p, &d->list[i]);
+    p.eval_every = c->eval_every ? c->eval_every : p.eval_every;
+    p.checkpoint_every = c->checkpoint_every ? c->checkpoint_every : p.checkpoint_every;
+    p.sample_every = c->sample_every ? c->sample_every : p.sample_every;
     return p;
 }
 

@@ -211,13 +211,20 @@ static enum fail open_data(struct setup *s, struct why *why)
 /* Where the first steps learn from the model that --from named. */
 static enum fail open_teacher(struct setup *s, struct why *why)
 {
-    long transfer = s->run.cfg.transfer;
+    long      transfer = s->run.cfg.transfer;
+    enum fail err;
 
     if (s->trainer.tally.step >= transfer)
         return 0;
-    if (!s->start.w)
+    if (ranks_n() > 1)
+        return fail(why, FAIL_USAGE, "transfer=%ld goes with one process, not with %d",
+                    transfer, ranks_n());
+    if (!s->start.w && !*s->run.from)
         return fail(why, FAIL_USAGE,
                     "transfer=%ld needs a model to learn from: --from RUN", transfer);
+    err = start_load(s, why);
+    if (err)
+        return err;
     return ranks_agree(trainer_teach(&s->trainer, &s->start, why), why);
 }
 
@@ -426,11 +433,10 @@ static enum fail check_room(struct setup *s, struct why *why)
     struct config c = s->run.cfg;
     long          most = c.keep + 2L, saves;
 
-    if (c.steps == 0) {
+    if (c.steps == 0)
         c.steps = plan_steps(&s->trainer, BUDGET_FOR, fmax(clock_left(&s->clock), 0),
                              &s->cost, s->validation.n);
-        plan_intervals(&c, &s->cost, s->validation.n);
-    }
+    plan_intervals(&c, &s->cost, s->validation.n);
     saves = (c.steps + c.checkpoint_every - 1) / c.checkpoint_every;
     return save_check_room(s->run.dir, &s->trainer.model, saves < most ? saves : most,
                            why);

@@ -99,10 +99,11 @@ static void take_budget(const struct cli *c, struct run *r)
                 : ask.time || r->cfg.steps == 0 ? BUDGET_FOR
                                                 : BUDGET_STEPS;
     take_time(c, &r->amount);
-    if (r->budget == BUDGET_FOR && is_set(c, "schedule"))
+    if (r->budget == BUDGET_FOR && (is_set(c, "schedule") || is_set(c, "lr_end")))
         cli_die(c, FAIL_USAGE,
-                "schedule goes with --steps, --tokens or --flops; with a time budget "
-                "the clock decides when the learning rate falls");
+                "%s goes with --steps, --tokens or --flops; with a time budget the clock "
+                "decides when the learning rate falls, and it falls to 0",
+                is_set(c, "schedule") ? "schedule" : "lr_end");
     if (ask.tokens > 0)
         r->amount = ask.tokens;
     if (ask.flops > 0)
@@ -182,6 +183,9 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
         err = presets_apply(&r->cfg, &from, why);
     if (!err)
         err = config_resolve(&r->cfg, why);
+    if (!err && ask.from && r->cfg.copy > 0 && r->cfg.copy != other.copy)
+        err = fail(why, FAIL_USAGE, "copy = %g is how weights begin, and --from has them "
+                   "from %s; add copy=0", r->cfg.copy, ask.from);
     if (err)
         return err;
     take_budget(c, r);
@@ -412,6 +416,19 @@ static enum fail check_inputs(const struct cli *c, const struct run *r, struct w
     return 0;
 }
 
+/* 0 is for the plan to fill in; a run that is not counted in steps has it behind it. */
+static enum fail check_intervals(const struct cli *c, const struct setup *s,
+                                 struct why *why)
+{
+    if (s->stretch || (s->run.budget == BUDGET_STEPS && !(s->more.amount > 0)))
+        return 0;
+    for (int i = 0; i < c->n_set; i++)
+        if (strstr(c->set[2 * i], "_every") && strtol(c->set[2 * i + 1], NULL, 10) == 0)
+            return fail(why, FAIL_USAGE, "%s=%s: give a number of steps, at least 1",
+                        c->set[2 * i], c->set[2 * i + 1]);
+    return 0;
+}
+
 /* *steps: how many the run had. */
 static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
                         struct why *why)
@@ -441,6 +458,8 @@ static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
         return FAIL_INPUT;
     for (int i = 0; !err && i < c->n_set; i++)
         err = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
+    if (!err)
+        err = check_intervals(c, s, why);
     if (s->stretch)
         r->budget = BUDGET_STEPS;
     take_threads(c, &r->cfg);
@@ -501,9 +520,12 @@ static enum fail take_run(struct run *r, const struct run *was, struct why *why)
 /* --out, or RUN-replay. */
 static enum fail name_replay(struct run *r, const char *of, struct why *why)
 {
-    char dir[PATH_MAX];
+    char   dir[PATH_MAX];
+    size_t n = strlen(of);
 
-    snprintf(dir, sizeof dir, "%s-replay", of);
+    while (n > 1 && of[n - 1] == '/')
+        n--;
+    snprintf(dir, sizeof dir, "%.*s-replay", (int)n, of);
     return copy_path(r->dir, sizeof r->dir, ask.out ? ask.out : dir, why);
 }
 

@@ -24,14 +24,18 @@ static enum fail read_tokens(struct validation *v, const struct shard *s, struct
     return 0;
 }
 
+/* The text's: without what stands before every document. */
 static void count_bytes(struct validation *v, const struct tokenizer *k)
 {
-    size_t len;
+    size_t len, before = v->prefix;
 
     v->bytes = 0;
     for (uint64_t i = 0; i < v->n; i++) {
         tokenizer_piece(k, v->ids[i], &len);
-        v->bytes += len;
+        v->bytes += len > before ? len - before : 0;
+        before -= len < before ? len : before;
+        if ((int)v->ids[i] == v->eos)
+            before = v->prefix;
     }
 }
 
@@ -40,7 +44,8 @@ enum fail validation_open(struct validation *v, const struct dataset *d, struct 
     const struct shard *s = &d->shard[1];
     enum fail           err;
 
-    *v = (struct validation){.eos = tokenizer_eos(d->tokenizer)};
+    *v = (struct validation){.eos = tokenizer_eos(d->tokenizer),
+                             .prefix = strlen(d->prefix)};
     v->n = s->n < VALIDATE_TOKENS ? s->n : VALIDATE_TOKENS;
     if (v->n == 0)
         return 0;

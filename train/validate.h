@@ -14,6 +14,7 @@ struct validation {
     size_t   *cut;              // (ranks + 1) owned
     uint64_t  bytes;            // of the text that these tokens spell
     int       eos;
+    size_t    prefix;           // bytes of the prefix of each document
 };
 
 enum fail validation_open(struct validation *v, const struct dataset *d, struct why *why);

@@ -21,15 +21,17 @@ static void take_settings(struct config *to, const struct setup *s)
         (void)presets_apply(to, &(struct sources){0}, &unread);
     to->steps = to->eval_every = to->checkpoint_every = to->sample_every = 0;
     to->threads = 0;
+    to->transfer = 0;                   // from the model before that
     for (const struct key *k = config_keys; k->name; k++)
         if (k->part == KEY_MODEL)
             memcpy((char *)to + k->at, (const char *)&s->start.cfg + k->at, k->size);
     snprintf(to->tokenizer, sizeof to->tokenizer, "%s", tokenizer_kind(s->tokenizer));
 }
 
-static enum fail load(struct setup *s, struct why *why)
+enum fail start_load(struct setup *s, struct why *why)
 {
-    return checkpoint_load(s->run.from, &s->start, &s->tokenizer, NULL, 0, why);
+    return s->start.w ? FAIL_NONE : checkpoint_load(s->run.from, &s->start, &s->tokenizer,
+                                                    NULL, 0, why);
 }
 
 enum fail start_open(struct setup *s, const char *path, struct config *cfg,
@@ -44,7 +46,7 @@ enum fail start_open(struct setup *s, const char *path, struct config *cfg,
         return fail(why, FAIL_INPUT, "%s: %s", dir,
                     strerror(errno ? errno : ENAMETOOLONG));
     memcpy(s->run.from, full, strlen(full) + 1);
-    err = load(s, why);
+    err = start_load(s, why);
     if (!err)
         take_settings(cfg, s);
     return err;
@@ -54,11 +56,10 @@ enum fail start_reload(struct setup *s, struct why *why)
 {
     char latest[PATH_MAX];
 
-    if (!*s->run.from || s->start.w ||
-        (!s->run.cfg.transfer &&
-         path_exists(path_join(latest, sizeof latest, s->run.dir, "latest"))))
+    if (!*s->run.from ||
+        path_exists(path_join(latest, sizeof latest, s->run.dir, "latest")))
         return 0;
-    return load(s, why);
+    return start_load(s, why);
 }
 
 enum fail start_check(const struct setup *s, struct why *why)

@@ -11,8 +11,10 @@
 enum fail start_open(struct setup *s, const char *path, struct config *cfg,
                      struct why *why);
 
-/* Load s->run.from again, unless there is none or the run has a checkpoint of its own and
- * learns nothing from it. */
+/* Load s->run.from, unless that was done. */
+enum fail start_load(struct setup *s, struct why *why);
+
+/* The same, unless there is none or the run has a checkpoint of its own. */
 enum fail start_reload(struct setup *s, struct why *why);
 
 /* Is s->data tokenized for it? FAIL_INPUT. */

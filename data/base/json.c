@@ -27,11 +27,16 @@ static void *watched(size_t n)
     return at + n <= sizeof reserve ? reserve + at : NULL;
 }
 
+static bool is_reserve(const void *p)
+{
+    const char *at = p;
+
+    return at >= reserve && at < reserve + sizeof reserve;
+}
+
 static void release(void *p)
 {
-    char *at = p;
-
-    if (at < reserve || at >= reserve + sizeof reserve)
+    if (!is_reserve(p))
         free(p);
 }
 
@@ -43,6 +48,13 @@ void json_watch(void)
 bool json_ran_out(void)
 {
     return atomic_exchange(&ran_out, false);
+}
+
+char *json_to_text(const json_t *j, size_t flags)
+{
+    char *text = j ? json_dumps(j, flags) : NULL;
+
+    return is_reserve(text) ? NULL : text;
 }
 
 enum fail json_read(json_t **j, const char *path, size_t max, const char *advice,
@@ -71,7 +83,7 @@ enum fail json_read(json_t **j, const char *path, size_t max, const char *advice
 
 enum fail json_write(const char *path, json_t *j, size_t flags, struct why *why)
 {
-    char     *text = j ? json_dumps(j, flags) : NULL;
+    char     *text = json_to_text(j, flags);
     size_t    len = text ? strlen(text) : 0;
     enum fail err;
 

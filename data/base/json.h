@@ -14,6 +14,10 @@
 void json_watch(void);
 bool json_ran_out(void);
 
+/* j as text, malloc'ed; flags are json_dumps's, whose own text may lie where free must
+ * not go. NULL: out of memory. j may be NULL, too. */
+char *json_to_text(const json_t *j, size_t flags);
+
 /* A file of at most max bytes; no key twice. advice ends the line when it is damaged:
  * what to do. On failure *j is NULL. FAIL_INPUT, FAIL_MEMORY. */
 enum fail json_read(json_t **j, const char *path, size_t max, const char *advice,

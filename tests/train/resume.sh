@@ -175,6 +175,13 @@ train --resume "$run" --for 1s || die "more time failed"
 tail -n 1 "$tmp/out" | grep -q -- "--for" ||
     die "a run by time was refused steps without a way on"
 
+# Nor can it choose an interval again that was given: it would be 0.
+for key in eval_every checkpoint_every sample_every; do
+    status=0
+    train --resume "$run" --for 1s $key=0 || status=$?
+    [ $status -eq 2 ] || die "$key=0 for a run by time: exit $status"
+done
+
 # More tokens for a run of steps, killed before the first checkpoint of its extension and
 # after it: the same run; then more time and more FLOPs, and --replay repeats all of it.
 same_weights() {
@@ -235,5 +242,18 @@ train --resume "$tmp/hasty" || die "a run that lost its patience is not finished
 train --resume "$tmp/hasty" --tokens 2k || die "more tokens after patience failed"
 [ "$(last_step "$tmp/hasty")" -eq $((steps + 4)) ] ||
     die "patience took the tokens that were added"
+
+# Bits per byte are those of the text, without the prefix of its documents, as score has
+# them.
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "{\"text\": \"the boy saw %d\"}\n", i }' \
+    > "$tmp/docs.jsonl"
+train "$tmp/docs.jsonl" --out "$tmp/prefixed" layers=1 width=16 heads=2 context=32 \
+    batch=2 threads=1 tokenizer=bytes "prefix=from a long list: " steps=2 ||
+    die "training with a prefix failed"
+val=$(sed -n 's/.*"val_bpb": *\([0-9.]*\).*/\1/p' "$tmp/prefixed/log.jsonl" | tail -n 1)
+"$weft" score "$tmp/prefixed" "$tmp/prefixed/data" --json 2> "$tmp/null" |
+    sed -n 's/.*"bpb": *\([0-9.]*\).*/\1/p' > "$tmp/bpb"
+awk -v val="$val" '{ ok = $1 > 0.95 * val && $1 < 1.05 * val } END { exit !ok }' \
+    "$tmp/bpb" || die "with a prefix: $val while training, $(cat "$tmp/bpb") by score"
 
 echo "resume.sh: ok"

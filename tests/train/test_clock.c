@@ -42,6 +42,8 @@ START_TEST(a_phase_is_that_of_the_decisions_made_so_far)
     ck_assert_int_eq(schedule_phase(&c, &planned, 17).eval_every, 5);
     ck_assert_int_eq(schedule_phase(&c, &planned, 18).eval_every, 3);
     ck_assert_int_eq(schedule_phase(&c, &planned, 18).checkpoint_every, 7);
+    c.eval_every = 4;                               // set when the run was resumed
+    ck_assert_int_eq(schedule_phase(&c, &planned, 18).eval_every, 4);
     ck_assert_int_eq(schedule_window(&c, &planned, 15), 8);
     ck_assert_int_eq(schedule_window(&c, &planned, 16), 0);
     ck_assert_int_eq(schedule_window(&c, &planned, 18), 8);

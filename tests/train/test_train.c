@@ -605,6 +605,28 @@ START_TEST(paths_are_quoted_for_the_shell)
 }
 END_TEST
 
+/* A text whose tokens stopped half-way is gone on with by --resume. */
+START_TEST(a_run_whose_tokens_are_half_made_is_not_discarded)
+{
+    struct run  r = {.lock = -1};
+    char        config[600], part[600];
+    struct why  why;
+    FILE       *f;
+
+    snprintf(r.dir, sizeof r.dir, "%s/half", rig_tmp());
+    path_join(config, sizeof config, r.dir, "config.cfg");
+    path_join(part, sizeof part, r.dir, "data.part");
+    ck_assert(!dir_make(r.dir, &why) && !dir_make(part, &why));
+    f = fopen(config, "w");
+    ck_assert(f && !fclose(f));
+    run_discard(&r);
+    ck_assert(path_exists(config) && path_exists(part));
+    ck_assert_int_eq(rmdir(part), 0);
+    run_discard(&r);
+    ck_assert(!path_exists(r.dir));
+}
+END_TEST
+
 START_TEST(a_run_keeps_its_settings_input_and_budget)
 {
     const char *tmp = rig_tmp();
@@ -699,6 +721,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_run_is_named_after_its_input, 0, ROWS(names));
     tcase_add_test(tc, paths_are_quoted_for_the_shell);
     tcase_add_test(tc, a_run_keeps_its_settings_input_and_budget);
+    tcase_add_test(tc, a_run_whose_tokens_are_half_made_is_not_discarded);
     tcase_add_loop_test(tc, broken_run_settings_are_an_input_error, 0, ROWS(bad_configs));
     suite_add_tcase(s, tc);
     return s;

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -231,6 +232,84 @@ START_TEST(a_transfer_needs_a_model_to_learn_from)
 }
 END_TEST
 
+/* The last number of a key in the run's log. */
+static double last_in_log(const char *run, const char *key)
+{
+    char       path[600], *text, *found;
+    double     x = NAN;
+    size_t     len;
+    struct why why;
+
+    snprintf(path, sizeof path, "%s/%s/log.jsonl", tmp, run);
+    ck_assert_msg(!file_read(path, 1 << 24, &text, &len, &why), "%s", why.line);
+    for (found = text; (found = strstr(found, key)); found++)
+        x = strtod(found + strlen(key) + 2, NULL);      // behind '": '
+    free(text);
+    return x;
+}
+
+/* Steps of transfer cost less than others: both are counted at their own price. */
+START_TEST(flops_buy_steps_of_transfer_and_others)
+{
+    char line[200];
+
+    need_run();
+    must("train %text.txt --from %first --arch gla --out %priced threads=1 steps=40 "
+         "transfer=20", "priced: 40 steps");
+    snprintf(line, sizeof line,
+             "train %%text.txt --from %%first --arch gla --out %%bought threads=1 "
+             "transfer=20 --flops %.9g",
+             1.001 * last_in_log("priced", "flops"));
+    must(line, "bought: 40 steps");
+}
+END_TEST
+
+/* Nothing that a run was taught with is left in one that begins with it. */
+START_TEST(a_run_from_one_that_was_taught_is_not)
+{
+    char       path[600], *text;
+    size_t     len;
+    struct why why;
+
+    need_run();
+    must("train %text.txt --from %first --arch gla --out %pupil threads=1 steps=3 "
+         "transfer=2", "pupil: 3 steps");
+    must("train %text.txt --from %pupil --out %grown threads=1 steps=3",
+         "grown: 3 steps");
+    path_join(path, sizeof path, tmp, "grown/config.cfg");
+    ck_assert_msg(!file_read(path, 1 << 20, &text, &len, &why), "%s", why.line);
+    ck_assert_msg(!strstr(text, "transfer = 2"), "%s", text);
+    free(text);
+}
+END_TEST
+
+/* The teacher may be gone as soon as nothing is learnt from it any more. */
+START_TEST(a_run_goes_on_without_its_teacher)
+{
+    need_run();
+    must("train %text.txt --out %teacher layers=2 width=16 heads=2 context=32 batch=2 "
+         "threads=1 vocab=270 steps=3", "teacher: 3 steps");
+    must("train %text.txt --from %teacher --arch gla --out %late threads=1 steps=4 "
+         "transfer=2 checkpoint_every=2 keep=9", "late: 4 steps");
+    dir_remove(at("late/ckpt-00000004"));
+    unlink(at("late/latest"));
+    ck_assert_int_eq(symlink("ckpt-00000002", at("late/latest")), 0);
+    dir_remove(at("teacher"));
+    must("train --resume %late", "late: 4 steps");
+}
+END_TEST
+
+START_TEST(a_copier_does_not_begin_with_the_weights_of_another)
+{
+    need_run();
+    const struct ran *r = train("train %text.txt --from %first --arch copying --out "
+                                "%copier threads=1 steps=1");
+
+    ck_assert_msg(r->code == 2 && strstr(r->err, "copy = 12 is how weights begin"),
+                  "exit %d: %s", r->code, r->err);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("start");
@@ -244,6 +323,10 @@ static Suite *suite(void)
     tcase_add_test(tc, transfer_trains_the_mixers_alone);
     tcase_add_test(tc, a_transfer_goes_on_bit_for_bit);
     tcase_add_test(tc, a_transfer_needs_a_model_to_learn_from);
+    tcase_add_test(tc, flops_buy_steps_of_transfer_and_others);
+    tcase_add_test(tc, a_run_from_one_that_was_taught_is_not);
+    tcase_add_test(tc, a_run_goes_on_without_its_teacher);
+    tcase_add_test(tc, a_copier_does_not_begin_with_the_weights_of_another);
     suite_add_tcase(s, tc);
     return s;
 }
