@@ -11,7 +11,8 @@ struct stream {
     bool        terminal, stopped, mid_line;
     const char *const *stop;
     int         n_stop;
-    const char *skip;           // what is still to be left out
+    const char *skip;           // what is to be left out
+    size_t      n_skipped;      // of it, so far
     struct wrap wrap;           // of a terminal
     char        part[4];        // (n_part) the beginning of a character
     size_t      n_part;
@@ -48,6 +49,12 @@ void stream_wrap(struct stream *s, int columns)
 void stream_skip(struct stream *s, const char *prefix)
 {
     s->skip = prefix;
+    s->n_skipped = 0;
+}
+
+size_t stream_skipped(const struct stream *s)
+{
+    return s->n_skipped;
 }
 
 void stream_close(struct stream *s)
@@ -176,14 +183,28 @@ static void take_byte(struct stream *s, char byte)
     release(s, keep);
 }
 
+/* Nothing more is left out; unless all of the prefix came, what was is text that only
+ * begins like it. */
+static void end_skip(struct stream *s)
+{
+    const char *begun = s->skip;
+    size_t      n = s->n_skipped;
+
+    if (!begun[n])
+        return;
+    stream_skip(s, "");
+    for (size_t i = 0; i < n && !s->stopped; i++)
+        take_byte(s, begun[i]);
+}
+
 bool stream_push(struct stream *s, const char *bytes, size_t len)
 {
     size_t i = 0;
 
-    while (i < len && *s->skip && bytes[i] == *s->skip)
-        i++, s->skip++;
+    for (; i < len && bytes[i] && bytes[i] == s->skip[s->n_skipped]; i++)
+        s->n_skipped++;
     if (i < len)
-        s->skip = "";
+        end_skip(s);
     for (; i < len && !s->stopped; i++)
         take_byte(s, bytes[i]);
     fflush(s->out);
@@ -192,6 +213,7 @@ bool stream_push(struct stream *s, const char *bytes, size_t len)
 
 void stream_end(struct stream *s)
 {
+    end_skip(s);
     release(s, 0);
     while (s->n_part) {
         put_char(s, s->part, -1);

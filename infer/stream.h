@@ -26,8 +26,11 @@ void           stream_close(struct stream *s);                      // NULL is f
 void stream_wrap(struct stream *s, int columns);
 
 /* Leave out this text, which must outlive the stream, where what is pushed from here on
- * begins with it: the prefix of a document that the model begins by itself. */
+ * begins with all of it: the prefix of a document that the model begins by itself. */
 void stream_skip(struct stream *s, const char *prefix);
+
+/* How many bytes of it are left out by now. */
+size_t stream_skipped(const struct stream *s);
 
 /* Write bytes that no stop string is looked for in (the prompt). */
 void stream_echo(struct stream *s, const char *bytes, size_t len);

@@ -24,6 +24,7 @@ struct piece {
     struct job_token       *token;      // (n)
     struct likely          *likely;     // (n, top)
     long                    n, chars;   // chars: before the first of these tokens
+    long                    hidden;     // of all tokens' characters the first, not told
     int                     top;
     bool                    ended, stopped, first;
 };
@@ -111,16 +112,22 @@ static json_t *token_text(const struct tokenizer *t, int32_t id)
     return id == tokenizer_eos(t) ? json_string("</s>") : json_from_bytes(piece, len);
 }
 
-/* Characters that begin in a token. */
+/* Characters that begin in these bytes. */
+static long count_chars(const char *bytes, size_t len)
+{
+    long n = 0;
+
+    for (size_t i = 0; i < len; i++)
+        n += ((unsigned char)bytes[i] & 0xc0) != 0x80;
+    return n;
+}
+
 static long chars_of(const struct tokenizer *t, int32_t id)
 {
     size_t      len;
     const char *piece = tokenizer_piece(t, (uint32_t)id, &len);
-    long        n = 0;
 
-    for (size_t i = 0; i < len; i++)
-        n += ((unsigned char)piece[i] & 0xc0) != 0x80;
-    return n;
+    return count_chars(piece, len);
 }
 
 /* {"the": -0.5, ...}: the likeliest, and always the token itself, from the same number
@@ -188,7 +195,8 @@ static json_t *logprobs_json(const struct piece *p)
         json_array_append_new(lists, none ? json_null() : top_ids(p, i));
         json_array_append_new(texts, none ? json_null() : top_texts(p, i));
         json_array_append_new(numbers, none ? json_null() : top_values(p, i));
-        json_array_append_new(offsets, json_integer(chars));
+        json_array_append_new(offsets,
+                              json_integer(chars > p->hidden ? chars - p->hidden : 0));
         chars += chars_of(p->tokenizer, p->token[i].id);
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "tokens", tokens,
@@ -316,6 +324,15 @@ static long chars_before(const struct answer *a, const struct ask_prompt *q,
     return chars;
 }
 
+/* Characters of the model's prefix that the tokens begin with and no text has: a told
+ * prompt's, or those that the model wrote itself. Under lock. */
+static long chars_hidden(const struct job *j, const struct ask_prompt *q)
+{
+    size_t bytes = j->ask.score && q->prefix ? q->prefix : j->skipped;
+
+    return count_chars(j->engine->model.cfg.prefix, bytes);
+}
+
 /* ---- whole ---- */
 
 json_t *answer_whole(const struct answer *a)
@@ -335,6 +352,7 @@ json_t *answer_whole(const struct answer *a)
             .likely = job->likely,
             .n = job->n,
             .chars = chars_before(a, q, job->engine->tokenizer),
+            .hidden = chars_hidden(job, q),
             .top = job->ask.top,
             .ended = true,
             .stopped = job->stopped,
@@ -390,6 +408,7 @@ static bool copy_news(const struct answer *a, int i, struct piece *p)
         memcpy(p->likely, j->likely + (size_t)r->tokens * k, n * k * sizeof *p->likely);
     p->len = len;
     p->n = (long)n;
+    p->hidden = chars_hidden(j, &a->ask.prompt[i / a->ask.samples]);
     p->ended = j->state == JOB_DONE;
     p->stopped = j->stopped;
     j->read = j->n;

@@ -69,6 +69,7 @@ static bool add_text(struct ask *a, const char *text, size_t len,
     p->ids = text_ids(m, text, len, &p->n);
     p->opens = len == 0 && *m->opening;
     p->hidden = !p->opens;
+    p->prefix = len && !is_eos(text, len) ? strlen(m->prefix) : 0;
     if (p->opens)
         text = m->opening, len = strlen(text);
     p->text = malloc(len + 1);

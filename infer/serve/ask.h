@@ -27,6 +27,7 @@ struct ask_prompt {
     long     n, hidden;         // hidden: 1 when the first is an EOS nobody asked for
     char    *text;              // its bytes
     size_t   len;
+    size_t   prefix;            // bytes of the model's prefix before it, in ids alone
     bool     opens;             // nothing was asked: it is the model's opening, and told
 };
 

@@ -6,6 +6,7 @@
 #include "infer/cache.h"
 #include "tokenizer/tokenizer.h"
 
+#include <limits.h>
 #include <stdatomic.h>
 
 struct job;
@@ -13,7 +14,7 @@ struct job;
 struct engine {
     char              label[160];           // "book@820": the name, and the step
     long              step;                 // of the checkpoint, -1: unknown
-    char              dir[1024];            // the checkpoint
+    char              dir[PATH_MAX];        // the checkpoint
     struct model      model;
     struct tokenizer *tokenizer;
     atomic_int        users;

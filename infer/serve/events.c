@@ -92,6 +92,8 @@ static void read_log(struct follower *f, FILE *to)
             f->at += n;
             take_bytes(f, to, bytes, (size_t)n);
         }
+        if (f->at >= st.st_size && f->line < f->from)   // the client has lines it lacks
+            begin_again(f, to);
     }
     close(fd);
 }
@@ -106,7 +108,7 @@ static void put_served(struct follower *f, FILE *to)
         return;
     f->changes = changes;
     j = served_json(f->server->served);
-    text = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9));
+    text = json_to_text(j, JSON_COMPACT | JSON_REAL_PRECISION(9));
     if (text)
         fprintf(to, "event: served\ndata: %s\n\n", text);
     free(text);

@@ -74,7 +74,7 @@ enum MHD_Result reply_text(struct server *s, struct call *c, int status, const c
 enum MHD_Result reply_json(struct server *s, struct call *c, int status, json_t *j)
 {
     static const char no_memory[] = "{\"error\": {\"message\": \"not enough memory\"}}";
-    char *text = j ? json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = json_to_text(j, JSON_COMPACT | JSON_REAL_PRECISION(9));
     struct MHD_Response *r;
 
     json_decref(j);
@@ -198,13 +198,14 @@ static void admit(struct server *s, struct call *c, const char *method, const ch
 {
     struct MHD_Connection *m = c->connection;
     struct refusal        *no = &c->refusal;
-    bool                   other, post = !strcmp(method, "POST");
+    const char            *allowed;
+    bool                   post = !strcmp(method, "POST");
 
-    c->route = route_find(method, url, &other);
+    c->route = route_find(method, url, &allowed);
     if (!host_is_ours(s, MHD_lookup_connection_value(m, MHD_HEADER_KIND, "Host")))
         refuse(no, 403, NULL, "the Host header names another server than this");
-    else if (!c->route && other)
-        refuse(no, 405, post ? "GET, HEAD" : "POST", "%s does not take %s", url, method);
+    else if (!c->route && allowed)
+        refuse(no, 405, allowed, "%s does not take %s", url, method);
     else if (!c->route)
         refuse(no, 404, NULL, "there is nothing at this address");
     else if (!c->route->open && !has_key(s, m))
@@ -556,6 +557,11 @@ const char *serve_url(const struct server *s)
 int serve_port(const struct server *s)
 {
     return s->port;
+}
+
+bool serve_refused(struct server *s, struct why *why)
+{
+    return served_refused(s->served, why);
 }
 
 void serve_stop(struct server *s, double seconds)

@@ -63,8 +63,9 @@ struct route {
     enum MHD_Result (*answer)(struct server *s, struct call *c);
 };
 
-/* The route of a request; NULL: none, and *other says whether another method would do. */
-const struct route *route_find(const char *method, const char *url, bool *other);
+/* The route of a request, or NULL; *allowed: the methods that its address takes, NULL:
+ * there is nothing at this address. */
+const struct route *route_find(const char *method, const char *url, const char **allowed);
 
 /* ---- page.c ---- */
 

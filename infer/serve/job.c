@@ -114,6 +114,7 @@ bool job_pick(struct job *j, const real *logits, real *row)
         j->stopped = true;
     else
         j->stopped = stream_push(j->stream, piece, len);
+    j->skipped = stream_skipped(j->stream);
     if (j->n)
         j->token[j->n - 1].end = j->len;
     if (!j->line->for_end)
@@ -126,6 +127,7 @@ void job_end(struct job *j, bool failed)
 {
     pthread_mutex_lock(&j->line->lock);
     stream_end(j->stream);
+    j->skipped = stream_skipped(j->stream);
     j->failed |= failed;
     j->state = JOB_DONE;
     pthread_cond_signal(&j->line->news);

@@ -61,6 +61,7 @@ struct job {
     long              n, n_prompt;      // n_prompt of these are the prompt's
     char             *text;             // what is certain of the picked tokens' bytes
     size_t            len;
+    size_t            skipped;          // bytes of the model's prefix, left out of it
     bool              stopped;          // it ended by itself, or by a stop string
     bool              failed;           // no memory for it
     long              read;             // tokens that the reader has taken; -1: it

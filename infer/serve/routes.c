@@ -14,13 +14,14 @@ static struct engine *engine_named(struct server *s, const char *name,
                                    struct refusal *why)
 {
     bool           known;
-    struct engine *e = served_engine(s->served, name, &known);
+    struct why     unloaded;
+    struct engine *e = served_engine(s->served, name, &known, &unloaded);
 
     if (!known) {
         refuse(why, 404, "model", "there is no model '%.100s' here", name);
         why->code = "model_not_found";
     } else if (!e) {
-        refuse(why, 503, NULL, "the model is not loaded yet");
+        refuse(why, 503, NULL, "%s", unloaded.line);
     }
     return e;
 }
@@ -149,7 +150,7 @@ static enum MHD_Result answer_whole_text(struct server *s, struct call *c,
 /* Write a piece as an event; false: no memory. */
 static bool put_event(FILE *f, json_t *piece)
 {
-    char *text = piece ? json_dumps(piece, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+    char *text = json_to_text(piece, JSON_COMPACT | JSON_REAL_PRECISION(9));
     bool  ok = text && fprintf(f, "data: %s\n\n", text) > 0;
 
     json_decref(piece);
@@ -507,21 +508,24 @@ static const struct route routes[] = {
 };
 static const struct route page_route = {"GET", "/", true, page};
 
-const struct route *route_find(const char *method, const char *url, bool *other)
+/* The route of an address, whatever the method. */
+static const struct route *route_at(const char *url)
 {
     const char *type;
     size_t      len;
 
-    *other = false;
+    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
+        if (!strcmp(routes[i].url, url))
+            return &routes[i];
+    return page_file(url, &len, &type) ? &page_route : NULL;
+}
+
+const struct route *route_find(const char *method, const char *url, const char **allowed)
+{
+    const struct route *r = route_at(url);
+
+    *allowed = !r ? NULL : strcmp(r->method, "GET") ? r->method : "GET, HEAD";
     if (!strcmp(method, "HEAD"))
         method = "GET";
-    for (size_t i = 0; i < sizeof routes / sizeof *routes; i++)
-        if (!strcmp(routes[i].url, url)) {
-            *other = strcmp(routes[i].method, method) != 0;
-            return *other ? NULL : &routes[i];
-        }
-    if (!page_file(url, &len, &type))
-        return NULL;
-    *other = strcmp(method, "GET") != 0;
-    return *other ? NULL : &page_route;
+    return r && !strcmp(r->method, method) ? r : NULL;
 }

@@ -331,8 +331,7 @@ static void *run(void *user)
 {
     struct scheduler *s = user;
 
-    if (s->o.threads)
-        omp_set_num_threads(s->o.threads);
+    omp_set_num_threads(s->o.threads);
     pthread_mutex_lock(&s->lock);
     for (;;) {
         take_in(s);
@@ -366,6 +365,8 @@ enum fail scheduler_open(struct scheduler **to, const struct scheduler_options *
     if (!s)
         return fail(why, FAIL_MEMORY, "no memory for the scheduler");
     s->o = *o;
+    if (!s->o.threads)                  // of OpenMP each thread has a number of its own
+        s->o.threads = omp_get_max_threads();
     s->end = &s->first;
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->work, NULL);
@@ -405,7 +406,8 @@ bool scheduler_submit(struct scheduler *s, struct job **jobs, int n)
     bool room;
 
     pthread_mutex_lock(&s->lock);
-    room = !s->draining && s->counts.waiting + n <= s->o.most_waiting;
+    room = !s->draining &&
+           (!s->counts.waiting || s->counts.waiting + n <= s->o.most_waiting);
     for (int i = 0; i < n && room; i++) {
         jobs[i]->next = NULL;
         *s->end = jobs[i];

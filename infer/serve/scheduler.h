@@ -14,7 +14,7 @@
 struct scheduler;
 
 struct scheduler_options {
-    int threads;                // of OpenMP; 0: as many as it has
+    int threads;                // of OpenMP; 0: as many as the opening thread has
     int most_waiting;           // jobs in the queue
 };
 
@@ -25,8 +25,8 @@ enum fail scheduler_open(struct scheduler **s, const struct scheduler_options *o
 /* Nobody waits any more. NULL is fine. */
 void scheduler_close(struct scheduler *s);
 
-/* Hand in n jobs, all or none. False: too many wait already, or it closes. Each job
- * becomes JOB_DONE in the end, and is then the caller's again. */
+/* Hand in n jobs, all or none. False: too many would wait behind others, or it closes.
+ * Each job becomes JOB_DONE in the end, and is then the caller's again. */
 bool scheduler_submit(struct scheduler *s, struct job **jobs, int n);
 
 /* Some job's `left` was set. */

@@ -25,8 +25,8 @@ struct serve_options {
     const char *key_file;       // whose first line every request must bring; NULL: none
     bool        insecure;       // beyond this machine without one
     int         slots;          // 16: texts at once, of each model
-    int         threads;        // 0: as many as OpenMP has
-    int         most_waiting;   // 256 texts, then 503
+    int         threads;        // 0: as many as who starts it has of OpenMP
+    int         most_waiting;   // 256 texts, then 503; more of one request, if alone
     size_t      cache;          // 256 MiB of prompts, of each model
     const char *chat_template;  // "{content}\n" for each message
     double      beat;           // seconds without news after which a stream says that
@@ -38,13 +38,17 @@ struct server;
 
 void serve_defaults(struct serve_options *o);
 
-/* Listen and begin to load. The options' strings must outlive the server. FAIL_USAGE:
- * the address; FAIL_INPUT: the path, the key; FAIL_WRITE: the port; FAIL_MEMORY. */
+/* Listen and begin to load; what nobody trains is loaded before it returns. The options'
+ * strings must outlive the server. FAIL_USAGE: the address; FAIL_INPUT: the path, what is
+ * there, the key; FAIL_WRITE: the port; FAIL_MEMORY. */
 enum fail serve_start(struct server **s, const struct serve_options *o, struct why *why);
 
 /* Where it listens, "http://127.0.0.1:8080/". */
 const char *serve_url(const struct server *s);
 int         serve_port(const struct server *s);
+
+/* A checkpoint that came later cannot be loaded: why, each time once. */
+bool serve_refused(struct server *s, struct why *why);
 
 /* Take no more requests, finish those that are under way (at most `seconds`; those that
  * follow a log end at once), and close. NULL is fine. */

@@ -75,8 +75,11 @@ int serve_main(int argc, char **argv)
     fflush(stdout);
     fprintf(stderr, "Ctrl-C ends it\n");
     catch_interrupts();
-    while (!interrupted)
+    while (!interrupted) {
         nanosleep(&moment, NULL);
+        while (serve_refused(s, &why))
+            say(stderr, "weft serve: %s\n", why.line);
+    }
     serve_stop(s, grace_seconds);
     return 0;
 }

@@ -1,5 +1,6 @@
 #include "infer/serve/served.h"
 
+#include "data/base/clock.h"
 #include "data/base/file.h"
 #include "data/base/version.h"
 #include "model/files/checkpoint.h"
@@ -15,7 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_MODELS = 64, JSON_MOST = 16 << 20 };
+enum {
+    MOST_MODELS = 64,
+    JSON_MOST = 16 << 20,
+    AGAIN_SECONDS = 10,         // until what there was no memory for is tried again
+};
 
 /* One of the models. */
 struct entry {
@@ -23,6 +28,9 @@ struct entry {
     char           run[PATH_MAX];       // what is loaded, as checkpoint_find takes it
     char           dir[PATH_MAX];       // its run: where the log and the lock are
     char           refused[PATH_MAX];   // the checkpoint that could not be loaded
+    double         again;               // wall seconds: when to try it again
+    struct why     why;                 // it could not; "": nothing is wrong
+    bool           untold;              // and nobody has asked served_refused since
     long           seed;                // of a comparison's run, -1
     char           arch[512];
     double         val_bpb;             // of its newest validation, NAN
@@ -256,6 +264,8 @@ static void take_engine(struct served *s, struct entry *e, struct engine *new)
     pthread_mutex_lock(&s->lock);
     old = e->engine;
     e->engine = new;
+    e->why.line[0] = 0;
+    e->untold = false;
     snprintf(e->arch, sizeof e->arch, "%.500s", new->model.cfg.mixers);
     s->reloads += old != NULL;
     s->changes++;
@@ -263,20 +273,40 @@ static void take_engine(struct served *s, struct entry *e, struct engine *new)
     engine_release(old);
 }
 
+/* dir cannot be loaded. A file that is damaged stays so; memory may come back. */
+static void refuse_engine(struct served *s, struct entry *e, const char *dir,
+                          enum fail err, const struct why *why)
+{
+    pthread_mutex_lock(&s->lock);
+    snprintf(e->refused, sizeof e->refused, "%s", dir);
+    e->again = err == FAIL_MEMORY ? wall_seconds() + AGAIN_SECONDS : INFINITY;
+    e->untold |= strcmp(e->why.line, why->line) != 0;
+    e->why = *why;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* The newest checkpoint, unless it is in already or could not be loaded before. */
-static void follow(struct served *s, struct entry *e)
+static enum fail follow(struct served *s, struct entry *e, struct why *why)
 {
     char           dir[PATH_MAX];
-    struct why     unread;
     struct engine *new;
+    enum fail      err = checkpoint_find(e->run, dir, sizeof dir, why);
 
-    if (checkpoint_find(e->run, dir, sizeof dir, &unread) || !strcmp(dir, e->refused) ||
-        (e->engine && !strcmp(dir, e->engine->dir)))
-        return;
-    if (engine_open(&new, e->run, e->name, s->o.slots, s->o.cache, &unread))
-        snprintf(e->refused, sizeof e->refused, "%s", dir);
+    if (err || (e->engine && !strcmp(dir, e->engine->dir)) ||
+        (!strcmp(dir, e->refused) && wall_seconds() < e->again))
+        return err;
+    err = engine_open(&new, e->run, e->name, s->o.slots, s->o.cache, why);
+    if (err)
+        refuse_engine(s, e, dir, err, why);
     else
         take_engine(s, e, new);
+    return err;
+}
+
+/* Of two numbers that may both be NAN. */
+static bool differ(double a, double b)
+{
+    return a != b && !(isnan(a) && isnan(b));
 }
 
 static void look_again(struct served *s, struct entry *e)
@@ -285,7 +315,7 @@ static void look_again(struct served *s, struct entry *e)
     double bpb = newest_bpb(e->dir);
 
     pthread_mutex_lock(&s->lock);
-    s->changes += training != e->training;
+    s->changes += training != e->training || differ(bpb, e->val_bpb);
     e->training = training;
     e->val_bpb = bpb;
     pthread_mutex_unlock(&s->lock);
@@ -322,11 +352,12 @@ static bool pause_or_stop(struct served *s)
 static void *watch(void *user)
 {
     struct served *s = user;
+    struct why     kept;                // in the entry
 
     do {
         find_more(s);
         for (int i = 0; i < s->n && !s->stopping; i++) {
-            follow(s, &s->entry[i]);
+            (void)follow(s, &s->entry[i], &kept);
             look_again(s, &s->entry[i]);
         }
     } while (!pause_or_stop(s));
@@ -334,6 +365,14 @@ static void *watch(void *user)
 }
 
 /* ---- from outside ---- */
+
+/* Load what no other checkpoint will come after. */
+static enum fail load_at_once(struct served *s, struct why *why)
+{
+    struct entry *e = &s->entry[0];
+
+    return !strcmp(s->kind, "compare") || is_locked(e->dir) ? 0 : follow(s, e, why);
+}
 
 enum fail served_open(struct served **to, const struct served_options *o, bool training,
                       struct why *why)
@@ -350,12 +389,16 @@ enum fail served_open(struct served **to, const struct served_options *o, bool t
     err = look_at(s, training, why);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->stop, NULL);
+    if (!err && !training)
+        err = load_at_once(s, why);
     if (!err && pthread_create(&s->thread, NULL, watch, s))
         err = fail(why, FAIL_MEMORY, "no thread to load models");
-    if (err)
+    if (err) {
+        engine_release(s->entry[0].engine);
         free(s);
-    else
+    } else {
         *to = s;
+    }
     return err;
 }
 
@@ -387,7 +430,8 @@ static struct entry *find(struct served *s, const char *name)
     return s->n && (!name || s->n == 1) ? &s->entry[0] : NULL;
 }
 
-struct engine *served_engine(struct served *s, const char *name, bool *known)
+struct engine *served_engine(struct served *s, const char *name, bool *known,
+                             struct why *why)
 {
     struct engine *engine = NULL;
 
@@ -397,8 +441,25 @@ struct engine *served_engine(struct served *s, const char *name, bool *known)
     *known = e != NULL;
     if (e && e->engine)
         engine = engine_hold(e->engine);
+    else if (e)
+        *why = *e->why.line ? e->why : (struct why){"the model is not loaded yet"};
     pthread_mutex_unlock(&s->lock);
     return engine;
+}
+
+bool served_refused(struct served *s, struct why *why)
+{
+    bool untold = false;
+
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < s->n && !untold; i++) {
+        untold = s->entry[i].untold;
+        s->entry[i].untold = false;
+        if (untold)
+            *why = s->entry[i].why;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return untold;
 }
 
 bool served_log(struct served *s, const char *name, char *log)

@@ -3,7 +3,8 @@
  *
  * A thread looks at every run each second. Where `latest` has moved on, it loads the new
  * checkpoint, and requests from then on get that one; those under way keep theirs. A
- * checkpoint that cannot be loaded leaves the older one in its place.
+ * checkpoint that cannot be loaded leaves the older one in its place; without one,
+ * requests get to know why.
  */
 #ifndef WEFT_SERVED_H
 #define WEFT_SERVED_H
@@ -20,15 +21,20 @@ struct served_options {
 };
 
 /* Find out what path is, and begin to load. A run that has no checkpoint yet is fine
- * while `training`: somebody trains it, or is about to. FAIL_INPUT, FAIL_MEMORY. */
+ * while `training`: somebody trains it, or is about to. What nobody trains is loaded
+ * before this returns: no other checkpoint would come. FAIL_INPUT, FAIL_MEMORY. */
 enum fail served_open(struct served **s, const struct served_options *o, bool training,
                       struct why *why);
 void served_close(struct served *s);                        // NULL is fine
 
 /* The newest engine of the model of this name ("book", "book@820"; NULL or, when there is
  * one model only, anything: the first), held; NULL: no such model (*known is false), or
- * it is not loaded yet. */
-struct engine *served_engine(struct served *s, const char *name, bool *known);
+ * it is not loaded, and why. */
+struct engine *served_engine(struct served *s, const char *name, bool *known,
+                             struct why *why);
+
+/* A checkpoint could not be loaded: why, each time once. */
+bool served_refused(struct served *s, struct why *why);
 
 /* Its name; the path of its run's log into log (PATH_MAX). False: no such model. */
 bool served_log(struct served *s, const char *name, char *log);

@@ -363,7 +363,7 @@ static char *make_header(const struct tensor *tensor, int n, const char *const *
     for (int i = 0; i < n; i++)
         whole &= !json_object_set_new(header, tensor[i].name,
                                       tensor_json(&tensor[i], &at));
-    text = whole ? json_dumps(header, JSON_COMPACT) : NULL;
+    text = whole ? json_to_text(header, JSON_COMPACT) : NULL;
     if (text && !says(text, header)) {
         free(text);
         text = NULL;

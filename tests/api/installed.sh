@@ -48,8 +48,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < 2; i++) {           // the second is ended after three steps
         snprintf(options, sizeof options, "{\"input\": \"%s\", \"out\": \"%s-%d\", "
                  "\"layers\": 2, \"width\": 32, \"heads\": 2, \"context\": 32, "
-                 "\"batch\": 4, \"vocab\": 300, \"steps\": 6, \"threads\": 1}",
-                 i ? argv[3] : argv[1], argv[2], i);
+                 "\"batch\": 4, \"vocab\": 300, \"steps\": 6, \"threads\": 1, "
+                 "\"seed\": %s}", i ? argv[3] : argv[1], argv[2], i,
+                 i ? "9007199254740993" : "1");
         int err = weft_train(options, on_step, i ? options : NULL);
         printf("%d %d %s\n", err, steps, err ? weft_error() : "");
     }
@@ -59,6 +60,12 @@ int main(int argc, char **argv)
     printf("%d %s\n", weft_train("{\"out\": \"y\", \"steps\": 1, \"lauers\": 2}", NULL,
                                 NULL), weft_error());
     printf("%d %s\n", weft_train("{", NULL, NULL), weft_error());
+    snprintf(options, sizeof options,
+             "{\"input\": \"%s\", \"out\": \"z\", \"steps\": 0}", argv[3]);
+    printf("%d %s\n", weft_train(options, NULL, NULL), weft_error());
+    snprintf(options, sizeof options,
+             "{\"input\": [\"%s\", 5], \"out\": \"z\", \"steps\": 1}", argv[3]);
+    printf("%d %s\n", weft_train(options, NULL, NULL), weft_error());
     return 0;
 }
 TEXT
@@ -73,6 +80,11 @@ grep -q '^2 .*train first, or give a dataset' trained ||
     die "text after computing: $(cat trained)"
 grep -q "^2 .*lauers" trained || die "an unknown setting: $(cat trained)"
 grep -q "^2 options: not JSON" trained || die "no JSON: $(cat trained)"
+grep -q "^2 options: steps must be" trained || die "no steps: $(cat trained)"
+grep -q "^2 options: input must be" trained || die "an input of 5: $(cat trained)"
+[ ! -e z ] || die "what is refused leaves a run"
+grep -q '^seed = 9007199254740993 ' run-1/config.cfg ||
+    die "another seed than was given: $(grep seed run-1/config.cfg)"
 "$weft" info run-1 | grep -q 'step *3\|ckpt-00000003' ||
     "$weft" verify run-1 > /dev/null || die "run-1 is not whole"
 
@@ -89,10 +101,20 @@ cmp first second || die "shared and static differ"
 head -c "$(wc -c < infer)" first | cmp -s - infer ||
     die "$(cat first) is not $(cat infer)"
 printf 'Once upon' > prompt.txt
-nats=$("$weft" score run-0 prompt.txt --per-token 2> /dev/null |
-    grep -o '"nats":[0-9.e-]*' | cut -d: -f2 |
-    sed '$d' | awk '{ s += $1 } END { printf "%.3f", s }')
+nats_of() {     # RUN: those of weft score, without the end of the document
+    "$weft" score "$1" prompt.txt --per-token 2> /dev/null |
+        grep -o '"nats":[0-9.e-]*' | cut -d: -f2 |
+        sed '$d' | awk '{ s += $1 } END { printf "%.3f", s }'
+}
+nats=$(nats_of run-0)
 grep -q ": $nats nats" first || die "$(tail -1 first), but weft score says $nats"
+
+# So it is with a model that reads a prefix before every text.
+"$weft" train stories.txt --out prefixed layers=2 width=32 heads=2 context=32 batch=4 \
+    vocab=300 steps=2 'prefix="Q "' > /dev/null 2>&1 || die "no model with a prefix"
+prefixed=$(nats_of prefixed)
+./shared prefixed "Once upon" > first
+grep -q ": $prefixed nats" first || die "$(tail -1 first), but weft score says $prefixed"
 
 # A model of one book begins, without a prompt, with the word that weft infer begins with.
 head -c 20000 stories.txt | tr '\n' ' ' > book.txt
@@ -136,6 +158,61 @@ with weft.Model("run-0") as m:
         else:
             raise AssertionError("no error")
     assert m.detokenize(m.tokenize("héllo")) == "héllo".encode()
+    for wrong in (lambda: s.step([0, 1], [7]), lambda: m.sampler().pick(a[1:])):
+        try:
+            wrong()
+        except ValueError as e:
+            assert str(e)
+        else:
+            raise AssertionError("read beyond what was given")
+TEXT
+    python3 - "$prefixed" <<'TEXT' || die "weft.py's threads, or what its callbacks raise"
+import os, sys, threading, weft
+small = dict(input="run-0/data", layers=1, width=32, heads=2, context=32, batch=4,
+             vocab=300)
+
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+
+def trained(threads):
+    seen = []
+    weft.train(lambda _: seen.append(tasks()), out=f"on-{threads}", steps=2,
+               threads=threads, **small)
+    return max(seen)
+
+
+def scored(threads):
+    seen = []
+
+    def run():
+        m.score("Once upon")
+        seen.append(tasks())
+
+    weft.set_threads(threads)
+    t = threading.Thread(target=run)
+    t.start()
+    t.join()
+    return seen[0]
+
+
+def stop(_):
+    raise KeyboardInterrupt
+
+
+one = trained(1)
+assert trained(2) > one, "weft_train takes its threads from elsewhere"
+with weft.Model("prefixed") as m:
+    one = scored(1)
+    assert scored(2) > one, "weft_set_threads is for one thread alone"
+    assert f"{sum(m.score('Once upon')):.3f}" == sys.argv[1]
+try:
+    weft.train(stop, out="raised", steps=1000, **small)
+except KeyboardInterrupt:
+    pass
+else:
+    raise AssertionError("Ctrl-C does not end training")
 TEXT
 else
     echo "installed.sh: skipped Python: there is none"

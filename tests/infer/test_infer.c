@@ -395,6 +395,40 @@ START_TEST(a_stop_string_ends_the_text_wherever_tokens_part)
 }
 END_TEST
 
+/* A prefix, a stop string, tokens parted by '|', the text written, and bytes left out. */
+static const struct {
+    const char *prefix, *stop, *tokens, *want;
+    size_t      skipped;
+} skips[] = {
+    {"Title: ", "#", "Title: |Time", "Time", 7},
+    {"Title: ", "#", "Ti|tle:| Time", "Time", 7},
+    {"Title: ", "#", "Title: Title: x", "Title: x", 7},
+    {"Title: ", "#", "Ti|me flies", "Time flies", 0},
+    {"Title: ", "#", "Time| flies", "Time flies", 0},
+    {"Title: ", "#", "Ti|t", "Tit", 0},             // and there it ends
+    {"Title: ", "im", "Ti|me flies", "T", 0},
+    {"Title: ", "itl", "Title: |Time", "Time", 7},
+    {"aab", "#", "a|a|a|b", "aaab", 0},
+    {"", "#", "Ti|me", "Time", 0},
+};
+
+START_TEST(a_prefix_is_left_out_where_all_of_it_comes)
+{
+    struct sink k;
+
+    sink_open(&k, false, &skips[_i].stop, 1);
+    stream_skip(k.stream, skips[_i].prefix);
+    push_tokens(k.stream, skips[_i].tokens);
+    stream_end(k.stream);
+    ck_assert_str_eq(k.text, skips[_i].want);
+    ck_assert_uint_eq(stream_skipped(k.stream), skips[_i].skipped);
+    stream_push(k.stream, "Tit", 3);                // only where a text begins
+    stream_end(k.stream);
+    ck_assert_str_eq(k.text + strlen(skips[_i].want), "Tit");
+    sink_close(&k);
+}
+END_TEST
+
 #define ZHONG "\xe4\xb8\xad"      // two columns
 
 /* Text for a terminal of ten columns, and what it gets. */
@@ -544,6 +578,7 @@ static Suite *suite(void)
                         ROWS(bytes));
     tcase_add_loop_test(tc, a_stop_string_ends_the_text_wherever_tokens_part, 0,
                         ROWS(stops));
+    tcase_add_loop_test(tc, a_prefix_is_left_out_where_all_of_it_comes, 0, ROWS(skips));
     tcase_add_loop_test(tc, a_terminal_breaks_lines_at_words_wherever_tokens_part, 0,
                         ROWS(wrapped));
     tcase_add_test(tc, a_word_is_held_no_longer_than_it_lasts);

@@ -11,7 +11,10 @@
 #include "tests/support/rig.h"
 #include "tests/support/spawn.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <math.h>
+#include <omp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,16 +28,40 @@
 static char run[600];
 
 /* A checkpoint of a model with one setting more. */
-static void write_step(long step, const char *stack, const char *setting)
+static void write_checkpoint(long step, const char *stack, const char *setting)
 {
-    char       path[700], name[32], pair[64];     // pair is cut in two
-    struct why why = {"?"};
+    char path[700], pair[64];           // pair is cut in two
 
     checkpoint_path(path, sizeof path, run, step);
     snprintf(pair, sizeof pair, "%s", setting);
     ck_assert_int_eq(spawn_checkpoint(3, (char *[]){path, (char *)stack, pair}), 0);
+}
+
+static void make_latest(long step)
+{
+    char       name[32];
+    struct why why = {"?"};
+
     ck_assert_msg(!link_replace(run, "latest", checkpoint_name(name, sizeof name, step),
                                 &why), "%s", why.line);
+}
+
+static void write_step(long step, const char *stack, const char *setting)
+{
+    write_checkpoint(step, stack, setting);
+    make_latest(step);
+}
+
+/* One byte more than its manifest says. */
+static void damage(long step)
+{
+    char  dir[700], path[800];
+    FILE *f;
+
+    checkpoint_path(dir, sizeof dir, run, step);
+    f = fopen(path_join(path, sizeof path, dir, "model.safetensors"), "a");
+    fputc('x', f);
+    fclose(f);
 }
 
 static void write_log(const char *mode, const char *text)
@@ -246,6 +273,53 @@ START_TEST(a_text_is_the_one_that_weft_infer_writes)
 }
 END_TEST
 
+/* A list of a choice's logprobs. */
+static const json_t *list_of(const json_t *choice, const char *name)
+{
+    return json_object_get(json_object_get(choice, "logprobs"), name);
+}
+
+static long number_at(const json_t *list, size_t i)
+{
+    return (long)json_integer_value(json_array_get(list, i));
+}
+
+/* What goes on from the first n tokens of a text, the likeliest each time. */
+static void assert_goes_on(const struct server *s, const json_t *ids, size_t n)
+{
+    json_t *prompt = json_copy((json_t *)ids);
+    json_t *j;
+    char   *body;
+
+    while (json_array_size(prompt) > n)
+        json_array_remove(prompt, n);
+    j = json_pack("{s:o, s:i, s:i, s:i, s:{s:i}}", "prompt", prompt, "max_tokens", 1,
+                  "logprobs", 0, "temperature", 0, "logit_bias", "256", -100);
+    body = json_dumps(j, 0);
+    json_decref(j);
+    j = ask(s, 200, body);
+    ck_assert_int_eq(number_at(list_of(first(j), "token_ids"), 0), number_at(ids, n));
+    json_decref(j);
+    free(body);
+}
+
+/* As the page asks: the opening's tokens come with their ids, and are no document's. */
+static void assert_echoed(const struct server *s)
+{
+    json_t *j = ask(s, 200, "{\"prompt\": \"\", \"echo\": true, \"max_tokens\": 3, "
+                    "\"logprobs\": 0, \"temperature\": 0, "
+                    "\"logit_bias\": {\"256\": -100}}");
+    const json_t *ids = list_of(first(j), "token_ids");
+
+    ck_assert_int_eq(json_array_size(ids), 8);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_int_eq(number_at(ids, i), "Zebra"[i]);
+    ck_assert(json_is_null(json_array_get(list_of(first(j), "token_logprobs"), 0)));
+    ck_assert(!json_is_null(json_array_get(list_of(first(j), "token_logprobs"), 1)));
+    assert_goes_on(s, ids, 7);
+    json_decref(j);
+}
+
 START_TEST(without_a_prompt_a_text_begins_with_the_opening_of_its_model)
 {
     struct server *s = serve_a("opening=\"Zebra\"");
@@ -264,6 +338,7 @@ START_TEST(without_a_prompt_a_text_begins_with_the_opening_of_its_model)
                    "{\"max_tokens\": 3, \"stream\": true}");
     ck_assert(g.body && strstr(g.body, "\"text\":\"Zebra"));
     got_free(&g);
+    assert_echoed(s);
     serve_stop(s, 5);
 }
 END_TEST
@@ -276,6 +351,52 @@ START_TEST(a_prefix_stands_before_a_prompt_and_is_not_told)
     ck_assert_str_eq(text_of(j), "QQQ");
     json_decref(j);
     assert_written(s, "Hi");
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* The text's offsets of a stream's tokens. */
+static json_t *streamed_offsets(const char *body)
+{
+    json_t *all = json_array();
+
+    for (const char *at = body; (at = strstr(at, "data: {")); at += 6) {
+        json_t *j = json_loads(at + 6, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, NULL);
+
+        json_array_extend(all, (json_t *)list_of(first(j), "text_offset"));
+        json_decref(j);
+    }
+    return all;
+}
+
+/* Five tokens, of which two are the prefix that the text lacks; whole, and a stream. */
+static void assert_offsets(const struct server *s, const char *fields)
+{
+    static const long want[] = {0, 0, 0, 1, 2};
+    char              body[256];
+    json_t           *j, *streamed;
+    struct got        g;
+
+    snprintf(body, sizeof body, "{%s, \"logprobs\": 0}", fields);
+    j = ask(s, 200, body);
+    snprintf(body, sizeof body, "{%s, \"logprobs\": 0, \"stream\": true}", fields);
+    g = client_ask(serve_port(s), "POST", "/v1/completions", as_json_type, body);
+    streamed = streamed_offsets(g.body);
+    ck_assert_int_eq(json_array_size(list_of(first(j), "text_offset")), 5);
+    for (size_t i = 0; i < 5; i++)
+        ck_assert_int_eq(number_at(list_of(first(j), "text_offset"), i), want[i]);
+    ck_assert(json_equal(streamed, list_of(first(j), "text_offset")));
+    json_decref(streamed);
+    json_decref(j);
+    got_free(&g);
+}
+
+START_TEST(offsets_are_of_the_text_that_is_told)
+{
+    struct server *s = serve_a("prefix=\"QQ\"");
+
+    assert_offsets(s, "\"max_tokens\": 5, \"logit_bias\": {\"81\": 100}");
+    assert_offsets(s, "\"prompt\": \"Hi\", \"echo\": true, \"max_tokens\": 1");
     serve_stop(s, 5);
 }
 END_TEST
@@ -693,6 +814,18 @@ static int raw_status(int port, const char *bytes, size_t len)
     return status;
 }
 
+/* What an address answers to a method that it does not take. */
+static void assert_allows(int port, const char *url, const char *methods)
+{
+    struct got g = client_ask(port, "PUT", url, "", "");
+    char       line[64];
+
+    snprintf(line, sizeof line, "Allow: %s", methods);
+    ck_assert_int_eq(g.status, 405);
+    ck_assert_msg(strstr(g.head, line) != NULL, "%s: %s", url, g.head);
+    got_free(&g);
+}
+
 START_TEST(strangers_and_strange_requests_are_refused)
 {
     struct server *s = serve();
@@ -708,6 +841,9 @@ START_TEST(strangers_and_strange_requests_are_refused)
         status_of(port, "GET", "/tokenizer_info?model=..%2f..%2fetc", "", ""), 200);
     ck_assert_int_eq(status_of(port, "GET", "/v1/completions", "", ""), 405);
     ck_assert_int_eq(status_of(port, "POST", "/health", as_json_type, "{}"), 405);
+    assert_allows(port, "/health", "GET, HEAD");
+    assert_allows(port, "/page.js", "GET, HEAD");
+    assert_allows(port, "/v1/completions", "POST");
     ck_assert_int_eq(status_of(port, "POST", "/v1/completions", "", "{}"), 415);
     ck_assert_int_eq(status_of(port, "POST", "/v1/completions",
                                "Content-Type: application/jsonx\r\n", "{}"), 415);
@@ -888,6 +1024,64 @@ START_TEST(who_waits_hears_that_it_lives_and_a_full_queue_says_when_to_come_agai
 }
 END_TEST
 
+START_TEST(more_texts_than_may_wait_are_taken_when_nobody_does)
+{
+    struct serve_options o = options();
+    struct server       *s;
+
+    new_run(FAST);
+    o.most_waiting = 2;
+    s = start(&o);
+    json_decref(ask(s, 200, "{\"n\": 8, \"max_tokens\": 2}"));
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* Threads of this process: the fewest within half a second, since connections' end. */
+static int count_threads(void)
+{
+    int fewest = INT_MAX;
+
+    for (int i = 0; i < 100; i++) {
+        DIR *d = opendir("/proc/self/task");
+        int  n = 0;
+
+        while (readdir(d))
+            n++;
+        closedir(d);
+        fewest = n < fewest ? n : fewest;
+        nap(0.005);
+    }
+    return fewest;
+}
+
+/* Threads of this process, and of a server that is started where OpenMP has n. */
+static int threads_with(int n)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    int                  before = omp_get_max_threads(), count;
+
+    omp_set_num_threads(n);
+    s = start(&o);
+    json_decref(ask(s, 200, "{\"prompt\": \"Hi\", \"max_tokens\": 2}"));
+    count = count_threads();
+    serve_stop(s, 5);
+    omp_set_num_threads(before);
+    return count;
+}
+
+START_TEST(a_server_computes_with_the_threads_of_who_starts_it)
+{
+    int one, four;
+
+    new_run(FAST);
+    one = threads_with(1);
+    four = threads_with(4);
+    ck_assert_msg(four >= one + 3, "%d threads with 4, %d with 1", four, one);
+}
+END_TEST
+
 static void *stop_it(void *user)
 {
     serve_stop(user, CLIENT_PATIENCE);
@@ -983,6 +1177,84 @@ START_TEST(the_log_is_told_as_it_grows_and_again_when_it_is_cut)
 }
 END_TEST
 
+START_TEST(who_comes_back_with_more_lines_than_the_log_has_begins_again)
+{
+    struct server *s = serve();
+    int            fd = client_connect(serve_port(s));
+    char           all[1 << 14] = "";
+    const char    *reset;
+    static const char get[] =
+        "GET /events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 9\r\n\r\n";
+
+    client_send(fd, get, strlen(get));
+    read_until(fd, all, sizeof all, "id: 1\n");
+    reset = strstr(all, "event: reset\n");
+    ck_assert_msg(reset && strstr(reset, "id: 0\n"), "%s", all);
+    close(fd);
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(a_validation_is_a_change_of_what_is_served)
+{
+    struct server *s = serve();
+    int            fd = client_connect(serve_port(s));
+    char           all[1 << 14] = "";
+    static const char get[] = "GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+    client_send(fd, get, strlen(get));
+    read_until(fd, all, sizeof all, "\"val_bpb\":2.5");      // the log has a blank there
+    write_log("a", "{\"step\": 2, \"val_bpb\": 2.25}\n");
+    read_until(fd, all, sizeof all, "\"val_bpb\":2.25");
+    close(fd);
+    serve_stop(s, 5);
+}
+END_TEST
+
+static void wait_for_refusal(struct server *s, struct why *why)
+{
+    struct patience p = {0};
+
+    while (!serve_refused(s, why))
+        ck_assert_msg(wait_on(&p), "nothing was refused");
+}
+
+/* Nobody trains it: there is nothing to wait for. Where somebody does, who asks hears
+ * why, until a checkpoint comes that is whole; that one then stays. */
+START_TEST(a_damaged_checkpoint_is_told)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    struct why           why = {"?"};
+    json_t              *j;
+    const char          *said;
+
+    new_run(FAST);
+    damage(7);
+    ck_assert_int_eq(serve_start(&s, &o, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "model.safetensors") != NULL, "%s", why.line);
+    o.training = true;
+    ck_assert_msg(!serve_start(&s, &o, &why), "%s", why.line);
+    wait_for_refusal(s, &why);
+    j = ask(s, 503, "{}");
+    said = json_string_value(json_object_get(json_object_get(j, "error"), "message"));
+    ck_assert_msg(said && strlen(said) > 20 && !strncmp(said, why.line, strlen(said)),
+                  "'%s', not '%s'", said, why.line);
+    json_decref(j);
+    write_step(9, "gla", FAST);
+    wait_until_loaded(s);
+    write_checkpoint(11, "gla", FAST);
+    damage(11);
+    make_latest(11);
+    wait_for_refusal(s, &why);
+    ck_assert(!serve_refused(s, &why));
+    j = ask(s, 200, "{}");
+    ck_assert(strstr(json_string_value(json_object_get(j, "model")), "@9") != NULL);
+    json_decref(j);
+    serve_stop(s, 5);
+}
+END_TEST
+
 START_TEST(a_run_without_a_checkpoint_is_served_when_it_is_about_to_train)
 {
     struct serve_options o = options();
@@ -1070,6 +1342,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_text_is_the_one_that_weft_infer_writes);
     tcase_add_test(tc, without_a_prompt_a_text_begins_with_the_opening_of_its_model);
     tcase_add_test(tc, a_prefix_stands_before_a_prompt_and_is_not_told);
+    tcase_add_test(tc, offsets_are_of_the_text_that_is_told);
     tcase_add_test(tc, a_stream_is_the_whole_text_in_pieces);
     tcase_add_test(tc, the_texts_of_a_stream_come_side_by_side);
     tcase_add_test(tc, texts_whose_prompt_is_known_begin_in_the_same_step);
@@ -1085,9 +1358,14 @@ static Suite *suite(void)
     tcase_add_test(tc, who_leaves_frees_the_slot);
     tcase_add_test(
         tc, who_waits_hears_that_it_lives_and_a_full_queue_says_when_to_come_again);
+    tcase_add_test(tc, more_texts_than_may_wait_are_taken_when_nobody_does);
+    tcase_add_test(tc, a_server_computes_with_the_threads_of_who_starts_it);
     tcase_add_test(tc, stopping_finishes_what_is_streaming);
     tcase_add_test(tc, a_newer_checkpoint_is_followed_and_nobody_is_dropped);
     tcase_add_test(tc, the_log_is_told_as_it_grows_and_again_when_it_is_cut);
+    tcase_add_test(tc, who_comes_back_with_more_lines_than_the_log_has_begins_again);
+    tcase_add_test(tc, a_validation_is_a_change_of_what_is_served);
+    tcase_add_test(tc, a_damaged_checkpoint_is_told);
     tcase_add_test(tc, a_run_without_a_checkpoint_is_served_when_it_is_about_to_train);
     tcase_add_test(tc, a_comparison_has_a_model_for_each_architecture);
     tcase_add_test(tc, a_port_that_is_taken_gives_way_to_the_next);

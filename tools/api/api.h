@@ -22,6 +22,13 @@ struct weft_model {
  * have them. */
 extern atomic_bool api_computed;
 
+/* The number of threads that weft_set_threads asked for becomes this thread's: OpenMP has
+ * one for each. */
+void api_take_threads(void);
+
+/* Something is about to be computed in this thread. */
+void api_begin(void);
+
 /* Leave a line for weft_error, and return err. */
 int api_fail(int err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

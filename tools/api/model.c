@@ -11,6 +11,8 @@
 
 atomic_bool api_computed;
 
+static atomic_int threads;              // 0: nobody has asked for a number
+
 static _Thread_local struct why last;
 
 int api_fail(int err, const char *format, ...)
@@ -36,7 +38,21 @@ WEFT_EXPORT const char *weft_error(void)
 WEFT_EXPORT void weft_set_threads(int n)
 {
     if (n > 0)
+        atomic_store(&threads, n);
+}
+
+void api_take_threads(void)
+{
+    int n = atomic_load(&threads);
+
+    if (n)
         omp_set_num_threads(n);
+}
+
+void api_begin(void)
+{
+    atomic_store(&api_computed, true);
+    api_take_threads();
 }
 
 /* ---- options ---- */
@@ -102,7 +118,7 @@ WEFT_EXPORT long weft_model_info(const weft_model *m, char *json, size_t cap)
                           "context", c->context, "eos", tokenizer_eos(m->tokenizer),
                           "tokenizer", tokenizer_kind(m->tokenizer), "state_bytes",
                           (json_int_t)model_state_bytes(&m->model));
-    char   *text = j ? json_dumps(j, 0) : NULL;
+    char   *text = json_to_text(j, 0);
     long    len = text ? (long)strlen(text) : -1;
 
     if (text && cap)

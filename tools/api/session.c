@@ -25,7 +25,7 @@ WEFT_EXPORT weft_session *weft_session_open(const weft_model *m, int slots)
     weft_session *s = calloc(1, sizeof *s);
     struct why    why = {"no memory for a session"};
 
-    atomic_store(&api_computed, true);
+    api_begin();
     if (slots < 1) {
         snprintf(why.line, sizeof why.line, "a session has at least one slot");
     } else if (s && !session_open(&s->session, &m->model, slots, &why)) {
@@ -83,6 +83,7 @@ WEFT_EXPORT int weft_feed(weft_session *s, int slot, const int32_t *ids, size_t 
         err = check_ids(s, ids, n);
     if (err)
         return err;
+    api_begin();
     session_feed(&s->session, slot, ids, (long)n, logits ? s->logits : NULL);
     if (logits)
         to_floats(logits, s->logits, (size_t)s->vocab);
@@ -104,6 +105,7 @@ WEFT_EXPORT int weft_step(weft_session *s, const int *slots, const int32_t *ids,
     }
     if (err)
         return err;
+    api_begin();
     session_step(&s->session, slots, ids, k, s->logits);
     to_floats(logits, s->logits, (size_t)k * (size_t)s->vocab);
     return 0;

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids of a text behind an EOS, malloc'ed, *n of them; NULL: no memory, which is left. */
-static int32_t *ids_of(const weft_model *m, const char *prefix, const char *text,
-                       size_t len, long *n)
+/* Ids of a text behind an EOS and the model's prefix, malloc'ed, *n of them; NULL: no
+ * memory, which is left. */
+static int32_t *ids_of(const weft_model *m, const char *text, size_t len, long *n)
 {
-    uint32_t *ids = prompt_encode(m->tokenizer, prefix, tokenizer_eos(m->tokenizer), text,
-                                  len, n);
+    uint32_t *ids = prompt_encode(m->tokenizer, m->model.cfg.prefix,
+                                  tokenizer_eos(m->tokenizer), text, len, n);
 
     if (!ids)
         api_fail(FAIL_MEMORY, "no memory for a text of %zu bytes", len);
@@ -27,7 +27,7 @@ static int32_t *ids_to_feed(const weft_model *m, const char *prompt, size_t len,
 
     return !len && *c->opening
                ? (int32_t *)prompt_open(m->tokenizer, c->opening, n)
-               : ids_of(m, c->prefix, prompt, len, n);
+               : ids_of(m, prompt, len, n);
 }
 
 /* ---- writing ---- */
@@ -129,7 +129,7 @@ WEFT_EXPORT int weft_generate(const weft_model *m, const char *prompt, size_t le
     int32_t       *ids = NULL;
     int            err = j && api_sampling(&a, j, m) ? 0 : FAIL_USAGE;
 
-    atomic_store(&api_computed, true);
+    api_begin();
     if (!err && !asked_whole(j, "max_tokens", 0, 1L << 40, &most, &why))
         err = api_fail(FAIL_USAGE, "options: %s", why.message);
     if (!err && !(ids = ids_to_feed(m, prompt, len, &n)))
@@ -181,14 +181,14 @@ WEFT_EXPORT long weft_score(const weft_model *m, const char *text, size_t len,
                             float *nats, size_t cap)
 {
     long           n;
-    int32_t       *ids = ids_of(m, "", text, len, &n);
+    int32_t       *ids = ids_of(m, text, len, &n);
     struct scoring s = {.nats = nats, .cap = cap};
     struct pass    p = {0};
     struct score   sum;
     struct why     why;
     int            err;
 
-    atomic_store(&api_computed, true);
+    api_begin();
     if (!ids)
         return -1;
     s.ids = (uint32_t *)ids + 1;

@@ -56,8 +56,11 @@ static int take_setting(struct wish *w, const char *key, const json_t *value)
 
     if (json_is_string(value))
         w->set[2 * w->n_set + 1] = json_string_value(value);
-    else if (json_is_number(value))
-        snprintf(text, sizeof w->value[0], "%.17g", json_number_value(value));
+    else if (json_is_integer(value))        // it may have more digits than a double
+        snprintf(text, sizeof w->value[0], "%" JSON_INTEGER_FORMAT,
+                 json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(text, sizeof w->value[0], "%.17g", json_real_value(value));
     else if (json_is_boolean(value))
         snprintf(text, sizeof w->value[0], "%d", json_is_true(value));
     else
@@ -96,19 +99,23 @@ static int read_wish(struct wish *w, json_t *j)
 
 /* ---- the run ---- */
 
+static enum fail add_input(struct run *r, const json_t *path, struct why *why)
+{
+    return json_is_string(path)
+               ? run_add_input(r, json_string_value(path), why)
+               : fail(why, FAIL_USAGE,
+                      "options: input must be a path, or a list of them");
+}
+
 static enum fail add_inputs(struct run *r, const json_t *input, struct why *why)
 {
     size_t    i;
     json_t   *path;
-    enum fail err = 0;
+    enum fail err = json_array_size(input) ? 0 : add_input(r, input, why);
 
-    if (json_is_string(input))
-        err = run_add_input(r, json_string_value(input), why);
     json_array_foreach(input, i, path)
-        if (!err && json_is_string(path))
-            err = run_add_input(r, json_string_value(path), why);
-    if (!err && !r->n_input)
-        err = fail(why, FAIL_USAGE, "options: input must be a path, or a list of them");
+        if (!err)
+            err = add_input(r, path, why);
     if (!err && atomic_load(&api_computed) && !dataset_is(r->input[0]))
         err = fail(why, FAIL_USAGE,
                    "%s: text is tokenized by a child process, and this one has computed "
@@ -131,10 +138,13 @@ static enum fail settle(struct run *r, const struct wish *w, struct why *why)
                 : w->seconds > 0 ? BUDGET_FOR
                                  : BUDGET_STEPS;
     r->amount = w->tokens > 0 ? w->tokens : w->seconds;
+    if (w->steps && r->cfg.steps == 0)
+        return fail(why, FAIL_USAGE, "options: steps must be at least 1");
     if (!w->steps)
         r->cfg.steps = 0;
     if (r->cfg.threads == 0)
         r->cfg.threads = omp_get_max_threads();
+    omp_set_num_threads(r->cfg.threads);
     if ((size_t)snprintf(r->dir, sizeof r->dir, "%s", w->out) >= sizeof r->dir)
         err = fail(why, FAIL_USAGE, "%.80s...: the path is too long", w->out);
     return err;
@@ -172,6 +182,9 @@ WEFT_EXPORT int weft_train(const char *options,
     struct why    why = {"stopped"};
     int           err = !j ? FAIL_USAGE : w ? read_wish(w, j) : FAIL_MEMORY;
 
+    api_take_threads();
+    int threads = omp_get_max_threads();
+
     s.watch = (struct watch){.step = tell_step, .user = &t};
     if (!err) {
         interrupted = 0;
@@ -180,6 +193,7 @@ WEFT_EXPORT int weft_train(const char *options,
         if (err)
             api_fail(err, "%s", err == FAIL_INTERRUPTED ? "stopped" : why.line);
         setup_close(&s);
+        omp_set_num_threads(threads);       // the run's own end with it
     }
     free(w);
     json_decref(j);

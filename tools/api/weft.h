@@ -33,7 +33,7 @@ const char *weft_version(void);
 /* Why the last function of this thread failed; "" when none has. */
 const char *weft_error(void);
 
-/* Threads that compute; the results do not depend on it. */
+/* Threads that compute, whichever thread calls; the results do not depend on it. */
 void weft_set_threads(int n);
 
 /* ---- models ---- */
@@ -100,9 +100,10 @@ int weft_generate(const weft_model *m, const char *prompt, size_t len,
                   int (*on_bytes)(void *user, const char *bytes, size_t len),
                   void *user);
 
-/* Nats of every token of a text, each given those before it in its window of `context`;
- * of its ids as weft_tokenize has them. Returns how many there are, of which at most cap
- * are written. */
+/* Nats of every token of a text, each given those before it in its window of `context`,
+ * as weft score has them: a model with a prefix, as some imported ones, reads that before
+ * the text, and its tokens count. Returns how many there are, at most len + 32, of which
+ * at most cap are written. */
 long weft_score(const weft_model *m, const char *text, size_t len, float *nats,
                 size_t cap);
 

@@ -128,7 +128,7 @@ class Model:
     def score(self, text):
         """Nats of every token of a text."""
         text = _bytes(text)
-        nats = (ctypes.c_float * (len(text) + 1))()
+        nats = (ctypes.c_float * (len(text) + 32))()        # and a prefix's
         n = _lib.weft_score(self._m, text, len(text), nats, len(nats))
         if n < 0:
             raise Error(6)
@@ -192,9 +192,11 @@ class Session:
 
     def step(self, slots, ids):
         """One more token for each of some slots; a row of logits for each."""
-        k, vocab = len(slots), self.model.vocab
+        k, vocab, ids = len(slots), self.model.vocab, _ids(ids)
+        if len(ids) != k:
+            raise ValueError(f"{len(ids)} tokens for {k} slots")
         logits = (ctypes.c_float * (k * vocab))()
-        _check(_lib.weft_step(self._s, (ctypes.c_int * k)(*slots), _ids(ids), k, logits))
+        _check(_lib.weft_step(self._s, (ctypes.c_int * k)(*slots), ids, k, logits))
         rows = memoryview(logits).cast("B").cast("f")
         return [rows[i * vocab:(i + 1) * vocab] for i in range(k)]
 
@@ -218,11 +220,14 @@ class Session:
 
 class Sampler:
     def __init__(self, model, options):
+        self._vocab = model.vocab
         self._s = _lib.weft_sampler_open(model._m, json.dumps(options).encode())
         if not self._s:
             raise Error(2)
 
     def pick(self, logits):
+        if len(logits) < self._vocab:
+            raise ValueError(f"{len(logits)} logits of a vocabulary of {self._vocab}")
         return _lib.weft_pick(self._s, (ctypes.c_float * len(logits)).from_buffer(logits))
 
     def accept(self, token):
@@ -234,8 +239,19 @@ class Sampler:
 
 
 def train(on_step=None, **options):
-    """Train a new run, as weft_train has it; when on_step(StepInfo) is True it stops."""
-    call = _STEP(lambda _, step: bool(on_step(step.contents)) if on_step else 0)
-    code = _lib.weft_train(json.dumps(options).encode(), call, None)
+    """Train a new run, as weft_train has it; when on_step(StepInfo) is True it stops, and
+    when that raises, or at Ctrl-C, which this then raises."""
+    raised = []
+
+    def call(_, step):
+        try:
+            return bool(on_step and on_step(step.contents))
+        except BaseException as e:          # ctypes would print it, and train on
+            raised.append(e)
+            return True
+
+    code = _lib.weft_train(json.dumps(options).encode(), _STEP(call), None)
+    if raised:
+        raise raised[0]
     if code != 130:
         _check(code)

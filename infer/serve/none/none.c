@@ -27,6 +27,13 @@ int serve_port(const struct server *s)
     return 0;
 }
 
+bool serve_refused(struct server *s, struct why *why)
+{
+    (void)s;
+    (void)why;
+    return false;
+}
+
 void serve_stop(struct server *s, double seconds)
 {
     (void)s;

@@ -489,7 +489,7 @@ function settings() {
 
 function newColumn(title, model) {
     const c = {
-        model, tokens: [], turn: 0, given: 0, served: '',
+        model, tokens: [], turn: 0, given: 0, served: '', bare: false,
         box: make('div', {class: 'tokens', role: 'group', 'aria-label': title}),
         numbers: make('span', {class: 'numbers'}),
     };
@@ -532,6 +532,7 @@ function take(c, turn, choice, model) {
     for (let i = 0; l && i < l.tokens.length; i++) {
         const at = l.token_logprobs[i], ids = l.top_ids[i] || [];
         if (!c.tokens.length && at === null && l.token_ids[i] === eos.get(c.model)) continue;
+        if (!c.tokens.length) c.bare = at === null;     // the model's opening: no end of a text is before it
         addToken(c, {
             id: l.token_ids[i], text: l.tokens[i], nats: at === null ? null : -at,
             end: l.token_ids[i] === eos.get(c.model),
@@ -580,7 +581,7 @@ async function write() {
         say(e.message, true);
         return;
     }
-    const turn = 0, ask = {...o, prompt, echo: prompt !== ''};
+    const turn = 0, ask = {...o, prompt, echo: true};
     for (const c of mine) c.box.classList.add('writing');
     if (compare)
         await inTurns(mine.map(c => () => c.turn === turn &&
@@ -605,7 +606,8 @@ async function goOn(c, i, other) {
     c.box.lastChild.focus();
     if (other.id === eos.get(c.model)) return;
     c.box.classList.add('writing');
-    const done = await complete({...o, model: c.model, prompt: [eos.get(c.model), ...c.tokens.map(t => t.id)]},
+    const ids = c.tokens.map(t => t.id), prompt = c.bare ? ids : [eos.get(c.model), ...ids];
+    const done = await complete({...o, model: c.model, prompt},
                                 (choice, model) => take(c, turn, choice, model));
     if (c.turn === turn) c.box.classList.remove('writing');
     if (done && c.turn === turn) say(`${c.served}, seed ${o.seed}`);
