@@ -33,16 +33,17 @@ static char **worker_words(int argc, char **argv, const char *dir)
     if (!words)
         return NULL;
     words[n++] = (char *)"weft";
-    for (int i = 0; i < argc; i++) {
+    words[n++] = argv[0];
+    words[n++] = (char *)"--join";              // before a --, which ends the flags
+    words[n++] = (char *)dir;
+    words[n++] = (char *)"--worker";
+    for (int i = 1; i < argc; i++) {
         if (is_flag(argv[i], "jobs", &alone) || is_flag(argv[i], "out", &alone) ||
             is_flag(argv[i], "join", &alone))
             i += alone;
         else
             words[n++] = argv[i];
     }
-    words[n++] = (char *)"--join";
-    words[n++] = (char *)dir;
-    words[n++] = (char *)"--worker";
     return words;
 }
 

@@ -13,8 +13,9 @@ die() {
 }
 
 "$weft" data stories --bytes 100k > "$tmp/text.txt" 2> "$tmp/null"
-what="$tmp/text.txt --arch softmax,gla --tokens 8k --seeds 2 layers=1 width=16 heads=2 \
+how="--arch softmax,gla --tokens 8k --seeds 2 layers=1 width=16 heads=2 \
 context=32 batch=4 tokenizer=bytes checkpoint_every=10"
+what="$tmp/text.txt $how"
 
 same() {
     for f in softmax gla; do
@@ -93,8 +94,10 @@ flock "$tmp/held/lock" "$weft" compare $what --join "$tmp/held" > "$tmp/out" 2>&
     status=$?
 [ $status -eq 5 ] || die "joined a comparison that another makes alone: exit $status"
 
-"$weft" compare $what --jobs 2 --out "$tmp/jobs" > "$tmp/jobs.txt" 2> "$tmp/jobs.err" ||
-    die "--jobs: $(cat "$tmp/jobs.err")"
+# Behind -- there are no flags: the workers' own must stand before it.
+"$weft" compare $how --jobs 2 --out "$tmp/jobs" -- "$tmp/text.txt" > "$tmp/jobs.txt" \
+    2> "$tmp/jobs.err" || die "--jobs: $(cat "$tmp/jobs.err")"
+! grep '^weft compare:' "$tmp/jobs.err" || die "--jobs: a worker failed"
 same "$tmp/jobs" "--jobs"
 alone "$tmp/jobs" "--jobs"
 [ "$(grep -c 'bits/byte in' "$tmp/jobs.err")" -eq 4 ] || die "--jobs tells the runs twice"

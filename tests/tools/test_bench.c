@@ -163,6 +163,45 @@ START_TEST(a_change_counts_when_it_is_larger_than_the_noise_of_both_files)
 }
 END_TEST
 
+/* A line of a shape with one more key, "" or ", \"muon\": true". */
+static void write_line(FILE *f, const char *more, double speed)
+{
+    fprintf(f, "{\"arch\": \"gla\", \"layers\": 1%s, \"tok_s\": %f, "
+               "\"tok_s_median\": %f}\n", more, speed, speed);
+}
+
+static const struct { const char *key, *heading; } switches[] = {
+    {", \"muon\": true", "muon 1 recompute 0 openblas 0\n"},
+    {", \"recompute\": true", "muon 0 recompute 1 openblas 0\n"},
+    {", \"openblas\": true", "muon 0 recompute 0 openblas 1\n"},
+};
+
+/* With and without a switch: one falls from 100 to 50, the other stays at 200. */
+START_TEST(a_switch_makes_another_shape)
+{
+    char              line[600], path[512];
+    const struct ran *r;
+
+    snprintf(dir, sizeof dir, "%s", rig_tmp());
+    for (int after = 0; after < 2; after++) {
+        FILE *f;
+
+        snprintf(path, sizeof path, "%s/%s.jsonl", dir, after ? "is" : "was");
+        f = fopen(path, "w");
+        ck_assert_ptr_nonnull(f);
+        write_line(f, "", after ? 50 : 100);
+        write_line(f, switches[_i].key, 200);
+        fclose(f);
+    }
+    snprintf(line, sizeof line, "bench --changes %s/was.jsonl %s/is.jsonl", dir, dir);
+    r = bench(line);
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert_msg(strstr(r->out, "worse") && strstr(r->out, "within noise"), "%s",
+                  r->out);
+    ck_assert_msg(strstr(r->out, switches[_i].heading) != NULL, "%s", r->out);
+}
+END_TEST
+
 START_TEST(files_without_measurements_are_refused)
 {
     char line[600];
@@ -185,6 +224,8 @@ static Suite *suite(void)
     tcase_add_test(tc, weights_of_every_type_are_timed_beside_each_other);
     tcase_add_test(tc, a_shape_that_does_not_exist_is_refused);
     tcase_add_test(tc, a_change_counts_when_it_is_larger_than_the_noise_of_both_files);
+    tcase_add_loop_test(tc, a_switch_makes_another_shape, 0,
+                        sizeof switches / sizeof *switches);
     tcase_add_test(tc, files_without_measurements_are_refused);
     suite_add_tcase(s, tc);
     return s;

@@ -90,6 +90,7 @@ static const struct trip {
     {"hf", "gla", "", "GLAForCausalLM"},
     {"hf", "gla(conv=4,dk=6,dv=10)", "", "GLAForCausalLM"},
     {"hf", "softmax(window=1/8)/gla", "kv_heads=2", "GLAForCausalLM"},
+    {"hf", "softmax(window=1/8)/gla(heads=2)", "kv_heads=2", "GLAForCausalLM"},
     {"hf", "softmax(window=1/8)/deltanet", "", "GatedDeltaNetForCausalLM"},
     {"hf", "deltanet(neg_eig=1,expand_v=2)", "tied=1", "GatedDeltaNetForCausalLM"},
     {"hf", "retention(expand_v=2)", "", "RetNetForCausalLM"},
@@ -175,6 +176,12 @@ static const struct { const char *mixers, *settings, *to; const char *words; } r
     {"gla(rank=8)", "", "hf", "rank 16"},
     {"gla+rope", "", "hf", "no rotation"},
     {"gla/deltanet", "", "hf", "no class of others mixes"},
+    {"gla(heads=2)/gla", "", "hf", "no class of others mixes"},
+    {"softmax(heads=2)", "", "hf", "heads of their own"},
+    {"softmax(heads=2)/gla", "", "hf", "heads of their own"},
+    {"softmax/softmax(kv_heads=1)", "kv_heads=2", "gguf", "heads of their own"},
+    {"softmax(heads=32)+none", "", "gguf", "heads of their own"},
+    {"softmax(heads=2)", "", "llama2c", "heads of their own"},
     {"softmax+none/ssd", "", "hf", "no class of transformers"},
     {"softmax", "prefix=ab", "gguf", "a space before a text"},
     {"softmax", "prefix=ab", "llama2c", "a space before a text"},
@@ -206,21 +213,33 @@ START_TEST(an_existing_directory_is_not_replaced)
 }
 END_TEST
 
+/* README.md of an export; the caller frees. */
+static char *card(const char *out)
+{
+    char       path[PATH_MAX], *text;
+    size_t     len;
+    struct why why;
+
+    ck_assert(!file_read(path_join(path, sizeof path, dir(out), "README.md"), 1 << 20,
+                         &text, &len, &why));
+    return text;
+}
+
 START_TEST(the_card_says_what_the_model_is)
 {
-    char      *text;
-    size_t     len;
-    char       path[PATH_MAX];
-    struct why why;
+    char *text;
 
     make_run("run", "softmax", "kv_heads=2");
     need(export_main, "export %run --to gguf --out %out");
-    ck_assert(!file_read(path_join(path, sizeof path, dir("out"), "README.md"), 1 << 20,
-                         &text, &len, &why));
+    text = card("out");
     ck_assert_ptr_nonnull(strstr(text, "GGUF llama, f32"));
     ck_assert_ptr_nonnull(strstr(text, "| `kv_heads` | `2` |"));
     ck_assert_ptr_nonnull(strstr(text, "after token 256"));
     ck_assert_ptr_nonnull(strstr(text, "weft export run --to gguf --type f32"));
+    free(text);
+    need(export_main, "export %run --to llama2c --out %other");
+    text = card("other");
+    ck_assert_ptr_nonnull(strstr(text, "after token 1 and"));
     free(text);
 }
 END_TEST
@@ -344,6 +363,60 @@ START_TEST(a_directory_of_transformers_is_read_from_its_own_keys)
 }
 END_TEST
 
+/* A key as a GGUF has it. */
+static void put_key(FILE *f, const char *name, uint32_t type, const void *value,
+                    size_t size)
+{
+    uint64_t len = strlen(name);
+
+    fwrite(&len, 8, 1, f);
+    fwrite(name, 1, len, f);
+    fwrite(&type, 4, 1, f);
+    fwrite(value, 1, size, f);
+}
+
+static void rename_key(char *bytes, size_t len, const char *name)
+{
+    char *at = memmem(bytes, len, name, strlen(name));
+
+    if (at)
+        *at = 'x';
+}
+
+/* out/model.gguf as another program may write it: without weft's settings, and with this
+ * value of a key in place of its own; size 0: without the key; NULL: only the former. A
+ * second key fills up to 32 bytes, to which the tensors are aligned. */
+static void edit_gguf(const char *name, uint32_t type, const void *value, size_t size)
+{
+    char       path[PATH_MAX], *bytes, filler[8 + 32] = {0};
+    size_t     len, used;
+    uint64_t   keys;
+    FILE      *f;
+    struct why why;
+
+    path_join(path, sizeof path, dir("out"), "model.gguf");
+    ck_assert(!file_read(path, 1 << 26, &bytes, &len, &why));
+    rename_key(bytes, len, "weft.settings");
+    ck_assert_ptr_nonnull(memmem(bytes, len, "xeft.settings", 13));
+    if (name)
+        rename_key(bytes, len, name);
+    memcpy(&keys, bytes + 16, 8);
+    keys += size ? 2 : 0;
+    f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    fwrite(bytes, 1, 16, f);
+    fwrite(&keys, 8, 1, f);
+    if (size) {
+        used = 8 + strlen(name) + 4 + size + 8 + 1 + 4 + 8;
+        filler[0] = (char)(31 - (used + 31) % 32);
+        put_key(f, name, type, value, size);
+        put_key(f, "x", GGUF_STRING, filler, 8 + (size_t)filler[0]);
+    }
+    fwrite(bytes + 24, 1, len - 24, f);
+    ck_assert(!fclose(f));
+    free(bytes);
+}
+
 static const char *const foreign_gguf[] = {
     "softmax", "softmax(qk_norm=1)", "softmax+rope(base=500000)",
     "softmax(window=8,sink=1)/softmax(sink=1)+none",
@@ -352,22 +425,45 @@ static const char *const foreign_gguf[] = {
 /* weft.settings under a name that nobody knows: llama.cpp's own keys say the same. */
 START_TEST(a_gguf_is_read_from_its_own_keys)
 {
-    char      *bytes, *at, path[PATH_MAX];
-    size_t     len;
-    struct why why;
-
     make_run("run", foreign_gguf[_i], "kv_heads=2 eps=1e-6");
     need(export_main, "export %run --to gguf --out %out");
-    path_join(path, sizeof path, dir("out"), "model.gguf");
-    ck_assert(!file_read(path, 1 << 26, &bytes, &len, &why));
-    at = memmem(bytes, len, "weft.settings", 13);
-    ck_assert_ptr_nonnull(at);
-    *at = 'x';
-    ck_assert(!file_write(path, bytes, len, &why));
-    free(bytes);
+    edit_gguf(NULL, 0, NULL, 0);
     need(import_main, "import %out --out %back");
     assert_same_file("run", "back", "config.json");
     assert_same_file("run", "back", "model.safetensors");
+}
+END_TEST
+
+/* What an import says on stderr. */
+static const char *told(const char *line)
+{
+    const struct ran *r = run(import_main, line);
+
+    ck_assert_msg(r->code == 0, "%s: exit %d: %s", line, r->code, r->err);
+    return r->err;
+}
+
+/* weft's own exports begin with its EOS, so that nothing is said of them. */
+START_TEST(a_first_token_that_is_not_wefts_is_told)
+{
+    const char *words = "texts begin with token 1 there, with 256 in weft";
+    char        path[PATH_MAX];
+    json_t     *j;
+
+    make_run("run", "softmax", "");
+    need(export_main, "export %run --to gguf --out %out");
+    ck_assert_str_eq(told("import %out --out %a"), "");
+    edit_gguf("tokenizer.ggml.bos_token_id", GGUF_U32, &(uint32_t){1}, 4);
+    ck_assert_ptr_nonnull(strstr(told("import %out --out %b"), words));
+    edit_gguf("tokenizer.ggml.add_bos_token", GGUF_BOOL, &(uint8_t){0}, 1);
+    ck_assert_str_eq(told("import %out --out %c"), "");
+    ck_assert(!rename(dir("out"), dir("gguf")));
+    need(export_main, "export %run --to hf --out %out");
+    ck_assert_str_eq(told("import %out --out %d"), "");
+    j = read_config(path, sizeof path, "config.json");
+    json_object_set_new(j, "bos_token_id", json_integer(1));
+    write_config(path, j);
+    ck_assert_ptr_nonnull(strstr(told("import %out --out %e"), words));
 }
 END_TEST
 
@@ -549,6 +645,44 @@ START_TEST(a_header_of_llama2c_that_lies_is_refused)
 }
 END_TEST
 
+#define BYTES(text) text, sizeof text - 1
+
+/* Keys that change what is computed, in a stack of two layers. */
+static const struct {
+    const char *mixers, *key;
+    uint32_t    type;
+    const char *value;
+    size_t      size;
+    const char *words;
+} asks[] = {
+    {"softmax", "llama.attention.scale", GGUF_F32, BYTES("\0\0\0\x3f"), "a scale of"},
+    {"softmax(window=8)", "granite_swa.attention.scale", GGUF_F32,
+     BYTES("\0\0\0\x3f"), "a scale of"},
+    {"softmax(window=8)", "granite_swa.attention.sliding_window_pattern", 0, NULL, 0,
+     "one value for each of the 2 layers"},
+    {"softmax(window=8)", "granite_swa.attention.sliding_window_pattern", GGUF_U32,
+     BYTES("\2\0\0\0"), "one value for each of the 2 layers"},
+    {"softmax(window=8)", "granite_swa.attention.rope_pattern", 0, NULL, 0,
+     "one value for each of the 2 layers"},
+    {"softmax(window=8)", "granite_swa.attention.rope_pattern", GGUF_ARRAY,
+     BYTES("\7\0\0\0\1\0\0\0\0\0\0\0\1"), "one value for each of the 2 layers"},
+    {"softmax(window=8)", "granite_swa.attention.sliding_window", 0, NULL, 0,
+     "no size for them"},
+    {"softmax", "llama.attention.head_count", GGUF_ARRAY,
+     BYTES("\4\0\0\0\2\0\0\0\0\0\0\0\4\0\0\0\2\0\0\0"), "out of range"},
+};
+
+START_TEST(a_gguf_that_asks_for_more_than_weft_has_is_refused)
+{
+    make_run("run", asks[_i].mixers, "");
+    need(export_main, "export %run --to gguf --out %out");
+    edit_gguf(asks[_i].key, asks[_i].type, asks[_i].value, asks[_i].size);
+    spawn_refused(run(import_main, "import %out --out %back"), asks[_i].key, 3,
+                  asks[_i].words);
+    ck_assert(!path_exists(dir("back")));
+}
+END_TEST
+
 /* The bytes of an exported GGUF; the caller frees. */
 static unsigned char *gguf_bytes(size_t *len)
 {
@@ -625,6 +759,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_directory_of_transformers_is_read_from_its_own_keys, 0,
                         ROWS(foreign));
     tcase_add_loop_test(tc, a_gguf_is_read_from_its_own_keys, 0, ROWS(foreign_gguf));
+    tcase_add_test(tc, a_first_token_that_is_not_wefts_is_told);
+    tcase_add_loop_test(tc, a_gguf_that_asks_for_more_than_weft_has_is_refused, 0,
+                        ROWS(asks));
     tcase_add_test(tc, gguf_has_the_rows_of_queries_in_pairs);
     tcase_add_test(tc, llama2c_has_the_tokens_where_run_c_looks);
     tcase_add_test(tc, shards_are_read_by_their_index);

@@ -9,7 +9,7 @@
 
 static const char *const shape_keys[] = {
     "arch", "layers", "width", "heads", "vocab", "context", "batch", "threads",
-    "muon", "recompute",
+    "muon", "recompute", "openblas",
 };
 
 static const struct measure {
@@ -111,9 +111,12 @@ static void print_measure(const struct measure *m, struct best was, struct best 
 static void print_shape(const json_t *shape)
 {
     printf("%s:", json_string_value(json_object_get(shape, "arch")));
-    for (int i = 1; i < SHAPE_KEYS; i++)
+    for (int i = 1; i < SHAPE_KEYS; i++) {
+        const json_t *x = json_object_get(shape, shape_keys[i]);
+
         printf(" %s %lld", shape_keys[i],
-               (long long)json_integer_value(json_object_get(shape, shape_keys[i])));
+               json_is_true(x) ? 1 : (long long)json_integer_value(x));
+    }
     printf("\n");
 }
 

@@ -95,7 +95,7 @@ void chart_number(char *buf, size_t cap, double v)
     static const char *const unit[] = {"", "k", "M", "G", "T", "P", "E"};
     int                      u = 0;
 
-    if (fabs(v) >= 1e21 || (v != 0 && fabs(v) < 1e-3)) {
+    if (fabs(v) >= 9.99e20 || (v != 0 && fabs(v) < 1e-3)) { // no unit is above E
         snprintf(buf, cap, "%.2g", v);
         return;
     }

@@ -173,7 +173,8 @@ double speed_of(const struct comparison *c, const struct trial *t);
 /* Write t as computed by this program. FAIL_WRITE. */
 enum fail result_write(const struct comparison *c, struct trial *t, struct why *why);
 bool result_read(struct trial *t);                  // false: there is none
-void curve_read(struct trial *t);                   // from log.jsonl
+void curve_read(struct trial *t);                   // and seconds, from log.jsonl; where
+                                                    // that is gone they stay
 json_t *result_json(const struct comparison *c, const struct trial *t);
 
 /* ---- view.c: one line about all runs ---- */

@@ -29,6 +29,25 @@ static void make_slug(char *slug, size_t cap, const char *name)
     slug[n] = 0;
 }
 
+static bool is_taken(const struct comparison *c, const char *slug)
+{
+    for (int i = 0; i < c->n; i++)
+        if (!strcmp(c->arch[i].slug, slug))
+            return true;
+    return false;
+}
+
+/* Put a number behind the slug, with which `same` others begin: from same + 1 on the
+ * first that makes it a directory of its own. */
+static void number_slug(const struct comparison *c, char *slug, unsigned same)
+{
+    char *end = slug + strlen(slug);
+
+    do
+        snprintf(end, 4, "-%u", ++same % 100);
+    while (is_taken(c, slug));
+}
+
 static enum fail add_entry(struct comparison *c, const char *name, size_t len,
                            struct why *why)
 {
@@ -51,7 +70,7 @@ static enum fail add_entry(struct comparison *c, const char *name, size_t len,
         same += !strncmp(c->arch[i].slug, a->slug, strlen(a->slug));
     }
     if (same)
-        snprintf(a->slug + strlen(a->slug), 4, "-%u", (same + 1) % 100);
+        number_slug(c, a->slug, same);
     c->n++;
     return 0;
 }

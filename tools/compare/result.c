@@ -151,7 +151,6 @@ void curve_read(struct trial *t)
     struct why       ignored;
 
     *c = (struct curve){0};
-    t->seconds = 0;
     if (log_read(&log, path_join(path, sizeof path, t->dir, "log.jsonl"), &ignored))
         return;
     bin_losses(c, &log);

@@ -174,13 +174,13 @@ enum fail trial_run(struct comparison *c, struct trial *t, struct why *why)
         err = attempt(c, t, why);
     }
     t->wall = wall_seconds() - start;
+    curve_read(t);                      // the result has its seconds
     if (err) {
         err = take_failure(c, t, err, why);
     } else {
         t->done = true;
         err = result_write(c, t, why);
     }
-    curve_read(t);
     if (!err)
         view_end(c, t);
     return err;

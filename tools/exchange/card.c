@@ -135,6 +135,7 @@ static const char *const usage[][2] = {
 
 static void put_page(FILE *to, const struct outgoing *x, const struct run *r)
 {
+    int  first = strcmp(x->to, "llama2c") ? x->vocab.eos : LLAMA2C_FIRST;
     char count[32];
 
     format_count(count, sizeof count, (double)model_count(&x->model));
@@ -144,7 +145,7 @@ static void put_page(FILE *to, const struct outgoing *x, const struct run *r)
         if (!strcmp(usage[i][0], x->to))
             fputs(usage[i][1], to);
     fputs("    weft import . --out RUN\n\n", to);
-    fprintf(to, "A document begins after token %d and ends with it.\n", x->vocab.eos);
+    fprintf(to, "A document begins after token %d and ends with it.\n", first);
     for (int i = 0; i < x->n_notes; i++)
         fprintf(to, "Note: %s.\n", x->notes[i]);
     fputc('\n', to);

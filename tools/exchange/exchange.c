@@ -161,6 +161,15 @@ enum fail incoming_open(struct incoming *in, struct config *c, double numbers,
     return model_open(&in->model, c, why);
 }
 
+void incoming_begins(struct incoming *in, double first)
+{
+    int eos = tokenizer_eos(in->tokenizer);
+
+    if (first >= 0 && first != eos)
+        snprintf(in->note, sizeof in->note, "texts begin with token %.0f there, with %d "
+                 "in weft: their first words come out worse", first, eos);
+}
+
 void incoming_close(struct incoming *in)
 {
     model_close(&in->model);

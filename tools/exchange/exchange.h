@@ -51,6 +51,7 @@ struct incoming {
     struct model      model;
     struct tokenizer *tokenizer;
     char              from[64];         // what it was: "llama2.c", "GGUF llama"
+    char              note[128];        // what a user must know; "": nothing
 };
 
 /* Read a model into a zeroed *in. tokenizer is a file of the user's choice, or NULL.
@@ -92,6 +93,10 @@ enum fail settings_take(struct config *c, const json_t *j, const char *where,
  * and open it. FAIL_INPUT, FAIL_MEMORY. */
 enum fail incoming_open(struct incoming *in, struct config *c, double numbers,
                         const char *where, struct why *why);
+
+/* Leave a note where texts begin there with another token than weft's EOS. first is that
+ * token; -1: there is none. The tokenizer is open. */
+void incoming_begins(struct incoming *in, double first);
 
 /* dir/name. */
 bool file_beside(char *buf, size_t cap, const char *dir, const char *name);

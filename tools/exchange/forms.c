@@ -83,6 +83,9 @@ static void add_layer(struct traits *t, const struct model *m, const struct mixe
     t->norm |= layer_opt(c, "qk_norm") > 0, t->plain |= !(layer_opt(c, "qk_norm") > 0);
     t->sink |= layer_opt(c, "sink") > 0;
     t->turned |= base > 0, t->unturned |= base == 0;
+    if (c->H != m->cfg.heads || c->Hk != m->cfg.kv_heads)
+        t->bad = "its softmax layers have heads of their own; others have one number of "
+                 "heads for all";
     if (window && window != stack_window(m))
         t->bad = "its layers have windows of two sizes; others have one";
     if (base < 0)
@@ -147,7 +150,7 @@ static bool others_alike(const struct model *m, const struct mixer_cfg *o)
         const struct mixer_cfg *c = &m->layer[i];
 
         if (!layer_is(c, "softmax") &&
-            (c->mixer != o->mixer || c->position != o->position ||
+            (c->mixer != o->mixer || c->position != o->position || c->H != o->H ||
              memcmp(c->opt, o->opt, sizeof c->opt) ||
              memcmp(c->position_opt, o->position_opt, sizeof c->position_opt)))
             return false;
@@ -228,7 +231,9 @@ enum fail form_for_llama2c(const struct model *m, struct why *why)
 {
     struct traits t = traits_of(m);
 
-    if (!only(m, "softmax") || t.bad || t.window || t.norm || t.sink || t.unturned)
+    if (t.bad)
+        return refuse(why, m, t.bad);
+    if (!only(m, "softmax") || t.window || t.norm || t.sink || t.unturned)
         return refuse(why, m, "llama2.c has full softmax attention with rotation only; "
                       "--to gguf or hf have more");
     if (stack_base(m) != 1e4)

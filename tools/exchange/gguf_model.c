@@ -141,7 +141,7 @@ static void put_tokenizer(struct gguf_out *g, const struct vocab *v, bool blank)
 static enum fail put_own(struct gguf_out *g, const struct outgoing *x, struct why *why)
 {
     json_t     *j = settings_json(&x->model.cfg);
-    char       *text = json_dumps(j, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    char       *text = json_to_text(j, JSON_COMPACT | JSON_REAL_PRECISION(17));
     size_t      len;
     const void *model = tokenizer_model(x->tokenizer, &len);
 
@@ -228,12 +228,22 @@ static const struct gguf_key *find(const struct source *s, const char *rest)
     return gguf_find(s->g, key_of(name, s->arch, rest));
 }
 
-/* A whole number from 1 to max; 0: it is none. */
+/* Has a key with a value for each layer another one than v? */
+static bool varies(const struct gguf_key *k, double v)
+{
+    for (uint64_t i = 1; k && i < k->n; i++)
+        if (gguf_number(k, i, v) != v)
+            return true;
+    return false;
+}
+
+/* A whole number from 1 to max, the same for all layers; 0: it is none. */
 static int whole(const struct source *s, const char *rest, double max, int otherwise)
 {
-    double v = gguf_number(find(s, rest), 0, otherwise);
+    const struct gguf_key *k = find(s, rest);
+    double                 v = gguf_number(k, 0, otherwise);
 
-    return v >= 1 && v <= max && v == floor(v) ? (int)v : 0;
+    return v >= 1 && v <= max && v == floor(v) && !varies(k, v) ? (int)v : 0;
 }
 
 static enum fail take_arch(struct source *s, struct why *why)
@@ -255,6 +265,14 @@ static enum fail take_arch(struct source *s, struct why *why)
                 "granite_swa", s->where, s->arch);
 }
 
+/* Are scores multiplied by another number than 1 / sqrt(e)? llama.cpp takes 0 as that. */
+static bool scores_scaled(const struct source *s, int e)
+{
+    double scale = gguf_number(find(s, "attention.scale"), 0, 0);
+
+    return scale != 0 && !(fabs(scale * sqrt((double)e) - 1) < 1e-5);
+}
+
 /* NULL, or what this architecture's file asks for that weft has not. */
 static const char *unsupported(const struct source *s, const struct config *c)
 {
@@ -268,6 +286,8 @@ static const char *unsupported(const struct source *s, const struct config *c)
         return "it has experts";
     if (find(s, "rope.scaling.type") || find(s, "rope.scaling.factor"))
         return "its rotation is scaled";
+    if (scores_scaled(s, e))
+        return "its scores have a scale of their own";
     if (s->kind == FORM_GRANITE_SWA &&
         (gguf_number(find(s, "logit_scale"), 0, 1) != 1 ||
          gguf_number(find(s, "residual_scale"), 0, 1) != 1 ||
@@ -276,15 +296,46 @@ static const char *unsupported(const struct source *s, const struct config *c)
     return NULL;
 }
 
-/* The settings as its own keys tell them. */
-static enum fail take_keys(const struct source *s, struct config *c, struct why *why)
+/* Has the pattern a number for each layer? Of llama and qwen3 it may be missing. */
+static bool by_layer(const struct source *s, const struct gguf_key *pattern, int layers)
+{
+    if (!pattern)
+        return s->kind != FORM_GRANITE_SWA;
+    return pattern->array && pattern->n == (uint64_t)layers &&
+           !isnan(gguf_number(pattern, 0, NAN));
+}
+
+/* Which layers have a window, and which rotate. */
+static enum fail take_layers(const struct source *s, struct config *c, double base,
+                             struct why *why)
 {
     struct attention_layer layer[1024] = {0};
     const struct gguf_key *swa = find(s, "attention.sliding_window_pattern"),
                           *rope = find(s, "attention.rope_pattern");
-    const char            *bad;
-    double                 base = gguf_number(find(s, "rope.freq_base"), 0, 1e4);
-    int                    window;
+    int                    window = whole(s, "attention.sliding_window", 1 << 20, 0);
+
+    if (!by_layer(s, swa, c->layers) || !by_layer(s, rope, c->layers))
+        return fail(why, FAIL_INPUT, "%s: sliding_window_pattern or rope_pattern has not "
+                    "one value for each of the %d layers", s->where, c->layers);
+    for (int i = 0; i < c->layers; i++) {
+        bool slides = gguf_number(swa, (uint64_t)i, 0) > 0;
+
+        if (slides && !window)
+            return fail(why, FAIL_INPUT, "%s: it has windows, but attention."
+                        "sliding_window is no size for them", s->where);
+        layer[i] = (struct attention_layer){
+            .window = slides ? window : 0, .qk_norm = s->kind == FORM_QWEN3,
+            .sink = s->kind == FORM_GRANITE_SWA,
+            .base = gguf_number(rope, (uint64_t)i, 1) > 0 ? base : 0};
+    }
+    return form_mixers(c, layer, c->layers, s->where, why);
+}
+
+/* The settings as its own keys tell them. */
+static enum fail take_keys(const struct source *s, struct config *c, struct why *why)
+{
+    double      base = gguf_number(find(s, "rope.freq_base"), 0, 1e4);
+    const char *bad;
 
     config_defaults(c);
     c->width = whole(s, "embedding_length", 65536, 0);
@@ -301,13 +352,7 @@ static enum fail take_keys(const struct source *s, struct config *c, struct why 
     bad = unsupported(s, c);
     if (bad)
         return fail(why, FAIL_INPUT, "%s: %s, which weft has not", s->where, bad);
-    window = whole(s, "attention.sliding_window", 1 << 20, 0);
-    for (int i = 0; i < c->layers; i++)
-        layer[i] = (struct attention_layer){
-            .window = gguf_number(swa, (uint64_t)i, 0) > 0 ? window : 0,
-            .qk_norm = s->kind == FORM_QWEN3, .sink = s->kind == FORM_GRANITE_SWA,
-            .base = gguf_number(rope, (uint64_t)i, 1) > 0 ? base : 0};
-    return form_mixers(c, layer, c->layers, s->where, why);
+    return take_layers(s, c, base, why);
 }
 
 /* A float32 as the decimal a person would have written: 1e-05, not 9.99999975e-06. */
@@ -420,6 +465,14 @@ static enum fail take_tokenizer(struct incoming *in, const struct source *s,
     return err;
 }
 
+/* The token that texts begin with; -1: there is none. */
+static double first_token(const struct gguf *g)
+{
+    bool added = gguf_number(gguf_find(g, "tokenizer.ggml.add_bos_token"), 0, 1) > 0;
+
+    return added ? gguf_number(gguf_find(g, "tokenizer.ggml.bos_token_id"), 0, -1) : -1;
+}
+
 static double numbers(const struct gguf *g)
 {
     double n = 0;
@@ -449,6 +502,7 @@ static enum fail take_model(struct incoming *in, struct gguf *g, const char *whe
         err = incoming_open(in, &c, numbers(g), where, why);
     if (err)
         return err;
+    incoming_begins(in, first_token(g));
     spelling = form_gguf_spelling(s.kind, PACKED_F32);
     snprintf(in->from, sizeof in->from, "GGUF %s", s.arch);
     return foreign_take(&in->model, &g->tensors, &spelling, where, why);

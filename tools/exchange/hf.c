@@ -562,6 +562,7 @@ static enum fail take_all(struct incoming *in, struct source *s, struct shards *
 {
     struct spelling spelling;
     struct config   c;
+    const json_t   *bos;
     enum fail       err = take_settings(s, &c, why);
 
     if (!err)
@@ -572,6 +573,8 @@ static enum fail take_all(struct incoming *in, struct source *s, struct shards *
         err = incoming_open(in, &c, numbers(&shards->all), s->where, why);
     if (err)
         return err;
+    bos = get(s, "bos_token_id");
+    incoming_begins(in, json_is_number(bos) ? json_number_value(bos) : -1);
     spelling = form_hf_spelling(s->kind, PACKED_F32);
     snprintf(in->from, sizeof in->from, "%s", forms[s->kind].class);
     return foreign_take(&in->model, &shards->all, &spelling, dir, why);

@@ -86,6 +86,8 @@ int import_main(int argc, char **argv)
     format_count(count, sizeof count, (double)model_count(&in.model));
     say(stdout, "%s: %s, %s parameters, mixers = %s\n", out, in.from, count,
            in.model.cfg.mixers);
+    if (*in.note)
+        say(stderr, "note: %s\n", in.note);
     say(stdout, "\nnext: %s infer %s -p \"Once upon a time\"\n", cli_program(),
            path_quote(word, sizeof word, out));
     incoming_close(&in);

@@ -238,8 +238,10 @@ static void plan_sink(struct plan *p, const struct model *m, const struct spelli
 /* Room for every tensor and its data, at most float32. */
 static enum fail make_room(struct foreigners *f, const struct model *m, struct why *why)
 {
-    size_t sinks = (size_t)m->cfg.layers * m->cfg.heads;
+    size_t sinks = 0;
 
+    for (int i = 0; i < m->cfg.layers; i++)
+        sinks += (size_t)m->layer[i].H;
     *f = (struct foreigners){0};
     f->tensor = calloc((size_t)m->n_param + m->cfg.layers, sizeof *f->tensor);
     f->memory = malloc((m->n + sinks) * sizeof(float));

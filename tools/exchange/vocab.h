@@ -42,8 +42,9 @@ struct token {
  * character as a normal token, as t5 has no bytes. */
 void vocab_gguf(const struct vocab *v, int i, struct token *t);
 
-/* Weft's id of the token that llama2.c has at a place, where documents begin after 1; and
- * that token's text there, blanks as blanks. */
+/* Weft's id of the token that llama2.c has at a place, where documents begin after
+ * LLAMA2C_FIRST; and that token's text there, blanks as blanks. */
+enum { LLAMA2C_FIRST = 1 };
 int  vocab_llama2c_id(const struct vocab *v, int place);
 void vocab_llama2c(const struct vocab *v, int place, struct token *t);
 
