@@ -19,7 +19,10 @@ else
         "$weft" data stories --bytes 3M --out $text
     fi
     say "training $run for a minute: watch the samples"
-    "$weft" train $text --out $run --for 1m vocab=2048
+    # recurrent layers learn how sentences go, one head of the last finds who is who:
+    # docs/recipe.md, "Names"
+    "$weft" train $text --out $run --for 1m vocab=2048 --size nano \
+        --arch ssd/ssd/ssd/softmax+none heads=2 copy=12
 fi
 
 say "a story from $run"
