@@ -32,6 +32,15 @@ uint64_t rng_next(struct rng *r)
     return draw(r->key, ++r->counter);
 }
 
+void rng_fill(struct rng *r, uint64_t *to, int n)
+{
+    const uint64_t key = r->key, first = r->counter;
+
+    for (int i = 0; i < n; i++)
+        to[i] = draw(key, first + 1 + (uint64_t)i);
+    r->counter += (uint64_t)n;
+}
+
 double rng_uniform(struct rng *r)
 {
     return (double)(rng_next(r) >> 11) * 0x1p-53;

@@ -24,6 +24,7 @@ struct rng {
 struct rng rng_open(uint64_t seed, enum rng_purpose purpose, uint64_t step);
 
 uint64_t rng_next(struct rng *r);
+void     rng_fill(struct rng *r, uint64_t *to, int n);   // n calls of it
 double   rng_uniform(struct rng *r);                     // [0, 1), 53 bits
 double   rng_normal(struct rng *r);                      // N(0, 1)
 uint64_t rng_below(struct rng *r, uint64_t n);           // [0, n), unbiased; n > 0

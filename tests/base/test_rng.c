@@ -125,6 +125,19 @@ START_TEST(the_same_key_gives_the_same_draws)
 }
 END_TEST
 
+START_TEST(many_draws_at_once_are_the_same_draws)
+{
+    struct rng a = rng_open(6, RNG_SAMPLE, 9), b = rng_open(6, RNG_SAMPLE, 9);
+    uint64_t   u[7];
+
+    for (int n = 0; n <= 7; n++) {
+        rng_fill(&a, u, n);
+        for (int i = 0; i < n; i++)
+            ck_assert(u[i] == rng_next(&b));
+    }
+}
+END_TEST
+
 /* Streams that differ in seed, purpose or step share no draw and do not correlate. */
 START_TEST(streams_do_not_overlap)
 {
@@ -234,6 +247,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, uniform_draws_fill_the_unit_interval_evenly, 0, N_PURPOSES);
     tcase_add_test(tc, every_bit_is_set_half_of_the_time);
     tcase_add_test(tc, normal_draws_are_normal);
+    tcase_add_test(tc, many_draws_at_once_are_the_same_draws);
     tcase_add_test(tc, draws_below_n_are_even);
     tcase_add_test(tc, huge_bounds_are_kept);
     tcase_add_test(tc, the_same_key_gives_the_same_draws);

@@ -205,7 +205,7 @@ static struct slr_batch batch_of(int n, int length)
 {
     return (struct slr_batch){
         n, length, D, calloc(n, sizeof(int)), calloc(n, sizeof(int)),
-        rig_reals((size_t)n * length * D), rig_reals(n),
+        rig_reals(slr_reals(n, length, D)), rig_reals(n),
     };
 }
 

@@ -35,13 +35,13 @@ static inline real minus_log(int32_t a)
 /* Box and Muller: n <= PAIRS pairs, one draw of 64 bits each. */
 static void box_muller(struct rng *r, real *x, real *y, int n)
 {
-    int32_t radius[PAIRS], angle[PAIRS];
+    int32_t  radius[PAIRS], angle[PAIRS];
+    uint64_t u[PAIRS];
 
+    rng_fill(r, u, n);
     for (int i = 0; i < n; i++) {
-        uint64_t u = rng_next(r);
-
-        radius[i] = (int32_t)(u >> 33);
-        angle[i] = (int32_t)(u & 0x7fffffff);
+        radius[i] = (int32_t)(u[i] >> 33);
+        angle[i] = (int32_t)(u[i] & 0x7fffffff);
     }
     #pragma omp simd
     for (int i = 0; i < n; i++) {

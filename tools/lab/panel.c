@@ -32,8 +32,23 @@ enum fail panel_open(struct panel *p, struct lab *l, struct why *why)
     p->value = calloc((size_t)p->arms * p->seeds * LAB_VALUES, sizeof *p->value);
     if (!p->value)
         return fail(why, FAIL_MEMORY, "out of memory for a table");
-    lab_plan(l, p->arms * p->seeds);
+    for (int a = 0; a < p->arms; a++)
+        lab_plan(l, panel_count(p, a));
     return FAIL_NONE;
+}
+
+int panel_count(const struct panel *p, int arm)
+{
+    int most = p->starts ? p->starts[arm] : 0;
+
+    return most && most < p->seeds ? most : p->seeds;
+}
+
+int panel_both(const struct panel *p, int a, int b)
+{
+    int n = panel_count(p, a), m = panel_count(p, b);
+
+    return n < m ? n : m;
 }
 
 void panel_close(struct panel *p)
@@ -73,31 +88,34 @@ enum fail panel_run(struct panel *p, struct lab *l, struct why *why)
 
     for (int s = 0; s < p->seeds; s++)
         for (int a = 0; !err && a < p->arms; a++)
-            err = run_cell(p, l, a, s, why);
+            if (s < panel_count(p, a))
+                err = run_cell(p, l, a, s, why);
     return err;
 }
 
 double panel_mean(const struct panel *p, int arm, int column)
 {
     double sum = 0;
+    int    n = panel_count(p, arm);
 
-    for (int s = 0; s < p->seeds; s++)
+    for (int s = 0; s < n; s++)
         sum += values_of(p, arm, s)[column];
-    return sum / p->seeds;
+    return sum / n;
 }
 
 double panel_spread(const struct panel *p, int arm, int column)
 {
     double mean = panel_mean(p, arm, column), sum = 0;
+    int    n = panel_count(p, arm);
 
-    for (int s = 0; s < p->seeds; s++)
+    for (int s = 0; s < n; s++)
         sum += pow(values_of(p, arm, s)[column] - mean, 2);
-    return p->seeds > 1 ? sqrt(sum / (p->seeds - 1)) : 0;
+    return n > 1 ? sqrt(sum / (n - 1)) : 0;
 }
 
 double *panel_seeds(const struct panel *p, int arm, int column, double *x)
 {
-    for (int s = 0; s < p->seeds; s++)
+    for (int s = 0; s < panel_count(p, arm); s++)
         x[s] = values_of(p, arm, s)[column];
     return x;
 }
@@ -106,7 +124,7 @@ int panel_reach(const struct panel *p, int arm, int column, double least)
 {
     int count = 0;
 
-    for (int s = 0; s < p->seeds; s++)
+    for (int s = 0; s < panel_count(p, arm); s++)
         count += values_of(p, arm, s)[column] >= least;
     return count;
 }
@@ -116,7 +134,7 @@ struct paired panel_paired(const struct panel *p, int a, int b, int column)
     double x[LAB_SEEDS], y[LAB_SEEDS];
 
     return paired_test(panel_seeds(p, a, column, x), panel_seeds(p, b, column, y),
-                       p->seeds);
+                       panel_both(p, a, b));
 }
 
 const char *panel_text(const struct panel *p, int arm, int column, char buf[32])
@@ -157,7 +175,8 @@ void panel_table(const struct panel *p, struct lab *l,
 {
     lab_say(l, "\n%s", p->title);
     if (p->seeds > 1)
-        lab_say(l, "means, and standard deviations over %d seeds", p->seeds);
+        lab_say(l, "means, and standard deviations over %s%d seeds",
+                p->starts ? "up to " : "", p->seeds);
     say_row(p, l, p->xlabel, place, 0, "%g");
     for (int a = 0; a < p->arms; a++) {
         say_row(p, l, p->arm[a], panel_mean, a, "%.3f");

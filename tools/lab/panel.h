@@ -29,6 +29,7 @@ struct panel {
     const struct task *task;    // whose sizes, steps and rate the keys hold
     const double *lr;           // (optional) of each arm, in place of the task's
     int          seeds;         // 0: the laboratory's, from panel_open on
+    const int   *starts;        // (optional) of each arm, so many of them at most; 0: all
     double      *value;         // (arms, seeds, LAB_VALUES); owned
 };
 
@@ -51,7 +52,11 @@ void panel_close(struct panel *p);
 double panel_mean(const struct panel *p, int arm, int column);
 double panel_spread(const struct panel *p, int arm, int column);
 
-/* A value of every seed into x (seeds); returns x. */
+/* How many seeds an arm has. What compares two takes those that both have. */
+int panel_count(const struct panel *p, int arm);
+int panel_both(const struct panel *p, int a, int b);
+
+/* A value of every seed of the arm into x; returns x. */
 double *panel_seeds(const struct panel *p, int arm, int column, double *x);
 
 /* How many seeds have it at `least` or above. */

@@ -10,6 +10,7 @@
 #define STANDARD "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm"
 enum { STANDARDS = 5 };                 // arms of it
 #define BESIDE "gla+rope,gla+srope(bias=1),metala,s6"
+enum { FEW_STARTS = 12 };               // of arms that are not near to those beside them
 
 static const struct recall_size sizes[] = {
     [LAB_BRIEF] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 16, 32, 10, 0},
@@ -21,13 +22,22 @@ static const double rates[] = {5e-3, 2e-3};
 /* The arms and what they did. */
 struct table {
     char                 arm[LAB_ARMS][RECALL_ARM];
+    struct recall_size   size[LAB_ARMS];
     struct recall_result r[LAB_ARMS];
     int                  n;
     int                  pairs;         // of them, those judged by the number of pairs
 };
 
-static enum fail read_arms(struct lab *l, const struct recall_size *s, struct table *t,
-                           struct why *why)
+/* gla's encodings differ less than its starts: it takes all of them. */
+static struct recall_size size_of(const struct lab *l, const char *arm)
+{
+    struct recall_size s = sizes[lab_form(l)];
+
+    s.seeds = strncmp(arm, "gla", 3) ? FEW_STARTS : 0;
+    return s;
+}
+
+static enum fail read_arms(struct lab *l, struct table *t, struct why *why)
 {
     const char *standard = lab_form(l) == LAB_FULL ? STANDARD "," BESIDE : STANDARD;
     bool        chosen = lab_arch(l, "", 0, t->arm[0], RECALL_ARM);
@@ -35,8 +45,11 @@ static enum fail read_arms(struct lab *l, const struct recall_size *s, struct ta
 
     t->n = 0;
     while (!err && t->n < LAB_ARMS &&
-           lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM))
-        err = recall_check(s, t->arm[t->n++], why);
+           lab_arch(l, standard, t->n, t->arm[t->n], RECALL_ARM)) {
+        t->size[t->n] = size_of(l, t->arm[t->n]);
+        err = recall_check(&t->size[t->n], t->arm[t->n], why);
+        t->n++;
+    }
     t->pairs = chosen ? t->n : STANDARDS;
     return err;
 }
@@ -143,13 +156,12 @@ static double lowest(const struct recall_size *s, const struct recall_result *r)
 }
 
 /* Did the arm leave 1/K behind at the fewest pairs? */
-static void gate(struct lab *l, const struct recall_size *s,
-                 const struct recall_result *r, const char *arm, struct finding *f)
+static void gate(struct lab *l, const struct table *t, int a, struct finding *f)
 {
     double few[RECALL_SEEDS];
-    int    n = recall_seeds(l, s, r, 0, few);
+    int    n = recall_seeds(l, &t->size[a], &t->r[a], 0, few);
 
-    gate_learnt(f, arm, few, n, NAN, recall_bag(s, 0));
+    gate_learnt(f, t->arm[a], few, n, NAN, recall_bag(&t->size[a], 0));
 }
 
 /* Full attention recalls every pair, however many. */
@@ -160,12 +172,12 @@ static void judge_attention(struct lab *l, const struct recall_size *s,
     double least[RECALL_SEEDS];
 
     for (int a = 0; a < t->n; a++) {
-        int            n = recall_seeds(l, s, &t->r[a], RECALL_LEAST, least);
+        int            n = recall_seeds(l, &t->size[a], &t->r[a], RECALL_LEAST, least);
         struct finding f = find_above(least, n, 0.95);
 
         if (!task_grows(t->arm[a]))
             continue;
-        gate(l, s, &t->r[a], t->arm[a], &f);
+        gate(l, t, a, &f);
         snprintf(line, sizeof line, "above 95%%; 1/K is %.1f%%",
                  100 * recall_bag(s, s->recall.n - 1));
         snprintf(measured, sizeof measured, "%s: %.1f%% at its worst K", t->arm[a],
@@ -184,13 +196,13 @@ static void judge_fixed(struct lab *l, const struct recall_size *s, const struct
     char           measured[256];
 
     for (int a = 0; a < t->pairs; a++) {
-        int seeds = recall_seeds(l, s, &t->r[a], 0, few);
+        int seeds = recall_seeds(l, &t->size[a], &t->r[a], 0, few);
 
         if (task_grows(t->arm[a]))
             continue;
-        recall_seeds(l, s, &t->r[a], last, many);
+        recall_seeds(l, &t->size[a], &t->r[a], last, many);
         all[n] = find_more(many, few, seeds, 0.02);
-        gate(l, s, &t->r[a], t->arm[a], &all[n++]);
+        gate(l, t, a, &all[n++]);
         if (best < 0 || t->r[a].right[last] > t->r[best].right[last])
             best = a;
     }
@@ -215,19 +227,20 @@ static int find_arm(const struct table *t, const char *name)
 }
 
 /* Of two arms, where both were trained, the one that should recall more. */
-static void judge_two(struct lab *l, const struct recall_size *s, const struct table *t,
-                      const struct lab_claim *claim, const char *const *names)
+static void judge_two(struct lab *l, const struct table *t, const struct lab_claim *claim,
+                      const char *const *names)
 {
-    int            less = find_arm(t, names[0]), more = find_arm(t, names[1]);
+    int            less = find_arm(t, names[0]), more = find_arm(t, names[1]), n, m;
     double         x[RECALL_SEEDS], y[RECALL_SEEDS];
     char           measured[256];
     struct finding f;
 
     if (less < 0 || more < 0)
         return;
-    recall_seeds(l, s, &t->r[less], RECALL_MEAN, x);
-    f = find_more(x, y, recall_seeds(l, s, &t->r[more], RECALL_MEAN, y), claim->limit);
-    gate(l, s, &t->r[more], names[1], &f);
+    n = recall_seeds(l, &t->size[less], &t->r[less], RECALL_MEAN, x);
+    m = recall_seeds(l, &t->size[more], &t->r[more], RECALL_MEAN, y);
+    f = find_more(x, y, n < m ? n : m, claim->limit);
+    gate(l, t, more, &f);
     snprintf(measured, sizeof measured, "%s %.1f%%, %s %.1f%% over all K", names[0],
              100 * t->r[less].mean, names[1], 100 * t->r[more].mean);
     lab_trained(l, claim->name, &f, measured,
@@ -241,12 +254,14 @@ static enum fail run(struct lab *l, struct why *why)
     enum fail                 err;
     struct table  t;
 
-    if ((err = read_arms(l, s, &t, why)))
+    if ((err = read_arms(l, &t, why)))
         return err;
-    lab_plan(l, t.n * recall_rates(l, n_rates) * lab_seeds(l));
+    for (int a = 0; a < t.n; a++)
+        lab_plan(l, recall_rates(l, n_rates) * recall_starts(l, &t.size[a]));
     say_head(l, s);
     for (int a = 0; a < t.n; a++) {
-        if ((err = recall_arm(l, s, rates, n_rates, t.arm[a], &t.r[a], why)))
+        if ((err = recall_arm(l, &t.size[a], rates, n_rates, t.arm[a], &t.r[a],
+                              why)))
             return err;
         say_row(l, t.arm[a], s, &t.r[a]);
     }
@@ -254,7 +269,7 @@ static enum fail run(struct lab *l, struct why *why)
     judge_attention(l, s, &t);
     judge_fixed(l, s, &t);
     for (int i = 0; lab_form(l) == LAB_FULL && claims[BY_ARM + i].name; i++)
-        judge_two(l, s, &t, &claims[BY_ARM + i], compared[i]);
+        judge_two(l, &t, &claims[BY_ARM + i], compared[i]);
     err = chart_pairs(l, s, &t, why);
     return err ? err : recall_chart(l, "mqar-state", s, t.arm, t.r, t.n, why);
 }
@@ -264,7 +279,7 @@ const struct experiment experiment_mqar = {
     .claim = "attention recalls any number of pairs; a state of fixed size does not",
     .paper = "Zoology, arXiv:2312.04927; arXiv:2511.17388; arXiv:2411.10741",
     .columns = RECALL_COLUMNS,
-    .seeds = 14,
+    .seeds = 26,
     .quick = 7,
     .run = run,
     .arch = true,

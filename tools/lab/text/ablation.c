@@ -128,14 +128,15 @@ static struct finding find(const struct panel *p, const struct lab_claim *claim,
 {
     double  x[LAB_SEEDS], y[LAB_SEEDS];
     double *fewer = seeds_of(p, pair->fewer, x), *more = seeds_of(p, pair->more, y);
+    int     n = panel_both(p, pair->fewer.arm, pair->more.arm);
 
     switch (claim->answer) {
     case ANSWER_ABOVE:
-        return find_above(fewer, p->seeds, claim->limit);
+        return find_above(fewer, panel_count(p, pair->fewer.arm), claim->limit);
     case ANSWER_EQUAL:
-        return find_equal(fewer, more, p->seeds, claim->limit);
+        return find_equal(fewer, more, n, claim->limit);
     default:
-        return find_more(fewer, more, p->seeds, claim->limit);
+        return find_more(fewer, more, n, claim->limit);
     }
 }
 
@@ -190,6 +191,7 @@ enum fail ablation_run(const struct ablation *a, struct lab *l, struct why *why)
     struct task         t = settings(l);
     struct panel        p = {.title = a->title, .name = a->name, .xlabel = "all of it",
                              .ylabel = "bits per byte", .arm = a->arm, .arms = a->arms,
+                             .starts = a->starts,
                              .from = a->column, .n = 1, .x = where, .unbounded = true,
                              .cell = cell, .task = &t, .user = a};
     enum fail           err;

@@ -37,6 +37,7 @@ struct ablation {
     const char *name, *title;           // of its chart
     const char *const *arm;             // mixers
     int         arms;
+    const int  *starts;                 // (optional) of each, at most so many seeds
     int         column;                 // of the experiment's: bits per byte
     bool        attends, hides;         // two columns more
     const struct lab_claim *claims;     // (n) ANSWER_MORE or EQUAL, of these,

@@ -218,7 +218,7 @@ static void gate(const struct panel *p, int column, struct finding *f)
 
     if (column != NEAR) {
         gate_learnt(f, "within the long window", panel_seeds(p, LONG, WITHIN, x),
-                    p->seeds, 0.95, INFINITY);
+                    panel_count(p, LONG), 0.95, INFINITY);
         return;
     }
     f->learnt = panel_mean(p, LONG, NEAR) < 2;
@@ -235,7 +235,7 @@ static void judge(const struct panel *p, struct lab *l, int i,
     struct paired  d = panel_paired(p, c->less, c->more, c->column);
     struct finding f = (claims[i].answer == ANSWER_EQUAL ? find_equal : find_more)(
         panel_seeds(p, c->less, c->column, x), panel_seeds(p, c->more, c->column, y),
-        p->seeds, claims[i].limit);
+        panel_both(p, c->less, c->more), claims[i].limit);
 
     gate(p, c->column, &f);
     snprintf(measured, sizeof measured, "%s %s, %s %s; difference %+.3f +- %.3f",
@@ -307,21 +307,25 @@ static enum fail run_text(struct panel *p, struct lab *l, struct why *why)
 
 static enum fail run(struct lab *l, struct why *why)
 {
+    static const int starts[ARMS] = {       // few where the arms are far apart
+        [LONG] = 8, [MLSTM] = 10, [WINDOWS] = 6, [FULL] = 4,
+    }, starts_text[ARMS] = {9, 9, 9};
     struct setting s;
+
     settle(&s, lab_form(l));
 
     struct panel recall = {
         .title = "answers right, by distance from the fact", .name = "swax",
         .xlabel = "distance in tokens", .ylabel = "accuracy", .arm = names,
         .arms = s.arms, .n = DISTANCES, .x = distances, .logx = true,
-        .cell = recall_cell, .user = &s, .task = &s.recall,
+        .cell = recall_cell, .user = &s, .task = &s.recall, .starts = starts,
     };
     struct panel text = {
         .title = "bits per byte of stories, by position", .name = "swax-text",
         .xlabel = "bytes before it, up to", .ylabel = "bits per byte",
         .arm = names, .arms = TEXT, .from = BITS, .n = PLACES, .x = places,
         .logx = true, .unbounded = true, .cell = text_cell,
-        .user = &s, .task = &s.text,
+        .user = &s, .task = &s.text, .starts = starts_text,
     };
     bool      reads = lab_form(l) != LAB_QUICK;
     enum fail err = panel_open(&recall, l, why);
@@ -344,7 +348,7 @@ const struct experiment experiment_swax = {
     .paper   = "SWAX, arXiv:2509.24552",
     .columns = "recall1,recall2,recall3,recall4,recall5,recall6,recall7,recall8,recall9,"
                "within,beyond,bits1,bits2,bits3,bits4,bits5,bits6,near,floor",
-    .seeds   = 9,
+    .seeds   = 16,
     .quick   = 6,
     .run     = run,
     .claims  = claims,

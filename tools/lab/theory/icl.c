@@ -153,7 +153,7 @@ static int starts(const struct lab *l, const struct arm *arm)
 static enum fail best_start(struct lab *l, const struct arm *arm, uint64_t seed,
                             double *v, struct why *why)
 {
-    enum { APART = 400 };       // seeds of one experiment end before
+    enum { APART = 100 };       // seeds of one experiment end before
     double    next[ICL_VALUES];
     enum fail err = cell(l, arm, seed, v, why);
 

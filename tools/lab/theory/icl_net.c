@@ -1,8 +1,8 @@
 #include "tools/lab/theory/icl_net.h"
 
-#include "model/cores/attention.h"
 #include "model/kernels/arena.h"
 #include "model/kernels/product.h"
+#include "model/kernels/vmath.h"
 #include "tools/lab/learn.h"
 
 #include <math.h>
@@ -25,8 +25,6 @@ static size_t lay_out(struct icl_net *a, void *base, size_t bytes)
     a->mask = arena_reals(&m, "mask", a->n);
     a->moments = arena_reals(&m, "moments", 2 * a->n);
     a->z = arena_reals(&m, "z", tokens);
-    a->dk = arena_reals(&m, "dk", tokens);
-    a->dv = arena_reals(&m, "dv", tokens);
     a->x = arena_reals(&m, "x", B * a->task.d);
     a->y = arena_reals(&m, "y", B * a->task.t);
     a->yhat = arena_reals(&m, "yhat", B * a->task.t);
@@ -35,7 +33,8 @@ static size_t lay_out(struct icl_net *a, void *base, size_t bytes)
     a->o = arena_reals(&m, "o", B * heads);
     a->dq = arena_reals(&m, "dq", B * heads);
     a->d_o = arena_reals(&m, "d_o", B * heads);
-    a->lse = arena_reals(&m, "lse", B * a->H);
+    a->p = arena_reals(&m, "p", B * a->H * a->task.L);
+    a->ds = arena_reals(&m, "ds", B * a->H * a->task.L);
     if (base) {
         a->ov = a->kq + heads * a->task.d;
         a->dov = a->dkq + heads * a->task.d;
@@ -67,41 +66,40 @@ void icl_close(struct icl_net *a)
 
 /* ---- prompts ----------------------------------------------------------------------- */
 
-/* Target j of one token. */
-static real target(const struct icl_task *k, const real *beta, const real *x, int j)
+/* y (n) += target j of the tokens x (d, n). */
+static void add_target(const struct icl_task *k, const real *beta, const real *x, int n,
+                       int j, real *y)
 {
-    int  from = k->groups ? j * k->d / k->t : 0,
-         to = k->groups ? (j + 1) * k->d / k->t : k->d;
-    real y = 0;
+    int from = k->groups ? j * k->d / k->t : 0,
+        to = k->groups ? (j + 1) * k->d / k->t : k->d;
 
     for (int i = from; i < to; i++)
-        y += beta[j * k->d + i] * x[i];
-    return y * (real)k->beta;
+        vaxpy(y, beta[j * k->d + i] * (real)k->beta, x + (size_t)i * n, n);
 }
 
-static void scale(const struct icl_task *k, real *x)
+static void scale(const struct icl_task *k, real *x, int n)
 {
     for (int i = 0; k->spread && i < k->d; i++)
-        x[i] *= (real)k->spread[i];
+        vscale(x + (size_t)i * n, (real)k->spread[i], x + (size_t)i * n, n);
 }
 
-/* Noise comes first in a token's row and gives way to the targets. */
 static void draw_prompt(struct icl_net *a, int b, struct rng *r)
 {
     const struct icl_task *k = &a->task;
-    int  e = wide(a);
-    real *z = a->z + (size_t)b * k->L * e, *x = a->x + (size_t)b * k->d, beta[256];
+    real *z = a->z + (size_t)b * k->L * wide(a), *x = a->x + (size_t)b * k->d, beta[256];
 
     normals(r, beta, k->t * k->d);
     normals(r, x, k->d);
-    normals(r, z, (long)k->L * e);
-    scale(k, x);
-    for (int j = 0; j < k->t; j++)
-        a->y[b * k->t + j] = target(k, beta, x, j);
-    for (int i = 0; i < k->L; i++, z += e) {
-        scale(k, z);
-        for (int j = 0; j < k->t; j++)
-            z[k->d + j] = z[k->d + j] * (real)sqrt(k->noise) + target(k, beta, z, j);
+    normals(r, z, (long)k->L * wide(a));
+    scale(k, x, 1);
+    scale(k, z, k->L);
+    for (int j = 0; j < k->t; j++) {
+        real *y = z + (size_t)(k->d + j) * k->L;        // noise up to here
+
+        vscale(y, (real)sqrt(k->noise), y, k->L);
+        add_target(k, beta, z, k->L, j, y);
+        a->y[b * k->t + j] = 0;
+        add_target(k, beta, x, 1, j, &a->y[b * k->t + j]);
     }
 }
 
@@ -117,28 +115,66 @@ void icl_draw(struct icl_net *a, uint64_t seed, uint64_t first)
 
 /* ---- the layer --------------------------------------------------------------------- */
 
-static struct attention core_of(const struct icl_net *a)
+/* s (L) = the tokens z (e, L) along q (e). */
+static void scores(real *s, const real *z, const real *q, int e, int L)
 {
-    return (struct attention){
-        .kind = ATTENTION_SOFTMAX, .B = a->B, .T = 1, .H = a->H, .Hk = 1, .e = wide(a),
-        .first = a->task.L - 1, .scale = 1, .q = a->q, .k = a->z, .v = a->z,
-        .ld_q = (size_t)a->H * wide(a), .ld_kv = wide(a),
-    };
+    vscale(s, q[0], z, L);
+    for (int j = 1; j < e; j++)
+        vaxpy(s, q[j], z + (size_t)j * L, L);
 }
 
-/* out_h = S in_h for all heads and prompts, S = sum_i z_i z_iᵀ / L. */
-static void second_moments(const struct icl_net *a, real *out, const real *in)
+static void softmax(real *p, int L)
 {
-    int e = wide(a), L = a->task.L;
+    real top = vmax(p, L, p[0]), sum = 0;
+
+    #pragma omp simd reduction(+ : sum)
+    for (int i = 0; i < L; i++)
+        sum += p[i] = vexp(p[i] - top);
+    vscale(p, 1 / sum, p, L);
+}
+
+/* p and o of all heads and prompts. */
+static void attend(const struct icl_net *a)
+{
+    const int e = wide(a), L = a->task.L;
 
     #pragma omp parallel for
-    for (int b = 0; b < a->B; b++) {
-        const real *z = a->z + (size_t)b * L * e;
-        real        S[1024];
+    for (int bh = 0; bh < a->B * a->H; bh++) {
+        const real *z = a->z + (size_t)(bh / a->H) * L * e;
+        real       *p = a->p + (size_t)bh * L, *o = a->o + (size_t)bh * e;
 
-        gemm_tn(S, e, z, e, z, e, e, e, L, (real)1 / (real)L, 0);
-        gemm_nn(out + (size_t)b * a->H * e, e, in + (size_t)b * a->H * e, e, S, e, a->H,
-                e, e, 1, 0);
+        scores(p, z, a->q + (size_t)bh * e, e, L);
+        if (a->linear)
+            vscale(p, 1 / (real)L, p, L);
+        else
+            softmax(p, L);
+        for (int j = 0; j < e; j++)
+            o[j] = vdot(p, z + (size_t)j * L, L);
+    }
+}
+
+/* dq from d_o. The tokens are given: they have no gradient.
+ *
+ *     ds_i = p_i (z_i . d_o - o . d_o);  linear: z_i . d_o / L
+ *     dq = sum_i ds_i z_i
+ */
+static void attend_back(const struct icl_net *a)
+{
+    const int e = wide(a), L = a->task.L;
+
+    #pragma omp parallel for
+    for (int bh = 0; bh < a->B * a->H; bh++) {
+        const real *z = a->z + (size_t)(bh / a->H) * L * e, *p = a->p + (size_t)bh * L,
+                   *d_o = a->d_o + (size_t)bh * e;
+        real       *ds = a->ds + (size_t)bh * L,
+                    mean = vdot(a->o + (size_t)bh * e, d_o, e);
+
+        scores(ds, z, d_o, e, L);
+        #pragma omp simd
+        for (int i = 0; i < L; i++)
+            ds[i] = a->linear ? ds[i] / (real)L : p[i] * (ds[i] - mean);
+        for (int j = 0; j < e; j++)
+            a->dq[(size_t)bh * e + j] = vdot(ds, z + (size_t)j * L, L);
     }
 }
 
@@ -148,13 +184,7 @@ double icl_loss(struct icl_net *a)
     double sum = 0;
 
     product_forward(a->q, a->x, a->kq, a->B, a->task.d, a->H * e);
-    if (a->linear) {
-        second_moments(a, a->o, a->q);
-    } else {
-        struct attention core = core_of(a);
-
-        attention_forward(&core, a->o, a->lse);
-    }
+    attend(a);
     product_forward(a->yhat, a->o, a->ov, a->B, a->H * e, a->task.t);
     for (int i = 0; i < n; i++) {
         double error = (double)a->yhat[i] - a->y[i];
@@ -172,13 +202,7 @@ double icl_grad(struct icl_net *a)
 
     memset(a->dkq, 0, a->n * sizeof *a->dkq);
     product_backward(a->d_o, 0, a->dov, a->dyhat, a->o, a->ov, a->B, a->H * e, a->task.t);
-    if (a->linear) {
-        second_moments(a, a->dq, a->d_o);
-    } else {
-        struct attention core = core_of(a);
-
-        attention_backward(&core, a->o, a->lse, a->d_o, a->dq, a->dk, a->dv, NULL);
-    }
+    attend_back(a);
     product_backward(NULL, 0, a->dkq, a->dq, a->x, a->kq, a->B, a->task.d, a->H * e);
     for (size_t i = 0; i < a->n; i++)
         a->dkq[i] *= a->mask[i];

@@ -1,5 +1,4 @@
-/* In-context regression with one attention layer, through the kernel of
- * model/cores/attention.h.
+/* In-context regression with one attention layer.
  *
  *     a prompt: tokens z_i = (x_i, y_i), i = 1..L, and a query x;  x_i in R^d, y_i in R^t
  *     q_h = KQ_h x                    KQ_h (d + t, d)
@@ -36,9 +35,9 @@ struct icl_net {
     real *mask;                     // one for each parameter: 1, or 0 where it is held
     real *moments;
     size_t n;                       // parameters
-    real *z, *x, *y;                // a batch: (B, L, d + t), (B, d), (B, t)
-    real *q, *o, *yhat;             // (B, H, d + t), the same, (B, t)
-    real *dq, *d_o, *dyhat, *dk, *dv, *lse;
+    real *z, *x, *y;                // a batch: (B, d + t, L), (B, d), (B, t)
+    real *q, *p, *o, *yhat;         // (B, H, d + t), (B, H, L), as q, (B, t)
+    real *dq, *ds, *d_o, *dyhat;
     void *memory;
 };
 

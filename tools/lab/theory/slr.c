@@ -108,7 +108,7 @@ static bool class_open(struct class *a, const struct slr *s, const struct plan *
                        uint64_t seed)
 {
     int        D = p->D, B = p->batch, n = 2 * D + 1, L = s->hi;
-    size_t     samples = (size_t)B * L * D, learner = 4 * (size_t)n;
+    size_t     samples = slr_reals(B, L, D), learner = 4 * (size_t)n;
     size_t     reals = samples + B + 2 * D + SLR_ARMS * learner;
     struct rng r = rng_open(seed, RNG_LAB, 0);
     real      *x = calloc(1, reals * sizeof(real) + 2 * (size_t)B * sizeof(int));

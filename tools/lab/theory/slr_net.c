@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { LONGEST = 64, DRAWS = 2048 };
+enum { LONGEST = SLR_LONGEST, SIDE = SLR_SIDE, LANES = 8, DRAWS = 2048 };
 
 const char *const slr_arm_name[SLR_ARMS] = {
     [SLR_SOFTMAX] = "softmax", [SLR_SOFTPLUS] = "softplus", [SLR_LINEAR] = "linear",
@@ -88,73 +88,143 @@ static int choose(double nu, const double *chi, int L, struct rng *r)
     return at;
 }
 
-static void draw_one(const struct slr *s, struct slr_batch *b, int i, const real *k,
-                     const real *v, struct rng *r)
+size_t slr_reals(int n, int L, int D)
 {
-    int    L = s->lo + (int)rng_below(r, s->hi - s->lo + 1), D = b->D;
-    real  *x = b->x + (size_t)i * b->L * D, root = vsqrt(D);
-    double chi[LONGEST];
+    return (size_t)((n + SIDE - 1) / SIDE) * L * D * SIDE;
+}
 
-    b->length[i] = L;
-    if (s->kind == SLR_SPIKED) {
-        b->at[i] = (int)rng_below(r, L);
-        x += (size_t)b->at[i] * D;
-        for (int j = 0; j < D; j++)
-            x[j] += (real)sqrt(s->nu) * k[j] / root;
-    } else {
-        for (int l = 0; l < L; l++)
-            chi[l] = vdot(x + (size_t)l * D, k, D) / root;
-        b->at[i] = choose(s->nu, chi, L, r);
-        x += (size_t)b->at[i] * D;
+/* The first coordinate of token l of sample i; the next are SIDE apart. */
+static real *token_of(const struct slr_batch *b, int i, int l)
+{
+    return b->x + ((size_t)(i / SIDE) * b->L + l) * b->D * SIDE + i % SIDE;
+}
+
+/* chi, z (L, SIDE): the tokens of a group, x, along k and v. */
+static void project(const struct slr_batch *b, const real *x, const real *k,
+                    const real *v, real *chi, real *z)
+{
+    const real by = 1 / vsqrt(b->D);
+
+    for (int l = 0; l < b->L; l++, chi += SIDE, z += SIDE) {
+        real along_k[SIDE] = {0}, along_v[SIDE] = {0};
+
+        for (int j = 0; j < b->D; j++, x += SIDE)
+            for (int i = 0; i < SIDE; i++) {
+                along_k[i] += k[j] * x[i];
+                along_v[i] += v[j] * x[i];
+            }
+        vscale(chi, by, along_k, SIDE);
+        vscale(z, by, along_v, SIDE);
     }
-    b->y[i] = vdot(x, v, D) / root;
+}
+
+/* Sample i, whose tokens have the teacher's scores star (L, SIDE) and values value. */
+static void draw_one(const struct slr *s, struct slr_batch *b, int i, const real *k,
+                     const real *star, const real *value, double kv, struct rng *r)
+{
+    bool   spiked = s->kind == SLR_SPIKED;
+    int    L = s->lo + (int)rng_below(r, s->hi - s->lo + 1), at;
+    double chi[LONGEST], root = spiked ? sqrt(s->nu / b->D) : 0;
+
+    for (int l = 0; l < L; l++)
+        chi[l] = star[l * SIDE];
+    b->length[i] = L;
+    at = spiked ? (int)rng_below(r, L) : choose(s->nu, chi, L, r);
+    b->at[i] = at;
+    b->y[i] = value[at * SIDE];
+    if (!spiked)
+        return;
+    for (int j = 0; j < b->D; j++)
+        token_of(b, i, at)[j * SIDE] += (real)root * k[j];
+    b->y[i] += (real)(root * kv / sqrt(b->D));
 }
 
 void slr_draw(const struct slr *s, struct slr_batch *b, const real *k, const real *v,
               struct rng *r)
 {
-    normals(r, b->x, (long)b->n * b->L * b->D);
-    for (int i = 0; i < b->n; i++)
-        draw_one(s, b, i, k, v, r);
+    real star[LONGEST * SIDE], value[LONGEST * SIDE], kv = vdot(k, v, b->D);
+
+    normals(r, b->x, (long)slr_reals(b->n, b->L, b->D));
+    for (int i = 0; i < b->n; i++) {
+        if (i % SIDE == 0)
+            project(b, token_of(b, i, 0), k, v, star, value);
+        draw_one(s, b, i, k, star + i % SIDE, value + i % SIDE, kv, r);
+    }
 }
 
 /* ---- loss -------------------------------------------------------------------------- */
 
-static inline void add_scaled(real *g, const real *x, real by, int D)
+/* The loss of sample i with its tokens' chi and z, SIDE apart, which make way for what
+ * its gradient takes of them: for k and for v. */
+static double loss_of(enum slr_arm arm, const struct slr_batch *b, int i, const real *w,
+                      real *chi, real *z, real *dc)
 {
-    for (int j = 0; j < D; j++)
-        g[j] += by * x[j];
+    const int L = b->length[i], D = b->D;
+    double    score[LONGEST], sigma[LONGEST], by = 1 / sqrt(D), f = 0, sum, error;
+
+    for (int l = 0; l < L; l++)
+        score[l] = chi[l * SIDE];
+    sum = weigh(arm, score, w[2 * D], L, sigma);
+    for (int l = 0; l < L; l++)
+        f += sigma[l] * z[l * SIDE];
+    error = (f - b->y[i]) / b->n;
+
+    // df/dchi_l = slope(chi_l) (z_l - f) / sum when normalised, else slope(chi_l) z_l
+    for (int l = 0; l < L; l++) {
+        double d = error / sum * arms[arm].slope(score[l]) *
+                   (z[l * SIDE] - (arms[arm].normalised ? f : 0));
+
+        chi[l * SIDE] = (real)(d * by);
+        z[l * SIDE] = (real)(error * sigma[l] * by);
+        *dc += arms[arm].biased ? (real)d : 0;
+    }
+    for (int l = L; l < b->L; l++)
+        chi[l * SIDE] = z[l * SIDE] = 0;
+    return error * (f - b->y[i]) / 2;
+}
+
+/* What SIDE / LANES parts add to one lane. */
+static inline real fold(const real *by, const real *x)
+{
+    return by[0] * x[0] + by[LANES] * x[LANES] + by[2 * LANES] * x[2 * LANES] +
+           by[3 * LANES] * x[3 * LANES];
+}
+
+/* sum[j] += the tokens of a group times by_k, by_v (L, SIDE), in LANES parts. */
+static void gather(const struct slr_batch *b, const real *x, const real *by_k,
+                   const real *by_v, real sum[][2 * LANES])
+{
+    for (int l = 0; l < b->L; l++, by_k += SIDE, by_v += SIDE)
+        for (int j = 0; j < b->D; j++, x += SIDE) {
+            #pragma omp simd
+            for (int i = 0; i < LANES; i++) {
+                sum[j][i] += fold(by_k + i, x + i);
+                sum[j][LANES + i] += fold(by_v + i, x + i);
+            }
+        }
 }
 
 double slr_loss(enum slr_arm arm, const struct slr_batch *b, const real *w, real *g)
 {
+    real   chi[LONGEST * SIDE], z[LONGEST * SIDE], sum[SLR_WIDEST][2 * LANES] = {{0}};
+    double total = 0;
     int    D = b->D;
-    double chi[LONGEST], z[LONGEST], sigma[LONGEST], root = sqrt(D), total = 0;
 
-    for (int i = 0; i < b->n; i++) {
-        const real *x = b->x + (size_t)i * b->L * D;
-        double      f = 0, sum, error;
+    for (int first = 0; first < b->n; first += SIDE) {
+        const real *x = token_of(b, first, 0);
+        int         n = b->n - first < SIDE ? b->n - first : SIDE;
 
-        for (int l = 0; l < b->length[i]; l++) {
-            chi[l] = vdot(x + (size_t)l * D, w, D) / root;
-            z[l] = vdot(x + (size_t)l * D, w + D, D) / root;
-        }
-        sum = weigh(arm, chi, w[2 * D], b->length[i], sigma);
-        for (int l = 0; l < b->length[i]; l++)
-            f += sigma[l] * z[l];
-        error = (f - b->y[i]) / b->n;
-        total += error * (f - b->y[i]) / 2;
-
-        // df/dchi_l = slope(chi_l) (z_l - f) / sum when normalised, else slope(chi_l) z_l
-        for (int l = 0; l < b->length[i]; l++) {
-            double d = error * arms[arm].slope(chi[l]) / sum *
-                       (z[l] - arms[arm].normalised * f);
-
-            add_scaled(g, x + (size_t)l * D, (real)(d / root), D);
-            add_scaled(g + D, x + (size_t)l * D, (real)(error * sigma[l] / root), D);
-            g[2 * D] += arms[arm].biased ? (real)d : 0;
-        }
+        project(b, x, w, w + D, chi, z);
+        for (int i = 0; i < n; i++)
+            total += loss_of(arm, b, first + i, w, chi + i, z + i, &g[2 * D]);
+        for (int l = 0; l < b->L && n < SIDE; l++)
+            for (int i = n; i < SIDE; i++)
+                chi[l * SIDE + i] = z[l * SIDE + i] = 0;
+        gather(b, x, chi, z, sum);
     }
+    for (int j = 0; j < D; j++)
+        for (int i = 0; i < LANES; i++)
+            g[j] += sum[j][i], g[D + j] += sum[j][LANES + i];
     return total;
 }
 

@@ -16,6 +16,8 @@
 #include "tools/lab/learn.h"
 #include "tools/lab/theory/oracle.h"
 
+#include <stddef.h>
+
 enum slr_arm { SLR_SOFTMAX, SLR_SOFTPLUS, SLR_LINEAR, SLR_ERF, SLR_SIGMOID, SLR_RELU,
                SLR_ARMS };
 
@@ -24,13 +26,16 @@ extern const char *const slr_arm_name[SLR_ARMS];
 /* The activation of an element-wise arm; NULL for the normalised. */
 double (*slr_activation(enum slr_arm arm))(double);
 
-/* n samples; tokens beyond a sample's length are absent. */
+/* n samples; tokens beyond a sample's length are absent. SLR_SIDE samples lie side by
+ * side, and their sums over D are made at once. */
+enum { SLR_SIDE = 32, SLR_LONGEST = 64, SLR_WIDEST = 256 };
 struct slr_batch {
-    int   n, L, D;          // L: the longest
+    int   n, L, D;          // L: the longest, at most SLR_LONGEST; D at most SLR_WIDEST
     int  *length, *at;      // (n); at: the relevant token
-    real *x;                // (n, L, D)
+    real *x;                // (n / SLR_SIDE, L, D, SLR_SIDE), the last group in full
     real *y;                // (n)
 };
+size_t slr_reals(int n, int L, int D);      // that x takes
 
 /* The teacher for an even D: k* has entries +-1, v* is k* with every other
  * sign turned. */

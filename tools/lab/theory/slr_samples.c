@@ -50,7 +50,8 @@ struct fit {
 static bool fit_open(struct fit *f, int D, int N, uint64_t seed)
 {
     int        n = 2 * D + 1;
-    size_t     reals = (size_t)N * setting.hi * D + N + 2 * D + 4 * (size_t)n;
+    size_t     samples = slr_reals(N, setting.hi, D);
+    size_t     reals = samples + N + 2 * D + 4 * (size_t)n;
     struct rng r = rng_open(seed, RNG_LAB, (1ull << 41) + N);
     char      *p = calloc(1, reals * sizeof(real) + 2 * (size_t)N * sizeof(int));
 
@@ -61,7 +62,7 @@ static bool fit_open(struct fit *f, int D, int N, uint64_t seed)
         f->moments = f->g + n;
     f->batch = (struct slr_batch){.n = N, .L = setting.hi, .D = D,
                                   .x = f->moments + 2 * n};
-    f->batch.y = f->batch.x + (size_t)N * setting.hi * D;
+    f->batch.y = f->batch.x + samples;
     f->batch.length = (int *)(f->batch.y + N);
     f->batch.at = f->batch.length + N;
     slr_teacher(f->k, f->v, D, &r);
