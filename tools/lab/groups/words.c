@@ -175,7 +175,7 @@ const struct experiment experiment_words = {
     .paper   = "word problems of groups, arXiv:2404.08819; arXiv:2511.17388; "
                "arXiv:2411.12537",
     .columns = "quarter,half,once,twice,fourfold,eightfold",
-    .seeds   = 12,
+    .seeds   = 10,
     .run     = run,
     .exact   = true,
     .arch    = true,

@@ -307,9 +307,13 @@ static enum fail run_text(struct panel *p, struct lab *l, struct why *why)
 
 static enum fail run(struct lab *l, struct why *why)
 {
-    static const int starts[ARMS] = {       // few where the arms are far apart
-        [LONG] = 8, [MLSTM] = 10, [WINDOWS] = 6, [FULL] = 4,
-    }, starts_text[ARMS] = {9, 9, 9};
+    /* Few where arms are far apart: of the full form, the quick one, and text. */
+    static const int starts[][ARMS] = {
+        {[LONG] = 8, [MLSTM] = 10, [WINDOWS] = 6, [FULL] = 4},
+        {[LONG] = 5, [STOCHASTIC] = 5, [WINDOWS] = 4},
+        {8, 8, 8},
+    };
+    const bool     reads = lab_form(l) != LAB_QUICK;
     struct setting s;
 
     settle(&s, lab_form(l));
@@ -318,16 +322,16 @@ static enum fail run(struct lab *l, struct why *why)
         .title = "answers right, by distance from the fact", .name = "swax",
         .xlabel = "distance in tokens", .ylabel = "accuracy", .arm = names,
         .arms = s.arms, .n = DISTANCES, .x = distances, .logx = true,
-        .cell = recall_cell, .user = &s, .task = &s.recall, .starts = starts,
+        .cell = recall_cell, .user = &s, .task = &s.recall,
+        .starts = starts[!reads],
     };
     struct panel text = {
         .title = "bits per byte of stories, by position", .name = "swax-text",
         .xlabel = "bytes before it, up to", .ylabel = "bits per byte",
         .arm = names, .arms = TEXT, .from = BITS, .n = PLACES, .x = places,
         .logx = true, .unbounded = true, .cell = text_cell,
-        .user = &s, .task = &s.text, .starts = starts_text,
+        .user = &s, .task = &s.text, .starts = starts[2],
     };
-    bool      reads = lab_form(l) != LAB_QUICK;
     enum fail err = panel_open(&recall, l, why);
 
     if (!err && reads)
@@ -348,8 +352,8 @@ const struct experiment experiment_swax = {
     .paper   = "SWAX, arXiv:2509.24552",
     .columns = "recall1,recall2,recall3,recall4,recall5,recall6,recall7,recall8,recall9,"
                "within,beyond,bits1,bits2,bits3,bits4,bits5,bits6,near,floor",
-    .seeds   = 16,
-    .quick   = 6,
+    .seeds   = 18,
+    .quick   = 8,
     .run     = run,
     .claims  = claims,
     .at      = "recall: 2 layers of width 32, 1600 steps of 16 x 48 tokens; text: "

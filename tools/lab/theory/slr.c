@@ -391,7 +391,7 @@ const struct experiment experiment_slr = {
              "linear and element-wise attention cannot",
     .paper = "arXiv:2509.21936",
     .columns = SLR_COLUMNS,
-    .seeds = 2,
+    .seeds = 1,
     .run = run,
     .exact = true,
     .claims = claims,

@@ -17,7 +17,7 @@ static const double     decays[] = {0.03, 0.3, 3}, rate = 0.05;
 static const int        alphas[] = {2, 5, 10, 20};
 
 enum { DECAYS = 3, ALPHAS = 4, ARMS = 2, DRAWS = 1 << 16 };
-enum { FORETOLD = 1, REPEATS = 12, CONVERGED = 1000 };
+enum { FORETOLD = 1, REPEATS = 32, CONVERGED = 1000 };
 
 static const enum slr_arm arms[ARMS] = {SLR_SOFTMAX, SLR_LINEAR};
 
