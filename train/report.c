@@ -219,7 +219,7 @@ void tell_model(struct live *l, const struct setup *s)
         live_say(l, "a window of %d is the layers' own here: its draws change nothing; "
                     "raise context",
                  c->window_short);
-    if (s->trainer.start)
+    if (s->trainer.start && s->trainer.tally.step == 0)
         tell_start(l, s);
     if (s->trainer.tally.step == 0)
         tell_choice(l, s);

@@ -364,10 +364,26 @@ static enum fail refuse_existing(const char *dir, struct why *why)
     return 0;
 }
 
+/* config.cfg has one line for each of them; for inputs full_path sees to that. */
+static enum fail check_lines(const struct run *r, struct why *why)
+{
+    const char *const line[] = {r->field, r->from, r->replay};
+
+    for (size_t i = 0; i < sizeof line / sizeof *line; i++)
+        if (strchr(line[i], '\n'))
+            return fail(why, FAIL_INPUT,
+                        "%s: a name with a line break cannot be kept in config.cfg; "
+                        "rename it",
+                        line[i]);
+    return 0;
+}
+
 enum fail run_create(struct run *r, struct why *why)
 {
-    enum fail err = refuse_existing(r->dir, why);
+    enum fail err = check_lines(r, why);
 
+    if (!err)
+        err = refuse_existing(r->dir, why);
     if (!err)
         err = dir_make(r->dir, why);
     if (!err)

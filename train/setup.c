@@ -136,7 +136,7 @@ static void first_word(const struct validation *v, const struct tokenizer *k, ch
     size_t used = 0;
 
     n = n < sizeof text ? n : sizeof text;
-    for (size_t i = 0, len; i < n; i += len ? len : 1) {
+    for (size_t i = v->prefix, len; i < n; i += len ? len : 1) {
         len = (size_t)utf8_length(text + i, n - i);
         bool in = in_word(text + i, len);
 

@@ -163,10 +163,44 @@ static void check_from(const struct cli *c)
                 ask.size ? "--size" : is_set(c, "vocab") ? "vocab" : "tokenizer");
 }
 
+/* What a file says of the rate's fall is said, not refused: it may be for other budgets
+ * too. */
+static void tell_unread(const struct run *r, const struct sources *from)
+{
+    struct sources rest = *from;
+    struct config  c;
+    struct why     unread;
+    bool           schedule;
+
+    rest.file = NULL;
+    if (r->budget != BUDGET_FOR || !from->file || presets_apply(&c, &rest, &unread))
+        return;
+    schedule = strcmp(c.schedule, r->cfg.schedule);
+    if (schedule || c.lr_end != r->cfg.lr_end)
+        say(stderr, "%s in %s does not hold: with a time budget the clock decides when "
+            "the learning rate falls, and it falls to 0\n",
+            schedule ? "schedule" : "lr_end", from->file);
+}
+
+/* Where nobody gave kv_heads (they are -1): as many as heads where --from had as many, or
+ * where its own do not divide heads any more; else its own. */
+static void take_kv_heads(struct config *c, const struct config *other)
+{
+    int  had = other->kv_heads;
+    bool fit = c->heads % had == 0;
+
+    if (c->kv_heads >= 0)
+        return;
+    if (!fit && had < other->heads)
+        say(stderr, "the kv_heads = %d of %s do not divide heads = %d: kv_heads = %d\n",
+            had, ask.from, c->heads, c->heads);
+    c->kv_heads = fit && had < other->heads ? had : 0;
+}
+
 static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
 {
     struct run    *r = &s->run;
-    struct config  other;
+    struct config  other = {0}, given;
     struct sources from = {.size = s->chosen ? s->chosen : ask.size, .arch = ask.arch,
                            .file = ask.file, .set = c->set, .n_set = c->n_set};
     enum fail      err = 0;
@@ -177,10 +211,14 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
         if (ask.arch)
             other.window_p = 0;             // of other mixers
         *other.opening = 0;                 // of another text
-        from.from = &other;
+        given = other;
+        given.kv_heads = -1;
+        from.from = &given;
     }
     if (!err)
         err = presets_apply(&r->cfg, &from, why);
+    if (!err && ask.from)
+        take_kv_heads(&r->cfg, &other);
     if (!err)
         err = config_resolve(&r->cfg, why);
     if (!err && ask.from && r->cfg.copy > 0 && r->cfg.copy != other.copy)
@@ -189,6 +227,7 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
     if (err)
         return err;
     take_budget(c, r);
+    tell_unread(r, &from);
     take_threads(c, &r->cfg);
     return ranks_check(r->cfg.accumulate, why);
 }
@@ -364,9 +403,11 @@ static enum fail find_run(const char *path, char *dir, size_t cap, struct why *w
 
 static bool lies_in(const char *path, const char *dir)
 {
-    char   full[PATH_MAX];
+    char   full[PATH_MAX], led[PATH_MAX];
     size_t n = realpath(dir, full) ? strlen(full) : 0;
 
+    if (realpath(path, led))                // by .. or a link it may lead out again
+        path = led;
     return n && !strncmp(path, full, n) && path[n] == '/';
 }
 
@@ -460,8 +501,10 @@ static enum fail reopen(const struct cli *c, struct setup *s, long *steps,
         err = config_set(&r->cfg, c->set[2 * i], c->set[2 * i + 1], why);
     if (!err)
         err = check_intervals(c, s, why);
-    if (s->stretch)
+    if (s->stretch) {
         r->budget = BUDGET_STEPS;
+        r->before = 0;                      // nor is an extension to begin any more
+    }
     take_threads(c, &r->cfg);
     return err ? err : ranks_check(r->cfg.accumulate, why);
 }
@@ -514,6 +557,9 @@ static enum fail take_run(struct run *r, const struct run *was, struct why *why)
         return fail(why, FAIL_INPUT, "%s: its path is too long", was->dir);
     memcpy(r->replay, full, strlen(full) + 1);
     path_join(data, sizeof data, was->dir, "data");
+    if (!dataset_is(data) && !dataset_is(was->input[0]))
+        return fail(why, FAIL_INPUT, "%s: its tokenized text is gone; restore it from a "
+                    "copy", data);
     return run_add_input(r, dataset_is(data) ? data : was->input[0], why);
 }
 
@@ -617,7 +663,7 @@ static struct server *serve_page(const struct setup *s, struct progress *p)
     struct server       *page = NULL;
     struct why           why;
 
-    if (!ask.page)
+    if (!ask.page || ranks_me() > 0)
         return NULL;
     serve_defaults(&o);
     o.path = s->run.dir;

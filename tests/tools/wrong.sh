@@ -262,6 +262,16 @@ wrong 2 '90s, 3m or 1h30m' train keep/text.txt --for soon --out new/run
 wrong 2 'within ten years' train keep/text.txt --for 1e9h --out new/run
 wrong 2 'schedule goes with --steps' train keep/text.txt --for 1m schedule=wsd \
     --out new/run
+echo 'schedule = wsd' > wsd.cfg
+right 'schedule in wsd.cfg does not hold' train keep/data --config wsd.cfg --for 1s \
+    --out new/run $tiny
+echo 'lr_end = 0.5' > end.cfg
+right 'lr_end in end.cfg does not hold' train keep/data --config end.cfg --for 1s \
+    --out new/run $tiny
+run train keep/data --config wsd.cfg --steps 2 --out new/run $tiny
+[ $status -eq 0 ] || complain "exit $status instead of 0" train --config wsd.cfg
+! grep -q 'does not hold' err || complain 'by steps it holds' train --config wsd.cfg
+rm -rf new/run
 wrong 2 'one of --for' train keep/text.txt --for 1m --steps 5 --out new/run
 wrong 2 'not a whole number' train keep/text.txt layers=two --out new/run
 wrong 2 'out of range' train keep/text.txt --out new/run $tiny --steps 0
@@ -315,6 +325,11 @@ echo 'Zebras are not in that text; a sample of one document begins as they do.' 
     ! grep -q Zebras new/next/config.cfg || complain 'the opening of another text' train
 rm -rf new/run new/next
 rows=$((rows + 1))
+"$weft" train keep/text.txt --val zebra --out new/run $tiny steps=1 tokenizer=bytes \
+    'prefix="In "' > out 2> err && grep -q '^opening = "Zebras"' new/run/config.cfg ||
+    complain 'the opening is of the prefix' train
+rm -rf new/run
+rows=$((rows + 1))
 "$weft" data build keep/text.txt --val keep/text.txt --out new/set > out 2> err ||
     complain "exit $?" data build
 grep -q '  in training  \([0-9]*\) of \1 lines of validation' out ||
@@ -360,6 +375,15 @@ wrong 3 "'3' is neither best" score keep/run@3 keep/text.txt
 wrong 3 "'3' is neither best" info keep/run@3
 right 'ckpt-00000002' train keep/text.txt --from keep/run@2 --out new/run steps=2
 right 'bit for bit' train --replay keep/run@2 --out new/again
+cp -a keep/run bare
+sed "s|^input = .*|input = $(pwd -P)/bare/../keep/text.txt|" keep/run/config.cfg \
+    > bare/config.cfg
+wrong 3 'its tokenized text is gone' train --replay bare --out new/again
+rm -rf bare/latest bare/ckpt-*
+wrong 3 'its input lies outside of it' train --resume bare
+cp -a keep/run unbegun                  # killed before the first checkpoint of more
+echo 'budget = tokens 1e4 after 1e5' >> unbegun/config.cfg
+right 'unbegun: 6 steps' train --resume unbegun --steps 6
 wrong 2 '--from keep/run@2 begins a new run' train --resume keep/run@2
 wrong 3 "'3' is neither best" train --resume keep/run@3
 wrong 3 'nowhere@best: no such' verify nowhere@best

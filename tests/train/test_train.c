@@ -662,6 +662,21 @@ START_TEST(a_run_keeps_its_settings_input_and_budget)
 }
 END_TEST
 
+/* Its second half would be a line of its own in config.cfg. */
+START_TEST(a_name_with_a_line_break_is_refused)
+{
+    struct run r = {.lock = -1, .from = "/a\nb/ckpt-00000001"};
+    struct why why;
+
+    config_defaults(&r.cfg);
+    path_join(r.dir, sizeof r.dir, rig_tmp(), "broken");
+    ck_assert(!run_add_input(&r, rig_tmp(), &why));
+    ck_assert_int_eq(run_create(&r, &why), FAIL_INPUT);
+    ck_assert(strstr(why.line, "line break") && !path_exists(r.dir));
+    run_close(&r);
+}
+END_TEST
+
 static const struct {
     const char *text, *says;
 } bad_configs[] = {
@@ -721,6 +736,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_run_is_named_after_its_input, 0, ROWS(names));
     tcase_add_test(tc, paths_are_quoted_for_the_shell);
     tcase_add_test(tc, a_run_keeps_its_settings_input_and_budget);
+    tcase_add_test(tc, a_name_with_a_line_break_is_refused);
     tcase_add_test(tc, a_run_whose_tokens_are_half_made_is_not_discarded);
     tcase_add_loop_test(tc, broken_run_settings_are_an_input_error, 0, ROWS(bad_configs));
     suite_add_tcase(s, tc);

@@ -200,7 +200,11 @@ START_TEST(a_transfer_goes_on_bit_for_bit)
             dir_remove(at("whole/ckpt-00000004"));
         unlink(at("whole/latest"));
         ck_assert_int_eq(symlink(name, at("whole/latest")), 0);
-        must("train --resume %whole", "whole: 6 steps");
+        const struct ran *r = train("train --resume %whole");
+
+        ck_assert_msg(r->code == 0 && strstr(r->err, "whole: 6 steps") &&
+                      !strstr(r->err, "initialised anew"),
+                      "exit %d: %s", r->code, r->err);
         load(&b, "whole");
         ck_assert_msg(!memcmp(a.w, b.w, a.n * sizeof *a.w), "from step %d", step);
         model_close(&b);
@@ -310,6 +314,41 @@ START_TEST(a_copier_does_not_begin_with_the_weights_of_another)
 }
 END_TEST
 
+static void must_have(const char *run, int heads, int kv_heads)
+{
+    struct model m;
+
+    load(&m, run);
+    ck_assert_int_eq(m.cfg.heads, heads);
+    ck_assert_int_eq(m.cfg.kv_heads, kv_heads);
+    model_close(&m);
+}
+
+START_TEST(inherited_kv_heads_give_way_to_heads_and_given_ones_do_not)
+{
+    need_run();
+    must("train %text.txt --from %first --out %one threads=1 steps=1 heads=1",
+         "one: 1 step");
+    must_have("one", 1, 1);
+    must("train %text.txt --from %first --out %four threads=1 steps=1 heads=4",
+         "four: 1 step");
+    must_have("four", 4, 4);
+    const struct ran *r = train("train %text.txt --from %first --out %given threads=1 "
+                                "steps=1 heads=1 kv_heads=2");
+
+    ck_assert_msg(r->code == 2 && strstr(r->err, "kv_heads = 2 do not divide heads = 1"),
+                  "exit %d: %s", r->code, r->err);
+    must("train %text.txt --out %pairs layers=1 width=16 heads=4 kv_heads=2 context=32 "
+         "batch=2 threads=1 vocab=270 steps=1", "pairs: 1 step");
+    must("train %text.txt --from %pairs --out %eight threads=1 steps=1 heads=8",
+         "eight: 1 step");
+    must_have("eight", 8, 2);
+    must("train %text.txt --from %pairs --out %single threads=1 steps=1 heads=1",
+         "do not divide heads = 1: kv_heads = 1\n");
+    must_have("single", 1, 1);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("start");
@@ -327,6 +366,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_run_from_one_that_was_taught_is_not);
     tcase_add_test(tc, a_run_goes_on_without_its_teacher);
     tcase_add_test(tc, a_copier_does_not_begin_with_the_weights_of_another);
+    tcase_add_test(tc, inherited_kv_heads_give_way_to_heads_and_given_ones_do_not);
     suite_add_tcase(s, tc);
     return s;
 }
