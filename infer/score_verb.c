@@ -64,6 +64,7 @@ struct scorer {
     struct zeros  zeros;            // of the layers whose weights can be 0
     uint64_t      scored;
     uint32_t      last;             // the token before the next, at first EOS
+    size_t        ahead;            // bytes of a document's prefix that are to come
     double        start; // wall seconds
     struct live   live;
 };
@@ -224,6 +225,19 @@ static void print_token(const struct scorer *s, uint32_t id, long at, real nats)
     json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
+/* Bytes of text that the next token stands for: without the prefix of its document. */
+static size_t text_bytes(struct scorer *s, uint32_t id)
+{
+    size_t len, hidden;
+
+    if ((int)s->last == tokenizer_eos(s->tokenizer))
+        s->ahead = strlen(s->is_dataset ? s->dataset.prefix : s->model.cfg.prefix);
+    tokenizer_piece(s->tokenizer, id, &len);
+    hidden = len < s->ahead ? len : s->ahead;
+    s->ahead -= hidden;
+    return len - hidden;
+}
+
 /* score_each. */
 static void window(void *user, const uint32_t *ids, const real *nats, long n)
 {
@@ -231,11 +245,8 @@ static void window(void *user, const uint32_t *ids, const real *nats, long n)
     double sum = 0, bytes = 0;
 
     for (long t = 0; t < n; t++) {
-        size_t len;
-
-        tokenizer_piece(s->tokenizer, ids[t], &len);
         sum += (double)nats[t];
-        bytes += (double)len;
+        bytes += (double)text_bytes(s, ids[t]);
         if (s->per_token)
             print_token(s, ids[t], t, nats[t]);
         s->last = ids[t];

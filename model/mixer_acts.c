@@ -8,7 +8,8 @@
 /* Declares the matrix that begins with part p. */
 static struct weight part_weight(struct layout *m, const struct act_part *p, int in)
 {
-    struct param w = {p->name, p->n, in, p->init, p->a, .decay = true};
+    struct param w = {p->name, p->n, in, p->init, p->a, .decay = true,
+                      .direct = p->direct};
 
     for (const struct act_part *more = p + 1; more->n && !more->name; more++)
         w.rows += more->n;

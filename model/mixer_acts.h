@@ -68,6 +68,7 @@ struct act_part {
     int         n;
     enum init   init;           // INIT_INPUT unless said
     double      a;
+    bool        direct;         // as of struct param
 };
 
 /* A row: what one product makes of a token, in parts side by side, kept from forward to

@@ -48,6 +48,7 @@ struct param {
     double      a;              // of INIT_CONST, INIT_NORMAL, INIT_UNIFORM
     bool        decay;          // weight decay applies
     bool        buffer;         // saved, but no gradient, no moments, no clipping
+    bool        direct;         // never read by product_forward: in no fewer bits
 };
 
 static inline size_t param_size(const struct param *p)

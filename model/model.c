@@ -222,7 +222,7 @@ void model_take(struct model *m, const struct model *from, bool *taken)
 
 static bool is_packable(const struct param *p)
 {
-    return !p->buffer && p->cols && p->cols % Q8_BLOCK == 0;
+    return !p->buffer && !p->direct && p->cols && p->cols % Q8_BLOCK == 0;
 }
 
 /* Lay out the table of packed matrices, and them behind it; returns the bytes. Those that

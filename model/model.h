@@ -57,9 +57,10 @@ void model_hold(struct model *m, real *w, void *pages, size_t bytes);
 void model_take(struct model *m, const struct model *from, bool *taken);
 
 /* From now on passes read the matrices rounded to bf16 or q8_0, wherever a product goes
- * forward over rows of a multiple of Q8_BLOCK: for models that are not trained. The
- * weights stay as they are, for all else. type is "bf16" or "q8_0"; with "f32" and NULL
- * passes read them, as before. FAIL_USAGE: another. FAIL_MEMORY. */
+ * forward over rows of a multiple of Q8_BLOCK, but for those that are direct (struct
+ * param): for models that are not trained. The weights stay as they are, for all else.
+ * type is "bf16" or "q8_0"; with "f32" and NULL passes read them, as before. FAIL_USAGE:
+ * another. FAIL_MEMORY. */
 enum fail model_pack(struct model *m, const char *type, struct why *why);
 void model_unpack(struct model *m);             // they read the weights themselves again
 

@@ -173,9 +173,11 @@ static long first_line(struct MHD_Connection *c)
 {
     const char *last = MHD_lookup_connection_value(c, MHD_HEADER_KIND, "Last-Event-ID");
     const char *from = MHD_lookup_connection_value(c, MHD_GET_ARGUMENT_KIND, "from");
-    long        n = last ? strtol(last, NULL, 10) + 1 : from ? strtol(from, NULL, 10) : 0;
+    long        n = last ? strtol(last, NULL, 10) : from ? strtol(from, NULL, 10) : 0;
 
-    return n > 0 ? n : 0;
+    if (n < 0)
+        return 0;
+    return last && n < LONG_MAX ? n + 1 : n;
 }
 
 enum MHD_Result events_answer(struct server *s, struct call *c)

@@ -65,6 +65,7 @@ static void take_in(struct scheduler *s)
 
         if (atomic_load(&j->left)) {
             unqueue(s, at);
+            s->counts.jobs++;
             s->counts.left++;
             job_end(j, false);
         } else if (slot >= 0 && s->n_busy < MOST_BUSY) {

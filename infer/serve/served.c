@@ -531,10 +531,11 @@ static json_t *entry_json(const struct entry *e)
 
     if (j && g)
         json_object_update_new(
-            j, json_pack("{s:I, s:i, s:i, s:I}", "parameters",
+            j, json_pack("{s:I, s:i, s:i, s:I, s:s}", "parameters",
                          (json_int_t)model_count(&g->model), "vocab", g->model.cfg.vocab,
                          "context", g->model.cfg.context, "state_bytes",
-                         (json_int_t)g->session.state_bytes));
+                         (json_int_t)g->session.state_bytes, "prefix",
+                         g->model.cfg.prefix));
     return j;
 }
 

@@ -71,12 +71,13 @@ static void layout_local(struct acts *a, struct layout *m, const struct mixer_cf
     const int    C = c->C, e = C / c->H, rows = C * taps(c);
     struct weight w1, b1, w2, b2;
 
-    w1 = layout_matrix(m, "w1", C, e, INIT_INPUT);
+    w1 = layout_weight(m, (struct param){"w1", C, e, INIT_INPUT, .decay = true,
+                                         .direct = true});
     b1 = layout_vector(m, "b1", C, INIT_ZERO);
-    w2 = layout_weight(m, (struct param){"w2", rows, e, INIT_NORMAL, 0.02,
-                                         .decay = true});
+    w2 = layout_weight(m, (struct param){"w2", rows, e, INIT_NORMAL, 0.02, .decay = true,
+                                         .direct = true});
     b2 = layout_vector(m, "b2", rows, INIT_ZERO);
-    layout_flops(m, 2.0 * rows * (e + 1));
+    layout_flops(m, 2.0 * C * e + 2.0 * rows * (e + 1));
     a->xm = act_work(m, "xm", C);
     a->dhid = layout_grad(m, "dhid", n);
     a->kept = (struct dynconv_kept){layout_work(m, "pre", n), layout_work(m, "hid", n),
@@ -293,7 +294,12 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 
 static int decay(struct ctx *ctx, struct range *r)
 {
-    for (int h = 0; h < ctx->cfg->H; h++)
+    const struct acts *a = ctx->acts;
+    const bool         divides = !subtracts(ctx->cfg);
+
+    if (divides)
+        scalar_ratios(&a->core.core, a->core.kept, NULL, r);
+    for (int h = 0; !divides && h < ctx->cfg->H; h++)
         for (int t = 1; t < ctx->T; t++)
             range_add(&r[h], t / (t + 1.0));
     return ctx->cfg->H;

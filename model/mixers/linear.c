@@ -111,7 +111,7 @@ static void layout_side(struct side *s, struct layout *m, const struct mixer_cfg
         layout_flops(m, 2.0 * H * dk * n);
     if (s->map.map != FEATURE_HEDGEHOG)
         return;
-    s->w = layout_weight(m, (struct param){w, H * dk, dk, INIT_OWN});
+    s->w = layout_weight(m, (struct param){w, H * dk, dk, INIT_OWN, .direct = true});
     s->b = layout_vector(m, b, H * dk, INIT_ZERO);
     s->map.w = s->w.w, s->map.b = s->b.w;
     layout_flops(m, 2.0 * H * dk * dk);

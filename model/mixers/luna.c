@@ -66,12 +66,13 @@ static void layout_psi(struct acts *a, struct layout *m, const struct mixer_cfg 
     struct weight f1, f1b, f2, f2b;
 
     a->fw = layout_weight(m, (struct param){"fw", a->m, e, start, 1 / sqrt(e),
-                                            .decay = true});
+                                            .decay = true, .direct = true});
     a->fb = layout_vector(m, "fb", a->m, INIT_ZERO);
-    f1 = layout_weight(m, (struct param){"f1", groups, n, start, 1, .decay = true});
-    f1b = layout_weight(m, (struct param){"f1b", groups, n, start, 1});
+    f1 = layout_weight(m, (struct param){"f1", groups, n, start, 1, .decay = true,
+                                         .direct = true});
+    f1b = layout_weight(m, (struct param){"f1b", groups, n, start, 1, .direct = true});
     f2 = layout_weight(m, (struct param){"f2", channels, n, start, 1 / sqrt(n),
-                                         .decay = true});
+                                         .decay = true, .direct = true});
     f2b = layout_weight(m, (struct param){"f2b", channels, 0,
                                           as_exp ? INIT_OWN : INIT_CONST, 0.1});
     a->net = (struct piecewise_net){f1.w, f1b.w, f2.w, f2b.w};

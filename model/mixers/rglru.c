@@ -174,8 +174,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->r.conv = short_conv_layout(m, (struct taps[]){{"conv", e}, {0}}, "convb", 2 * e, e,
                                   false);
     a->r.z = act_row_of(m, s, (struct act_part[]){
-        {"wa", NULL, e, INIT_NORMAL, 1 / sqrt(s)},
-        {"wi", NULL, e, INIT_NORMAL, 1 / sqrt(s)}, {0}});
+        {"wa", NULL, e, INIT_NORMAL, 1 / sqrt(s), .direct = true},
+        {"wi", NULL, e, INIT_NORMAL, 1 / sqrt(s), .direct = true}, {0}});
     a->r.bg = layout_vector(m, "ba", e, INIT_ZERO);
     layout_vector(m, "bi", e, INIT_ZERO);
     a->lam = layout_vector(m, "lam", e, INIT_OWN);

@@ -56,7 +56,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->s = act_row_of(m, R, (struct act_part[]){
         {"wdt", NULL, e, INIT_UNIFORM, 1 / sqrt(R)}, {0}});
     a->bdt = layout_vector(m, "bdt", e, INIT_OWN);
-    a->alog = layout_weight(m, (struct param){"alog", e, N, INIT_OWN});
+    a->alog = layout_weight(m, (struct param){"alog", e, N, INIT_OWN, .direct = true});
     a->dskip = layout_vector(m, "dskip", e, INIT_ONE);
     a->wo = layout_out(m, e);
     a->step = (struct step){(long)layout_tokens(m), e, a->s.ld, a->bdt.w, NULL};

@@ -123,7 +123,8 @@ static void lay_out_weights(struct acts *a, struct layout *m, const struct mixer
         a->low.w = layout_matrix(m, "sr_a", s->rank, s->C, INIT_INPUT);
         a->w.w = layout_matrix(m, "sr_b", s->P, s->rank, INIT_INPUT);
     } else {
-        a->full = layout_weight(m, (struct param){"sr_w", s->P, s->g, INIT_INPUT});
+        a->full = layout_weight(m, (struct param){"sr_w", s->P, s->g, INIT_INPUT,
+                                                  .direct = true});
         a->scale = layout_vector(m, "sr_s", s->A, INIT_ONE);
         layout_flops(m, 2.0 * s->P * s->g);
     }

@@ -1,4 +1,5 @@
 /* The verbs infer and score, from end to end. */
+#include "infer/score.h"
 #include "infer/verbs.h"
 #include "tests/support/rig.h"
 #include "tests/support/spawn.h"
@@ -361,6 +362,51 @@ START_TEST(a_prefix_is_read_before_every_document_and_not_echoed)
 }
 END_TEST
 
+/* Bits are counted by the bytes of the text, and so is their error. A byte is a token
+ * here, and three of them are the prefix. */
+START_TEST(the_error_of_bits_per_byte_leaves_the_prefix_out)
+{
+    const char   *plain;
+    char          dir[512], text[128];
+    struct spread s = {0};
+    double        nats = 0, bytes = 0;
+    int           hidden = 3;
+
+    need_run();
+    plain = spawn_run_dir;
+    snprintf(dir, sizeof dir, "%s/prefixed", rig_tmp());
+    spawn_run_dir = dir;
+    ck_assert_int_eq(
+        spawn_verb(spawn_checkpoint, "@ softmax prefix=\"Hi~\"", "")->code, 0);
+    snprintf(text, sizeof text, "%040d\n<|endoftext|>\n%050d\n", 0, 7);
+    const struct ran *r = score("score @ - --per-token --json", text);
+
+    spawn_run_dir = plain;
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    for (const char *line = r->out; *line; line = strchr(line, '\n') + 1) {
+        json_t       *j = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+        const json_t *id = json_object_get(j, "id");
+
+        if (!id || (nats > 0 && !json_integer_value(json_object_get(j, "at")))) {
+            spread_add(&s, nats, bytes);
+            nats = bytes = 0;
+        }
+        if (!id)
+            ck_assert_double_eq_tol(json_number_value(json_object_get(j, "stderr")),
+                                    spread_error(&s) / log(2), 1e-6);
+        nats += json_number_value(json_object_get(j, "nats"));
+        if (json_integer_value(id) == 256)
+            hidden = 3;
+        else if (hidden > 0)
+            hidden--;
+        else
+            bytes++;
+        json_decref(j);
+    }
+    ck_assert_uint_ge(s.n, 3);
+}
+END_TEST
+
 START_TEST(the_table_has_an_error_and_the_positions)
 {
     char text[200];
@@ -401,6 +447,7 @@ static Suite *suite(void)
     tcase_add_test(tc, score_counts_every_byte_and_the_end_of_the_document);
     tcase_add_test(tc, tokens_are_json_lines_that_add_up_to_the_score);
     tcase_add_test(tc, a_prefix_is_read_before_every_document_and_not_echoed);
+    tcase_add_test(tc, the_error_of_bits_per_byte_leaves_the_prefix_out);
     tcase_add_test(tc, the_table_has_an_error_and_the_positions);
     suite_add_tcase(s, tc);
     return s;

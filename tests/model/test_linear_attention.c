@@ -270,9 +270,12 @@ START_TEST(the_scale_of_learned_features_cancels)
 }
 END_TEST
 
-/* The same outputs and gradients: without subtraction and local term nothing is left. */
+/* The same outputs, gradients and |L|: without subtraction and local term nothing is
+ * left. */
 START_TEST(inline_without_its_two_properties_is_linear_attention)
 {
+    struct range its[HEADS] = {{INFINITY, 0}, {INFINITY, 0}};
+    struct range own[HEADS] = {{INFINITY, 0}, {INFINITY, 0}};
     struct layer a, b;
 
     open_plain(&a, "linear", 100, 1);
@@ -287,6 +290,12 @@ START_TEST(inline_without_its_two_properties_is_linear_attention)
     for (int i = 0; i < a.n_param; i++)
         layer_assert_near(&b, a.param[i].name, b.dwp[i], a.dwp[i],
                           param_size(&a.param[i]));
+    layer_forward(&a), layer_forward(&b);
+    ck_assert_int_eq(mixer_decay(&a.mixer, its), mixer_decay(&b.mixer, own));
+    for (int h = 0; h < a.cfg.H; h++) {
+        ck_assert_double_eq_tol(own[h].lo, its[h].lo, rig_tolerance() * its[h].hi);
+        ck_assert_double_eq_tol(own[h].hi, its[h].hi, rig_tolerance() * its[h].hi);
+    }
     layer_close(&a);
     layer_close(&b);
 }

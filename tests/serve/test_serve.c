@@ -347,9 +347,12 @@ START_TEST(a_prefix_stands_before_a_prompt_and_is_not_told)
 {
     struct server *s = serve_a("prefix=\"QQ\"");
     json_t        *j = ask(s, 200, "{\"max_tokens\": 5, \"logit_bias\": {\"81\": 100}}");
+    struct got     g = client_ask(serve_port(s), "GET", "/served", "", "");
 
     ck_assert_str_eq(text_of(j), "QQQ");
     json_decref(j);
+    ck_assert_msg(strstr(g.body, "\"prefix\":\"QQ\"") != NULL, "%s", g.body);
+    got_free(&g);
     assert_written(s, "Hi");
     serve_stop(s, 5);
 }
@@ -977,6 +980,31 @@ START_TEST(who_leaves_frees_the_slot)
 }
 END_TEST
 
+/* It was never written, but it is over. */
+START_TEST(who_leaves_the_queue_has_ended)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    int                  fd[2];
+
+    new_run(SLOW);
+    o.path = run;
+    o.slots = 1;
+    s = start(&o);
+    fd[0] = send_long(s, 60000, "");
+    wait_for(s, "weft_texts_busy", 1);
+    fd[1] = send_long(s, 60000, "");
+    wait_for(s, "weft_texts_waiting", 1);
+    close(fd[1]);
+    wait_for(s, "weft_texts_waiting", 0);
+    ck_assert(metric(s, "weft_texts_left_total") == 1);
+    ck_assert(metric(s, "weft_texts_total") == 1);
+    close(fd[0]);
+    assert_idle(s);
+    serve_stop(s, 5);
+}
+END_TEST
+
 /* Read from a stream until it holds the words. */
 static void read_until(int fd, char *all, size_t cap, const char *words)
 {
@@ -1179,18 +1207,22 @@ END_TEST
 
 START_TEST(who_comes_back_with_more_lines_than_the_log_has_begins_again)
 {
-    struct server *s = serve();
-    int            fd = client_connect(serve_port(s));
-    char           all[1 << 14] = "";
-    const char    *reset;
-    static const char get[] =
-        "GET /events HTTP/1.1\r\nHost: localhost\r\nLast-Event-ID: 9\r\n\r\n";
+    static const char *const last[] = {"9", "9223372036854775807"};
+    struct server           *s = serve();
 
-    client_send(fd, get, strlen(get));
-    read_until(fd, all, sizeof all, "id: 1\n");
-    reset = strstr(all, "event: reset\n");
-    ck_assert_msg(reset && strstr(reset, "id: 0\n"), "%s", all);
-    close(fd);
+    for (int i = 0; i < 2; i++) {
+        int         fd = client_connect(serve_port(s));
+        char        all[1 << 14] = "", get[128];
+        const char *reset;
+
+        snprintf(get, sizeof get, "GET /events HTTP/1.1\r\nHost: localhost\r\n"
+                 "Last-Event-ID: %s\r\n\r\n", last[i]);
+        client_send(fd, get, strlen(get));
+        read_until(fd, all, sizeof all, "id: 1\n");
+        reset = strstr(all, "event: reset\n");
+        ck_assert_msg(reset && strstr(reset, "id: 0\n"), "%s", all);
+        close(fd);
+    }
     serve_stop(s, 5);
 }
 END_TEST
@@ -1356,6 +1388,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_key_opens);
     tcase_add_test(tc, mutated_requests_break_nothing);
     tcase_add_test(tc, who_leaves_frees_the_slot);
+    tcase_add_test(tc, who_leaves_the_queue_has_ended);
     tcase_add_test(
         tc, who_waits_hears_that_it_lives_and_a_full_queue_says_when_to_come_again);
     tcase_add_test(tc, more_texts_than_may_wait_are_taken_when_nobody_does);

@@ -555,9 +555,11 @@ function stopAll() {
     for (const c of columns) { c.turn++; c.box.classList.remove('writing'); }
 }
 
+/* How many tokens a prompt is, with the prefix that the server puts before it and tells of too. */
 async function given(model, prompt) {
+    const prefix = prompt === '</s>' ? '' : state.served.models.find(m => m.id === model)?.prefix ?? '';
     const r = await call('/tokenize', {method: 'POST', headers: {'Content-Type': 'application/json'},
-                                       body: JSON.stringify({content: prompt, model})});
+                                       body: JSON.stringify({content: prefix + prompt, model})});
     return (await r.json()).count;
 }
 
