@@ -134,12 +134,14 @@ LIB   := $(wildcard tokenizer/*.cc $(SERVER) \
 TOOL  := $(wildcard tools/*.c tools/*/*.c tools/*/*/*.c)
 TESTS := $(wildcard tests/*/test_*.c)
 TESTS := $(if $(filter 0,$(SERVE)),$(filter-out tests/serve/%,$(TESTS)),$(TESTS))
-RIG   := $(wildcard tests/support/*.c) $(filter-out tests/fuzz/test_%,$(wildcard tests/fuzz/*.c))
+RIG   := $(wildcard tests/support/*.c)
+FUZZ  := $(filter-out tests/fuzz/test_%,$(wildcard tests/fuzz/*.c))
 
 STARTO := $O/tools/start.c.o
 MAINO := $O/tools/main.c.o
 LIBO  := $(filter-out $(STARTO) $(MAINO),$(LIB:%=$O/%.o) $(TOOL:%=$O/%.o))
 RIGO  := $(RIG:%=$O/%.o)
+FUZZO := $(FUZZ:%=$O/%.o)
 TESTX := $(TESTS:tests/%.c=$O/tests/%)
 
 C      = $(CC) $(CPPFLAGS) $(CFLAGS) $(CWARN)
@@ -168,7 +170,8 @@ $O/bin/weft: $(STARTO) $(PROGRAM) $O/how
 $O/tests/%: $O/tests/%.c.o $(RIGO) $O/weft.a $O/how
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	$Q$(LINK) -o $@ $(filter-out %/how,$^) $(LDLIBS) $(shell pkg-config --libs check)
+	$Q$(LINK) -o $@ $(filter %.o,$^) $O/weft.a $(LDLIBS) $(shell pkg-config --libs check)
+$O/tests/fuzz/test_fuzz: $(FUZZO)
 
 # All of a level in one object, with a single name for the others to see. Groups of
 # sections are resolved here: the linker would take the first level's for all.
@@ -310,7 +313,8 @@ race: deps
 	  { echo "make race: skipped: it needs clang and libomp-dev"; exit 0; }; \
 	export OMP_TOOL_LIBRARIES=$$archer; \
 	export TSAN_OPTIONS=ignore_noninstrumented_modules=1:suppressions=$(CURDIR)/tests/race.supp; \
-	$(call all_of,$(MAKE) MODE=race CC=clang CXX=clang++ BESIDE='OMP_NUM_THREADS=2 CK_TIMEOUT_MULTIPLIER=20' \
+	$(call all_of,$(MAKE) MODE=race CC=clang CXX=clang++ \
+	    BESIDE='OMP_NUM_THREADS=2 OMP_WAIT_POLICY=passive CK_TIMEOUT_MULTIPLIER=20' \
 	    SUITES='$(RACE)',suites)
 
 # MODE=debug: valgrind does not know every instruction of this machine.
@@ -348,7 +352,8 @@ $O/tidy/%.c: $O/%.c.o .clang-tidy
 # length of files be limited: the counts would be cut.
 coverage: deps
 	@find build/coverage -name '*.gcda' -delete 2> /dev/null; \
-	$(call all_of,$(MAKE),test-coverage); tests/coverage.sh build/coverage
+	$(call all_of,$(MAKE),test-coverage); passed=$$?; \
+	tests/coverage.sh build/coverage && exit $$passed
 test-coverage: ; @$(MAKE) MODE=coverage SUITES='$(filter-out limits.sh,$(ALL))' suites
 
 N    ?= 160
@@ -361,7 +366,7 @@ mutate: deps
 
 test-cpus: deps
 	@$(MAKE) MODE=portable all
-	@tests/cpus.sh
+	@MAKE='$(MAKE)' tests/cpus.sh
 
 # TIME=20 BROKEN=500: a short one.
 TIME   ?= 600
@@ -373,9 +378,10 @@ test-serve: $O/bin/weft
 	$O/bin/weft train $$dir/stories.txt --size nano --steps 20 --out $$dir/run > /dev/null 2>&1 && \
 	python3 tests/serve/load.py $O/bin/weft $$dir/run $(TIME) $(BROKEN)
 
-# Every reader under libFuzzer, T seconds each (F=NAME...: only these). MODE=fuzz is clang's.
+# Every reader under libFuzzer, T seconds each (F=NAME...: only these), as many beside each
+# other as there are cores. MODE=fuzz is clang's.
 T ?= 600
-fuzz:
+fuzz: deps
 	@$(if $(shell command -v clang),,echo "make fuzz: skipped: it needs clang:" \
 	  "apt-get install clang libclang-rt-14-dev libomp-14-dev"; exit 0;) \
 	$(MAKE) MODE=fuzz CC=clang CXX=clang++ build/fuzz/bin/fuzz && \
@@ -386,10 +392,10 @@ ifeq ($(MODE),fuzz)
 $O/model/kernels/gemm.c.o: CFLAGS := $(filter-out -fsanitize=%,$(CFLAGS))
 endif
 
-$O/bin/fuzz: $(RIGO) $O/weft.a $O/how
+$O/bin/fuzz: $(FUZZO) $O/weft.a $O/how
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	$Q$(LINK) -fsanitize=fuzzer -o $@ $(filter-out %/how,$^) $(LDLIBS) $(shell pkg-config --libs check)
+	$Q$(LINK) -fsanitize=fuzzer -o $@ $(filter-out %/how,$^) $(LDLIBS)
 
 test-mixer: deps
 	@grep -q 'X($M)' model/mixer.h || \
@@ -422,7 +428,8 @@ one-double:  ; @$(MAKE) MODE=double SUITES='$(wordlist 1,3,$(ONE))' suites
 # at random so often; their number adds up in build/faults.tally.
 FAULTY := $O/tests/faults/preload.so $O/tests/faults/replay
 .PHONY: faults
-faults: $O/bin/weft $(FAULTY)
+faults: deps
+	@$(MAKE) --no-print-directory MODE=$(MODE) $O/bin/weft $(FAULTY)
 	@WEFT=$O/bin/weft LIB=$O/tests/faults sh tests/faults/faults.sh all
 $O/tests/faults/preload.so: tests/faults/preload.c
 	@mkdir -p $(@D)
@@ -478,7 +485,7 @@ layers:
 	@tools/layers.sh
 
 # Needs clang-format and Python, which nothing else here does.
-ROOMS := $(sort $(dir $(LIB) $(TOOL) $(RIG) $(TESTS)) docs/)
+ROOMS := $(sort $(dir $(LIB) $(TOOL) $(RIG) $(FUZZ) $(TESTS)) docs/)
 format format-check:
 	@if ! command -v clang-format > /dev/null || ! command -v python3 > /dev/null; then \
 	  echo "make $@ is skipped: it needs clang-format and python3"; \
@@ -556,7 +563,7 @@ help:
 	@sed -n '/^#/!q; s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 
 # The commands of the rules above, in the form that editors read.
-SOURCES := $(LIB) $(TOOL) $(RIG) $(TESTS)
+SOURCES := $(LIB) $(TOOL) $(RIG) $(FUZZ) $(TESTS)
 compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/notes.inc \
                        $O/infer/serve/page.inc FORCE
 	$Q{ sep='['; for f in $(SOURCES); do \
@@ -570,4 +577,4 @@ compile_commands.json: $O/data/base/version.inc $O/train/configs.inc $O/tools/no
         one-release one-double suites expected $(ALL:%=run-%) layers format format-check deps install uninstall deb clean help FORCE
 .SECONDARY:
 .DELETE_ON_ERROR:
--include $(patsubst %.o,%.d,$(EXTRAO) $(STARTO) $(MAINO) $(LIBO) $(RIGO) $(TESTX:%=%.c.o))
+-include $(patsubst %.o,%.d,$(EXTRAO) $(STARTO) $(MAINO) $(LIBO) $(RIGO) $(FUZZO) $(TESTX:%=%.c.o))

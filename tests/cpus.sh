@@ -15,7 +15,7 @@ trap 'rm -rf "$tmp"' EXIT
 bad=0
 
 complain() {
-    echo "test-cpus: $*"
+    echo "test-cpus: $*" >&2
     bad=1
 }
 
@@ -71,6 +71,8 @@ ARM_FLAGS='-std=c11 -D_GNU_SOURCE -O2 -fopenmp -fno-math-errno -fno-trapping-mat
     -ffp-contract=fast -I. -idirafter /usr/include'
 
 compile_arm() {
+    [ -z "$(find data model tests -name '*.h' -newer build/aarch64/weft.a \
+        2> /dev/null)" ] || rm -rf build/aarch64
     mkdir -p build/aarch64
     for file in data/base/[a-u]*.c model/kernels/*.c model/layers/*.c model/cores/*.c \
         model/mixers/*.c model/positions/*.c model/*.c tests/support/rig.c \

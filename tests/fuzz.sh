@@ -1,23 +1,29 @@
 #!/bin/sh
-# fuzz.sh FUZZ SECONDS [READER...]: each reader under libFuzzer, one after the other. What
-# is new to the coverage stays in build/fuzz/corpus, what breaks a reader in
-# build/fuzz/found, and the runs of all times add up in build/fuzz/tally.
+# fuzz.sh FUZZ SECONDS [READER...]: each reader under libFuzzer, as many beside each other
+# as there are cores (JOBS=1: one after the other). What is new to the coverage stays in
+# build/fuzz/corpus, what breaks a reader in build/fuzz/found, and the runs of all times
+# add up in build/fuzz/tally.
 fuzz=$1 seconds=$2
 shift 2
 here=$(dirname "$0") out=$(dirname "$(dirname "$fuzz")") shm=/dev/shm
 [ -w $shm ] || shm=${TMPDIR:-/tmp}
 tmp=$(mktemp -d -p "$shm") || exit 1
+pids=
 trap 'rm -rf "$tmp"' EXIT
-export TMPDIR="$tmp" OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
+trap 'kill $pids 2> /dev/null; exit 130' INT TERM
+export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 asan=detect_leaks=1:allocator_may_return_null=1:handle_abort=1
 export ASAN_OPTIONS=$asan:malloc_context_size=6:quarantine_size_mb=8
 export UBSAN_OPTIONS=print_stacktrace=1
 mkdir -p "$out/found"
 touch "$out/tally"
-failed=0
+failed=0 jobs=${JOBS:-$(nproc)}
 
+# In a process of its own, which becomes the fuzzer.
 run() {
-    WEFT_FUZZ=$1 "$fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=20 \
+    mkdir -p "$out/corpus/$1" "$tmp/$1"
+    export WEFT_FUZZ="$1" TMPDIR="$tmp/$1"
+    exec "$fuzz" -max_total_time="$seconds" -rss_limit_mb=2048 -timeout=20 \
         -max_len=65536 -print_final_stats=1 -close_fd_mask=1 \
         -artifact_prefix="$out/found/$1-" "$out/corpus/$1" "$here/fuzz/seeds/$1" \
         > "$out/$1.log" 2>&1
@@ -27,16 +33,33 @@ stat() {
     sed -n "s/^stat::$2: *//p" "$out/$1.log" | grep . || echo 0
 }
 
-printf '%-14s %12s %11s %14s\n' reader inputs 'per second' 'in all runs'
-for t in ${*:-$("$fuzz")}; do
+# tell READER WORDS: what came of it, which also goes to the tally.
+tell() {
+    inputs=$(stat "$1" number_of_executed_units)
+    echo "$1 $inputs" >> "$out/tally"
+    all=$(awk -v t="$1" '$1 == t { n += $2 } END { printf "%.0f", n }' "$out/tally")
+    printf '%-14s %12s %11s %14s%s\n' "$1" "$inputs" \
+        "$(stat "$1" average_exec_per_sec)" "$all" "$2"
+}
+
+set -- ${*:-$("$fuzz")}
+[ $# -gt 0 ] || { echo "make fuzz: $fuzz names no readers"; exit 1; }
+for t; do
     [ -d "$here/fuzz/seeds/$t" ] || { echo "make fuzz: there is no reader $t"; exit 2; }
-    mkdir -p "$out/corpus/$t"
-    said=
-    run "$t" || { failed=$((failed + 1)); said="  FAILED: $out/$t.log"; }
-    echo "$t $(stat "$t" number_of_executed_units)" >> "$out/tally"
-    all=$(awk -v t="$t" '$1 == t { n += $2 } END { printf "%.0f", n }' "$out/tally")
-    printf '%-14s %12s %11s %14s%s\n' "$t" "$(stat "$t" number_of_executed_units)" \
-        "$(stat "$t" average_exec_per_sec)" "$all" "$said"
+done
+printf '%-14s %12s %11s %14s\n' reader inputs 'per second' 'in all runs'
+while [ $# -gt 0 ]; do
+    pids= names= n=0
+    while [ $# -gt 0 ] && [ $n -lt "$jobs" ]; do
+        run "$1" &
+        pids="$pids $!" names="$names $1" n=$((n + 1))
+        shift
+    done
+    for pid in $pids; do
+        names=${names# } t=${names%% *} names=${names#* } said=
+        wait "$pid" || { failed=$((failed + 1)); said="  FAILED: $out/$t.log"; }
+        tell "$t" "$said"
+    done
 done
 awk -v f=$failed '{ n += $2; t[$1] }
     END { for (i in t) k++

@@ -6,8 +6,9 @@ operator can be turned around, a condition negated or a statement left out, and 
 those of tests/mutants.txt. Each is compiled, linked in front of weft.a into the suites
 that hold its file, the likeliest and the shortest first, and run until one fails. A
 mutant that all of them pass has survived: a test is missing, or the change has no effect.
-Prints a line a mutant, the survivors again, and the share that was killed; begins no
-mutant after TIME seconds. Exits with 1 below 90 %.
+One that is not compiled says nothing of the tests and does not count. Prints a line a
+mutant, the survivors again, and the share that was killed; begins no mutant after TIME
+seconds. Exits with 1 below 90 %.
 
     MUTATE_CC, MUTATE_LINK, MUTATE_LIBS, MUTATE_DIR are set by the Makefile.
 """
@@ -18,13 +19,16 @@ import os
 import random
 import re
 import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 
 CC, LINK, LIBS, O = (os.environ["MUTATE_" + k] for k in ("CC", "LINK", "LIBS", "DIR"))
 ROOMS = ("data", "model", "infer", "train")
 PATIENCE = 60           # seconds of CPU that a mutant's suites may take in all
+SHM = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None    # nothing waits for a disk
 SWAPS = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "==", "+": "-",
          "-": "+", "*": "/", "/": "*", "&&": "||", "||": "&&", "+=": "-=", "-=": "+="}
 # Left out, these change nothing that a test could see.
@@ -151,14 +155,17 @@ def limited(seconds):
 
 
 def passes(program, seconds):
+    tmp = tempfile.mkdtemp(dir=SHM)         # a program that crashes leaves its files
     env = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive",
-               CK_TIMEOUT_MULTIPLIER="20", CK_VERBOSITY="silent")
+               CK_TIMEOUT_MULTIPLIER="20", CK_VERBOSITY="silent", TMPDIR=tmp)
     try:
         return subprocess.run([program], stdout=subprocess.DEVNULL, env=env,
                               stderr=subprocess.DEVNULL, timeout=300 + 40 * seconds,
                               preexec_fn=limited(int(10 + 4 * seconds))).returncode == 0
     except subprocess.TimeoutExpired:
         return False
+    finally:
+        shutil.rmtree(tmp, ignore_errors=True)
 
 
 def describe(path, start, end, new):
@@ -169,8 +176,16 @@ def describe(path, start, end, new):
     return text, f"{path}:{line}: {old[:50]} -> {' '.join(new.split())[:54]}"
 
 
+def rig(program):
+    """What the Makefile links a suite with besides."""
+    found = glob.glob(f"{O}/tests/support/*.o")
+    if program.endswith("/test_fuzz"):
+        found += set(glob.glob(f"{O}/tests/fuzz/*.o")) - {program + ".c.o"}
+    return " ".join(sorted(found))
+
+
 def run(i, mutant, all_suites):
-    """(what it is, which suite killed it, or None, "" or "not compiled")."""
+    """(what it is, which suite killed it, None, or "" where it is not compiled)."""
     path, start, end, new = mutant
     text, what = describe(*mutant)
     base = f"{O}/mutate/{i}"
@@ -179,15 +194,14 @@ def run(i, mutant, all_suites):
     try:
         if subprocess.run(f"{CC} -w -MF /dev/null -c -o {base}.o {base}.c", shell=True,
                           stderr=subprocess.DEVNULL).returncode:
-            return what, "the compiler"
+            return what, ""
         spent, killer = 0.0, None
         for program in order(path, all_suites):
             seconds = all_suites[program][1]
             if spent and spent + seconds > PATIENCE:
                 continue
-            rig = " ".join(sorted(glob.glob(f"{O}/tests/support/*.o")))
-            subprocess.run(f"{LINK} -o {base}.x {program}.c.o {rig} {base}.o {O}/weft.a "
-                           f"{LIBS}", shell=True, check=True)
+            subprocess.run(f"{LINK} -Wl,-S -o {base}.x {program}.c.o {rig(program)} "
+                           f"{base}.o {O}/weft.a {LIBS}", shell=True, check=True)
             spent += seconds + 0.1
             if not passes(f"{base}.x", seconds):
                 killer = os.path.basename(program)
@@ -220,7 +234,7 @@ def main():
     print(f"{len(every)} places in {len(files)} files; {len(chosen)} mutants, seed "
           f"{a.seed}", flush=True)
 
-    killed, survived, later = 0, [], 0
+    killed, survived, later, broken = 0, [], 0, 0
 
     def one(job):
         return run(*job, all_suites) if time.monotonic() - began < a.time else None
@@ -231,6 +245,10 @@ def main():
                 later += 1
                 continue
             what, killer = result
+            if killer == "":
+                broken += 1
+                print(f"{'not compiled':28} {what}", flush=True)
+                continue
             killed += killer is not None
             print(f"{'killed by ' + killer if killer else 'SURVIVED':28} {what}",
                   flush=True)
@@ -240,7 +258,8 @@ def main():
         print("survived:", what)
     made = killed + len(survived)
     print(f"mutate: {killed} of {made} mutants killed ({100 * killed / max(made, 1):.1f} "
-          f"%), {later} not tried, seed {a.seed}, {time.monotonic() - began:.0f} s")
+          f"%), {broken} not compiled, {later} not tried, seed {a.seed}, "
+          f"{time.monotonic() - began:.0f} s")
     return made == 0 or killed < 0.9 * made
 
 

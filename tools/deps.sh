@@ -4,7 +4,9 @@
 set -eu
 
 if ! command -v dpkg-query >/dev/null 2>&1; then
-    if pkg-config --exists sentencepiece libzstd jansson libxxhash libmicrohttpd check \
+    serve=
+    case " $* " in *" libmicrohttpd-dev "*) serve=libmicrohttpd ;; esac
+    if pkg-config --exists sentencepiece libzstd jansson libxxhash $serve check \
         2>/dev/null; then
         exit 0
     fi

@@ -3,7 +3,8 @@
 # was there is loaded, verified and gone on with, and must end with the bits of a run that
 # nobody disturbed.
 #
-#     make faults             every place; minutes
+#     make faults             every place, shared out to as many processes as there are
+#                             cores (JOBS=1: to one)
 #     sh tests/faults/faults.sh quick        some of each, as make test does
 #     KILLS=200               so many random kills
 #     PARTS="lab kills"       only these of: train build export compare lab (calls),
@@ -24,10 +25,59 @@ if grep -q __asan_init "$weft"; then
     echo "faults.sh: skipped: AddressSanitizer has allocations of its own"
     exit 0
 fi
-tmp=$(mktemp -d)
+for part in ${PARTS:-}; do
+    case " train build export compare lab memory-infer memory-build memory-train bits \
+cuts kills " in
+    *" $part "*) ;;
+    *) echo "faults.sh: there is no part '$part'" >&2; exit 2 ;;
+    esac
+done
+
+# In memory: a disk would only add the time that it takes to sync.
+shm=/dev/shm
+[ -w $shm ] || shm=${TMPDIR:-/tmp}
+tmp=$(realpath "$(mktemp -d -p "$shm")")
+pids=
 trap 'rm -rf "$tmp"' EXIT
+trap 'kill $pids 2> "$tmp/null"; exit 130' INT TERM
+mkdir -p "$(dirname "$tally")"
+
+# close_with CASES SAID MISSED LOST BAD: what there was in all runs and in this one.
+close_with() {
+    [ "$5" -eq 0 ] || echo "wrong $5" >> "$tally"
+    awk '{ n[$1] += $2 }
+        END { printf "faults.sh: in all runs %d calls, %d allocations, %d bits, %d" \
+                     " power cuts, %d kills; %d wrong\n", n["calls"], n["allocations"],
+                     n["bits"], n["cuts"], n["kills"], n["wrong"] }' "$tally"
+    echo "faults.sh: $1 cases ($2 said in a line, $3 bits missed): $4 lost, $5 wrong"
+    [ "$4" -eq 0 ] && [ "$5" -eq 0 ]
+}
+
+# All places: each of so many more of this script tries its share, and leaves its counts
+# here.
+jobs=${JOBS:-$(nproc)}
+if [ $much = all ] && [ -z "${FAULTS_SHARE:-}" ]; then
+    early=0
+    for i in $(seq "$jobs"); do
+        FAULTS_SHARE=$i/$jobs FAULTS_COUNTS=$tmp/$i sh "$0" all &
+        pids="$pids $!"
+    done
+    for pid in $pids; do
+        wait "$pid" || early=$((early + 1))
+    done
+    [ $early -eq 0 ] || echo "faults.sh: $early of $jobs did not come to their end" >&2
+    close_with $(cat "$tmp"/[0-9]* 2> "$tmp/null" |
+        awk '{ for (i = 1; i <= 5; i++) n[i] += $i }
+             END { print n[1] + 0, n[2] + 0, n[3] + 0, n[4] + 0, n[5] + 0 }')
+    exit $((early > 0))
+fi
+share=${FAULTS_SHARE:-1/1}
+shares=${share#*/} share=${share%/*}
+me=faults.sh${FAULTS_SHARE:+ $FAULTS_SHARE}
+kills=$(((kills + shares - share) / shares))
+
 cd "$tmp"
-mkdir -p w "$(dirname "$tally")"
+mkdir -p w
 : > null
 
 cases=0 tried=0 bad=0 lost=0 said=0
@@ -43,13 +93,18 @@ add() {
 
 complain() {
     bad=$((bad + 1))
-    echo "faults.sh: $*" >&2
+    echo "$me: $*" >&2
     tail -n 3 err >&2
 }
 
 lose() {
     lost=$((lost + 1))
     complain "$@"
+}
+
+# Those of this share, of the lines that come in.
+mine() {
+    awk -v n="$shares" -v i="$share" 'NR % n == i % n'
 }
 
 # The cases that are tried of those numbered 1 to N: all, or some Q spread evenly.
@@ -59,7 +114,7 @@ some() {
     else
         awk -v n="$1" -v q="$2" \
             'BEGIN { for (i = 0; i < q; i++) print 1 + int((i + 0.5) * n / q) }'
-    fi
+    fi | mine
 }
 
 # faulty CODES COMMAND...: with the library and the FAULT_ variables in $fault; ends with
@@ -114,7 +169,7 @@ each() {
         faulty '0 3 5 137' "$@"
         $again "$@"
     done
-    echo "faults.sh: $part: $calls calls, $tried cases"
+    echo "$me: $part: $calls calls, $tried cases"
     add calls $tried
 }
 
@@ -190,7 +245,7 @@ lab='systems --quick'
 "$weft" lab $lab --out lab > out 2> err
 findings lab > findings
 
-echo "faults.sh: $(date -u +%H:%M:%S) every call, failing or killed at it"
+echo "$me: $(date -u +%H:%M:%S) every call, failing or killed at it"
 each train fresh_run resumed 24 train --resume w/run
 each build nothing built 12 data build text.txt --out w/set --tokenizer bytes --threads 1
 each export nothing exported 8 export whole --to hf --out w/out
@@ -230,18 +285,18 @@ starved() {
         [ $status -ne 6 ] || tail -n 1 err | grep -q '^weft' || complain "no line: $fault"
         $again "$@"
     done
-    echo "faults.sh: $part: $n allocations; $own of weft's own tried, $other of" \
+    echo "$me: $part: $n allocations; $own of weft's own tried, $other of" \
          "libraries ($died ended otherwise than with 6)"
     add allocations $tried
 }
 : > deaths
 any() { :; }
-echo "faults.sh: $(date -u +%H:%M:%S) every allocation fails"
+echo "$me: $(date -u +%H:%M:%S) every allocation fails"
 starved memory-infer any any 12 infer whole -p the -n 3
 starved memory-build nothing built 12 data build text.txt --out w/set --tokenizer bytes \
     --threads 1
 starved memory-train fresh_run resumed 16 train --resume w/run
-sort deaths | uniq -c | sort -rn | head -5 | sed 's/^/faults.sh:   a library: /'
+sort deaths | uniq -c | sort -rn | head -5 | sed "s|^|$me:   a library: |"
 
 # ---- bits ----------------------------------------------------------------------------
 
@@ -252,19 +307,21 @@ flip() {
     cp "$dir/$file" kept
     if [ "$size" -le 1200 ]; then places=$(some "$size" 4); else
         places=$(awk -v n="$size" -v q=$([ $much = all ] && echo 100 || echo 3) \
-            'BEGIN { srand(n); for (i = 0; i < q; i++) print 1 + int(rand() * n) }'); fi
+            'BEGIN { srand(n); for (i = 0; i < q; i++) print 1 + int(rand() * n) }' |
+            mine); fi
     for at in $places; do
         byte=$(od -An -tu1 -j $((at - 1)) -N 1 kept | tr -d ' ')
         bit=$((1 << (at * 5 % 8)))
         printf "\\$(printf %o $((byte & bit ? byte - bit : byte + bit)))" > one
         { head -c $((at - 1)) kept; cat one; tail -c +$((at + 1)) kept; } > "$dir/$file"
-        flips=$((flips + 1))
-        "$weft" verify "$dir" > out 2> err &&
-            { missed=$((missed + 1)); complain "bit $bit of byte $at of $file"; }
+        flips=$((flips + 1)) status=0
+        "$weft" verify "$dir" > out 2> err || status=$?
+        [ $status -ne 0 ] || missed=$((missed + 1))
+        [ $status -eq 3 ] || complain "exit $status: bit $bit of byte $at of $file"
     done
     cat kept > "$dir/$file"
 }
-echo "faults.sh: $(date -u +%H:%M:%S) a bit of each file turns"
+echo "$me: $(date -u +%H:%M:%S) a bit of each file turns"
 cp -a whole/latest/ turned
 if wanted bits; then
     for file in $(ls turned); do flip turned "$file"; done
@@ -280,7 +337,10 @@ cut() {
     need=$("$lib/replay" trace "$1" "$2" "$1" cutrun)
     need=${need#* }
     cuts=$((cuts + 1)) fault="a power cut after $1 of $ops, $2"
-    if ! "$weft" train --resume cutrun/run data > out 2> err; then
+    status=0
+    "$weft" train --resume cutrun/run data > out 2> err || status=$?
+    if [ $status -ne 0 ]; then
+        [ $status -lt 126 ] || complain "exit $status: $fault"
         [ "$need" -eq 0 ] || lose "nothing to go on with: $fault"
         return
     fi
@@ -289,13 +349,13 @@ cut() {
     [ "${from:-0}" -ge "$need" ] || lose "from ${from:-0}, not $need: $fault"
     same cutrun/run
 }
-echo "faults.sh: $(date -u +%H:%M:%S) what was not synced vanishes"
+echo "$me: $(date -u +%H:%M:%S) what was not synced vanishes"
 rm -rf w/*
 env LD_PRELOAD="$lib/preload.so" FAULT_ROOT="$tmp/w" FAULT_TRACE="$tmp/trace" \
     "$weft" train data --out w/run $tiny steps=6 > out 2> err
 ops=$(wc -l < trace)
 cut_everywhere() {
-    for k in $(some "$ops" 8) "$ops"; do
+    for k in $(some "$ops" 8) $([ $much = all ] || echo "$ops"); do
         for what in least names bytes torn; do
             [ $much = all ] || [ $((k % 4)) -eq 0 ] || [ "$k" -eq "$ops" ] ||
                 [ $what = least ] || continue
@@ -308,19 +368,22 @@ cut_everywhere() {
 
 # ---- kill -9 -------------------------------------------------------------------------
 
-echo "faults.sh: $(date -u +%H:%M:%S) kill -9 at random"
+echo "$me: $(date -u +%H:%M:%S) kill -9 at random"
 killed=0
 long=$(printf %s "$tiny" |
     sed 's/checkpoint_every=2/checkpoint_every=25/; s/eval_every=2/eval_every=100/')
+began=$(date +%s%N)
 "$weft" train data --out straight $long steps=400 > out 2> err
+took=$((($(date +%s%N) - began) / 1000))
 
-# A run with three kills in it.
+# A run with three kills in it, each at a time when an undisturbed one would go on.
 disturbed_run() {
     rm -rf w/run
     "$weft" train data --out w/run $long steps=400 > out 2> err &
     pid=$!
     for i in 1 2 3; do
-        sleep "$(od -An -tu2 -N 2 /dev/urandom | awk '{ print 0.02 + $1 / 65536 * 0.5 }')"
+        sleep "$(od -An -tu2 -N 2 /dev/urandom |
+            awk -v us=$took '{ printf "%.4f", $1 / 65536 * 0.6e-6 * us }')"
         kill -9 $pid 2> null && killed=$((killed + 1))
         wait $pid 2> null || :
         if [ -e w/run/config.cfg ]; then
@@ -346,11 +409,8 @@ if wanted kills; then
     done
 fi
 
-[ $bad -eq 0 ] || echo "wrong $bad" >> "$tally"
-awk '{ n[$1] += $2 }
-    END { printf "faults.sh: in all runs %d calls, %d allocations, %d bits, %d power" \
-                 " cuts, %d kills; %d wrong\n", n["calls"], n["allocations"], n["bits"],
-                 n["cuts"], n["kills"], n["wrong"] }' "$tally"
-echo "faults.sh: $cases cases ($said said in a line, $missed bits missed):" \
-     "$lost lost, $bad wrong"
-[ $bad -eq 0 ] && [ $lost -eq 0 ]
+if [ "${FAULTS_SHARE:-}" ]; then
+    echo "$cases $said $missed $lost $bad" > "$FAULTS_COUNTS"
+else
+    close_with $cases $said $missed $lost $bad
+fi
