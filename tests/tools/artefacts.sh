@@ -54,12 +54,21 @@ quiet bench "$weft" bench --arch mingru --layers 1 --width 8 --heads 1 --context
     --steps 1 --json
 named "$tmp/bench"
 
-quiet table "$weft" compare "$tmp/data" --arch mingru,rglru --tokens 64 --seeds 1 \
-    --out "$tmp/compare" --json layers=1 width=8 heads=1 context=16 batch=2
+compare() {
+    quiet table "$weft" compare "$tmp/data" --arch mingru,rglru --tokens 64 --seeds 1 \
+        --out "$tmp/compare" --json layers=1 width=8 heads=1 context=16 batch=2
+}
+compare
 named "$tmp/compare/results.jsonl"
 named "$tmp/compare/report.md"
 named "$tmp/compare/report.html"
 named "$tmp/table"
+! grep 'another build' "$tmp/compare/report.md" || die "a comparison of one build has two"
+sed -i 's/"build": "weft[^"]*"/"build": "weft 0.0.0"/' \
+    "$tmp/compare/mingru/seed-1/result.json"
+compare
+grep -q '^1 of 2 runs were made by another build' "$tmp/compare/report.md" ||
+    die "a run of another build is said to be this one's"
 
 # Lines of a record stand below the build that computed them; another one names itself
 # anew.
@@ -77,4 +86,6 @@ lab
 named "$tmp/lab/words.csv"
 [ "$(grep -c '^# weft' "$tmp/lab/words.csv")" = 2 ] ||
     die "two builds computed a record of one"
+grep -q '"build": "weft 0.0.0"' "$tmp/lab.json" ||
+    die "a cell of another build is said to be this one's"
 echo "artefacts.sh: ok"

@@ -104,6 +104,11 @@ alone "$tmp/jobs" "--jobs"
 status=0
 "$weft" compare $what --jobs 2 --out "$tmp/jobs2" --for 5s > "$tmp/out" 2>&1 || status=$?
 [ $status -eq 2 ] || die "--jobs with two budgets: exit $status"
+status=0
+"$weft" compare "$tmp/text.txt" --arch softmax,sofmax --tokens 1k --jobs 2 \
+    --out "$tmp/jobs2" > "$tmp/out" 2>&1 || status=$?
+[ $status -eq 2 ] && [ "$(grep -c '^weft compare' "$tmp/out")" -eq 1 ] ||
+    die "--jobs: a mistake is not told once: exit $status"
 
 # The laboratory: the same cells, the same words.
 lab="mqar --brief --arch softmax,linear,gla --seeds 3"
@@ -122,6 +127,10 @@ kill -9 $pid2 2> "$tmp/null" || die "the second had ended already"
 wait $pid1 && wait $pid3 || die "lab --join"
 "$weft" lab $lab --jobs 2 --out "$tmp/worked" > "$tmp/worked.txt" 2> "$tmp/null" ||
     die "lab --jobs"
+status=0
+"$weft" lab mqra --jobs 2 --out "$tmp/none" > "$tmp/out" 2>&1 || status=$?
+[ $status -eq 2 ] && [ "$(grep -c "did you mean 'mqar'" "$tmp/out")" -eq 1 ] ||
+    die "lab --jobs: a mistake is not told once: exit $status"
 cells "$tmp/lab" > "$tmp/a"
 for dir in shared worked; do
     cells "$tmp/$dir" > "$tmp/b"

@@ -632,6 +632,45 @@ START_TEST(another_comparison_is_not_overwritten)
 }
 END_TEST
 
+/* What the command no longer asks for differs, too. */
+START_TEST(a_comparison_with_its_own_validation_text_is_not_gone_on_with_without)
+{
+    char more[600];
+
+    snprintf(more, sizeof more, "--seeds 1 --val %s", stories());
+    ck_assert_int_eq(compare("held", "softmax,gla", more)->code, 0);
+    const struct ran *r = compare("held", "softmax,gla", "--seeds 1");
+
+    ck_assert_int_eq(r->code, FAIL_USAGE);
+    ck_assert_msg(strstr(r->err, "holds another comparison (its val differs)") != NULL,
+                  "%s", r->err);
+}
+END_TEST
+
+/* The first has no difference to itself: the others' columns are missed nevertheless. */
+START_TEST(a_narrow_table_says_what_it_has_no_room_for)
+{
+    struct comparison *c = calloc(1, sizeof *c);
+    char              *text = NULL;
+    size_t             len = 0;
+    FILE              *f = open_memstream(&text, &len);
+
+    c->n = c->seeds = 2;
+    for (int i = 0; i < 2; i++) {
+        snprintf(c->arch[i].name, sizeof c->arch[i].name, "mixer %d", i);
+        for (int k = 0; k < 2; k++)
+            c->arch[i].trial[k] = (struct trial){.arch = i, .done = true,
+                                                 .bpb = 2 + 0.1 * i * (k + 1)};
+    }
+    gather(c);
+    table_print(c, f, 40);
+    fclose(f);
+    ck_assert_msg(strstr(text, "no room here for against the 1st") != NULL, "%s", text);
+    free(text);
+    free(c);
+}
+END_TEST
+
 #define COUNT(table) ((int)(sizeof table / sizeof *table))
 
 int main(void)
@@ -655,6 +694,7 @@ int main(void)
     tcase_add_test(parts, a_chart_holds_no_number_that_is_none);
     tcase_add_test(parts, lines_are_named_where_they_end);
     tcase_add_test(parts, text_in_a_page_is_harmless);
+    tcase_add_test(parts, a_narrow_table_says_what_it_has_no_room_for);
     tcase_add_test(verb, every_file_of_the_answer_is_there);
     tcase_add_test(
         verb, repeating_the_command_keeps_what_is_finished_and_makes_what_is_missing);
@@ -669,6 +709,8 @@ int main(void)
     tcase_add_test(verb, a_damaged_run_is_a_row_and_stays);
     tcase_add_test(verb, a_damaged_comparison_is_not_begun_anew);
     tcase_add_test(verb, another_comparison_is_not_overwritten);
+    tcase_add_test(verb,
+                   a_comparison_with_its_own_validation_text_is_not_gone_on_with_without);
     suite_add_tcase(s, parts);
     suite_add_tcase(s, verb);
     return rig_run(s, 0);

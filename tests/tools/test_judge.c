@@ -95,6 +95,8 @@ START_TEST(all_of_several_are_as_weak_as_the_weakest)
 
     ck_assert(all.p == 0.2 && fabs(all.q - 0.09) < 1e-12 && !all.learnt);
     ck_assert_str_eq(all.gate, f[2].gate);
+    f[0].p = f[0].q = NAN;                          // too few seeds, of the first alone
+    ck_assert(isnan(find_all(f, 3).p));
 }
 END_TEST
 

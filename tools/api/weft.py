@@ -150,17 +150,18 @@ class Model:
             result.append(Error(code) if code not in (0, 130) else None)
             pieces.put(None)
 
-        threading.Thread(target=run, daemon=True).start()
+        writer = threading.Thread(target=run, daemon=True)
+        writer.start()
         try:
             while (piece := pieces.get()) is not None:
                 yield piece.decode("utf-8", "replace")
         finally:
             stop.set()
-            while not result:
+            while writer.is_alive():            # it may wait for room in the queue
                 try:
-                    pieces.get(timeout=0.1)
+                    pieces.get_nowait()
                 except queue.Empty:
-                    pass
+                    writer.join(0.01)
         if result[0]:
             raise result[0]
 

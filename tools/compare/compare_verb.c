@@ -266,6 +266,9 @@ static const char *difference(json_t *a, json_t *b)
     json_object_foreach(a, key, value)
         if (!json_equal(value, json_object_get(b, key)))
             return key;
+    json_object_foreach(b, key, value)
+        if (!json_object_get(a, key))
+            return key;
     return NULL;
 }
 
@@ -505,20 +508,27 @@ static enum fail prepare(struct comparison *c, struct why *why)
     return err;
 }
 
-static enum fail compare(const struct cli *cli, struct comparison *c, struct why *why)
+/* What is wrong with the command is told once, before workers are started. */
+static enum fail check_command(const struct cli *cli, struct comparison *c,
+                               struct why *why)
 {
     struct sources from = {
         .size = ask.size, .file = ask.file, .set = cli->set, .n_set = cli->n_set};
-    int       lock = -1;
     enum fail err = entries_split(c, ask.arch, why);
-    bool new = false;
 
     if (!err)
         err = entries_settle(c, &from, why);
     if (!err && !path_exists(c->input))
         err = fail(why, FAIL_INPUT, "%s: no such file or directory", c->input);
-    if (!err)
-        err = open_all(cli, c, &lock, &new, why);
+    return err;
+}
+
+static enum fail compare(const struct cli *cli, struct comparison *c, struct why *why)
+{
+    int       lock = -1;
+    bool new = false;
+    enum fail err = open_all(cli, c, &lock, &new, why);
+
     if (!err)
         err = prepare(c, why);
     if (!err)
@@ -559,7 +569,9 @@ int compare_main(int argc, char **argv)
     claim_lost = tell_lost;
     c->live = live_open(10);
     catch_interrupts();
-    err = ask.jobs > 1 ? jobs_run(ask.jobs, argc, argv, c->out, &why) : FAIL_NONE;
+    err = check_command(&cli, c, &why);
+    if (!err && ask.jobs > 1)
+        err = jobs_run(ask.jobs, argc, argv, c->out, &why);
     c->quiet = ask.jobs > 1;
     if (!err)
         err = compare(&cli, c, &why);

@@ -149,11 +149,29 @@ static void say_failures(const struct comparison *c, FILE *f)
                     c->seeds);
 }
 
+/* A comparison that was begun by another program than the one that ends it. */
+static void say_builds(const struct comparison *c, FILE *f)
+{
+    int others = 0;
+
+    for (int i = 0; i < c->n; i++)
+        for (int k = 0; k < c->seeds; k++) {
+            const char *build = c->arch[i].trial[k].build;
+
+            others += *build && strncmp(build, version_line,
+                                        sizeof c->arch[0].trial[0].build - 1);
+        }
+    if (others)
+        fprintf(f, "%d of %d runs were made by another build of weft, which "
+                "results.jsonl names.\n", others, c->n * c->seeds);
+}
+
 void report_conclude(const struct comparison *c, FILE *f)
 {
     const struct arch *best = best_of(c);
 
     say_failures(c, f);
+    say_builds(c, f);
     if (!best)
         return;
     fprintf(f, "Lowest mean: %s, %.4f bits per byte.\n", best->name, best->bpb.mean);

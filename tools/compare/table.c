@@ -175,9 +175,14 @@ static void print_rows(const struct comparison *c, FILE *f, int columns)
     fit(row, c->n, columns, width);
     for (int i = 0; i <= c->n; i++)
         print_row(&row[i], width, f);
-    for (int k = 0; k < CELLS; k++)
-        if (!width[k] && *cell(&row[1], k))
+    for (int k = 0; k < CELLS; k++) {
+        bool filled = false;
+
+        for (int i = 1; i <= c->n; i++)
+            filled |= *cell(&row[i], k) != 0;
+        if (!width[k] && filled)
             fprintf(f, "%s%s", n++ ? ", " : "no room here for ", cell(&head, k));
+    }
     if (n)
         fputs("; the report has all\n", f);
 }

@@ -181,7 +181,7 @@ struct finding find_all(const struct finding *f, int n)
     struct finding all = both(0, 1);
 
     for (int i = 0; i < n; i++) {
-        all.p = isnan(f[i].p) ? NAN : fmax(all.p, f[i].p);
+        all.p = isnan(all.p) || isnan(f[i].p) ? NAN : fmax(all.p, f[i].p);
         all.q = fmin(all.q, n * f[i].q);
         if (all.learnt && !f[i].learnt)
             all.learnt = false, memcpy(all.gate, f[i].gate, sizeof all.gate);

@@ -32,6 +32,7 @@ enum { TOKENS, SECONDS, PARAMETERS, COSTS };
 
 struct cell {
     char  *key;                     // owned
+    char  *build;                   // that computed it, owned
     double cost[COSTS];
     double value[LAB_VALUES];
     bool   met;                     // recalled or recorded in this run
@@ -52,6 +53,7 @@ struct lab {
     char            *text;          // of the record, as on disk
     size_t           len;
     bool             named;         // its last line "# BUILD" names this program
+    char            *build;         // what that line names, owned; NULL: none yet
     char             path[PATH_MAX];
     int              planned, met, computed;
     bool             silent;        // with others: until all cells are known
@@ -184,7 +186,7 @@ static void print_cell(const struct lab *l, const struct cell *c)
         json_object_set_new(j, key, json_from_double(c->value[i]));
         name += len + (name[len] == ',');
     }
-    json_object_set_new(j, "build", json_string(version_line));
+    json_object_set_new(j, "build", json_from_bytes(c->build, strlen(c->build)));
     json_line(stdout, j, JSON_REAL_PRECISION(10));
     fflush(stdout);
 }
@@ -242,6 +244,12 @@ static struct cell *hold_cell(struct lab *l, const char *key, size_t len)
     return &l->cell[l->n++];
 }
 
+static void set_build(struct cell *c, const char *build)
+{
+    free(c->build);
+    c->build = need(strdup(build));
+}
+
 static void meet(struct lab *l, struct cell *c)
 {
     if (c->met)
@@ -268,9 +276,11 @@ static const char *take_build(struct lab *l, const char *line)
 {
     size_t n = strcspn(line, "\n");
 
-    if (strncmp(line, "# claim ", 8))
-        l->named = n == 2 + strlen(version_line) &&
-                   !strncmp(line + 2, version_line, n - 2);
+    if (strncmp(line, "# claim ", 8) && n >= 2) {
+        free(l->build);
+        l->build = need(strndup(line + 2, n - 2));
+        l->named = !strcmp(l->build, version_line);
+    }
     return line[n] ? line + n + 1 : NULL;
 }
 
@@ -305,6 +315,7 @@ static const char *take_line(struct lab *l, const char *line)
 
         memcpy(c->cost, value, sizeof c->cost);
         memcpy(c->value, value + COSTS, sizeof c->value);
+        set_build(c, l->build ? l->build : "");
     }
     return *p == '\n' ? p + 1 : NULL;
 }
@@ -326,6 +337,8 @@ static enum fail read_record(struct lab *l, struct why *why)
         return err;
     free(l->text);
     l->text = text, l->len = len;
+    free(l->build);
+    l->build = NULL;
     line = strncmp(text, head, strlen(head)) ? NULL : text + strlen(head);
     while (line && *line)
         line = take_line(l, line);
@@ -480,6 +493,7 @@ enum fail lab_record(struct lab *l, const char *key, const double *values,
     l->cost[SECONDS] = wall_seconds() - l->asked;
     memcpy(c->cost, l->cost, sizeof c->cost);
     memcpy(c->value, values, (size_t)l->columns * sizeof *values);
+    set_build(c, version_line);
     live_clear(&l->live);
     l->computed += !c->met;
     meet(l, c);
@@ -681,9 +695,12 @@ enum fail lab_run(const struct experiment *e, const struct lab_ask *ask,
     if (!err)
         tell_verdicts(&l, first);
     live_clear(&l.live);
-    for (int i = 0; i < l.n; i++)
+    for (int i = 0; i < l.n; i++) {
         free(l.cell[i].key);
+        free(l.cell[i].build);
+    }
     free(l.cell);
+    free(l.build);
     free(l.held);
     free(l.text);
     if (lock >= 0)

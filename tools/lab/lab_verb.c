@@ -127,6 +127,24 @@ static void run_all(const struct cli *c, const struct lab_ask *ask, const char *
     verdicts_free(&v);
 }
 
+/* Is there such an experiment, and does it take what was asked for? Dies if not. */
+static void check_ask(const struct cli *c, const struct lab_ask *ask, const char *name)
+{
+    const struct experiment *e;
+
+    if (!strcmp(name, "all")) {
+        if (ask->arch || ask->from)
+            cli_die(c, FAIL_USAGE, "all takes no --%s; name one experiment",
+                    ask->arch ? "arch" : "from");
+        return;
+    }
+    e = find(c, name);
+    if (ask->arch && !e->arch)
+        cli_die(c, FAIL_USAGE, "%s takes no --arch", e->name);
+    if (ask->from && !e->from)
+        cli_die(c, FAIL_USAGE, "%s takes no --from", e->name);
+}
+
 static void run_one(const struct cli *c, const struct lab_ask *ask, const char *name,
                     const char *out)
 {
@@ -134,10 +152,6 @@ static void run_one(const struct cli *c, const struct lab_ask *ask, const char *
     struct verdicts          v = {0};
     char                     dir[PATH_MAX];
 
-    if (ask->arch && !e->arch)
-        cli_die(c, FAIL_USAGE, "%s takes no --arch", e->name);
-    if (ask->from && !e->from)
-        cli_die(c, FAIL_USAGE, "%s takes no --from", e->name);
     path_join(dir, sizeof dir, "lab", e->name);
     run(c, e, *ask, out ? out : dir, &v);
     verdicts_free(&v);
@@ -264,13 +278,12 @@ int lab_main(int argc, char **argv)
             check(&c, c.n_args ? c.args[0] : "lab");
         return 0;
     }
+    if (c.n_args)
+        check_ask(&c, &ask, c.args[0]);
     if (c.n_args && jobs > 1)
         start_jobs(&c, jobs, argc, argv, out);
     if (!c.n_args)
         list();
-    else if (!strcmp(c.args[0], "all") && (ask.arch || ask.from))
-        cli_die(&c, FAIL_USAGE, "all takes no --%s; name one experiment",
-                ask.arch ? "arch" : "from");
     else if (!strcmp(c.args[0], "all"))
         run_all(&c, &ask, out ? out : "lab");
     else

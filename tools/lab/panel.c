@@ -29,6 +29,7 @@ enum fail panel_list(struct panel_arms *a, const struct lab *l, const char *stan
 enum fail panel_open(struct panel *p, struct lab *l, struct why *why)
 {
     p->seeds = p->seeds ? p->seeds : lab_seeds(l);
+    p->seeds = p->seeds < LAB_SEEDS ? p->seeds : LAB_SEEDS;
     p->value = calloc((size_t)p->arms * p->seeds * LAB_VALUES, sizeof *p->value);
     if (!p->value)
         return fail(why, FAIL_MEMORY, "out of memory for a table");

@@ -28,7 +28,8 @@ struct panel {
     const void  *user;
     const struct task *task;    // whose sizes, steps and rate the keys hold
     const double *lr;           // (optional) of each arm, in place of the task's
-    int          seeds;         // 0: the laboratory's, from panel_open on
+    int          seeds;         // 0: the laboratory's, from panel_open on; LAB_SEEDS at
+                                // most
     const int   *starts;        // (optional) of each arm, so many of them at most; 0: all
     double      *value;         // (arms, seeds, LAB_VALUES); owned
 };
