@@ -14,6 +14,7 @@
 #include "model/mixer_instruments.h"
 #include "model/cores/attention.h"
 #include "model/files/checkpoint.h"
+#include "tokenizer/text_bytes.h"
 
 #include <math.h>
 #include <omp.h>
@@ -64,7 +65,7 @@ struct scorer {
     struct zeros  zeros;            // of the layers whose weights can be 0
     uint64_t      scored;
     uint32_t      last;             // the token before the next, at first EOS
-    size_t        ahead;            // bytes of a document's prefix that are to come
+    struct text_bytes counted;      // its bytes, up to there
     double        start; // wall seconds
     struct live   live;
 };
@@ -225,19 +226,6 @@ static void print_token(const struct scorer *s, uint32_t id, long at, real nats)
     json_line(stdout, j, JSON_COMPACT | JSON_REAL_PRECISION(9));
 }
 
-/* Bytes of text that the next token stands for: without the prefix of its document. */
-static size_t text_bytes(struct scorer *s, uint32_t id)
-{
-    size_t len, hidden;
-
-    if ((int)s->last == tokenizer_eos(s->tokenizer))
-        s->ahead = strlen(s->is_dataset ? s->dataset.prefix : s->model.cfg.prefix);
-    tokenizer_piece(s->tokenizer, id, &len);
-    hidden = len < s->ahead ? len : s->ahead;
-    s->ahead -= hidden;
-    return len - hidden;
-}
-
 /* score_each. */
 static void window(void *user, const uint32_t *ids, const real *nats, long n)
 {
@@ -246,7 +234,7 @@ static void window(void *user, const uint32_t *ids, const real *nats, long n)
 
     for (long t = 0; t < n; t++) {
         sum += (double)nats[t];
-        bytes += (double)text_bytes(s, ids[t]);
+        bytes += (double)text_bytes_next(&s->counted, ids[t]);
         if (s->per_token)
             print_token(s, ids[t], t, nats[t]);
         s->last = ids[t];
@@ -395,6 +383,8 @@ static void run(struct scorer *s, struct score *result)
     int eos = tokenizer_eos(s->tokenizer);
 
     s->last = (uint32_t)eos;
+    s->counted = text_bytes_open(s->tokenizer, s->is_dataset ? s->dataset.prefix
+                                                             : s->model.cfg.prefix);
     s->start = wall_seconds();
     s->live = live_open(30);
     enum fail err = score_run(

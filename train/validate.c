@@ -1,6 +1,7 @@
 #include "train/validate.h"
 
 #include "infer/score.h"
+#include "tokenizer/text_bytes.h"
 #include "train/ranks.h"
 
 #include <math.h>
@@ -24,19 +25,13 @@ static enum fail read_tokens(struct validation *v, const struct shard *s, struct
     return 0;
 }
 
-/* The text's: without what stands before every document. */
-static void count_bytes(struct validation *v, const struct tokenizer *k)
+static void count_bytes(struct validation *v, const struct dataset *d)
 {
-    size_t len, before = v->prefix;
+    struct text_bytes b = text_bytes_open(d->tokenizer, d->prefix);
 
     v->bytes = 0;
-    for (uint64_t i = 0; i < v->n; i++) {
-        tokenizer_piece(k, v->ids[i], &len);
-        v->bytes += len > before ? len - before : 0;
-        before -= len < before ? len : before;
-        if ((int)v->ids[i] == v->eos)
-            before = v->prefix;
-    }
+    for (uint64_t i = 0; i < v->n; i++)
+        v->bytes += text_bytes_next(&b, v->ids[i]);
 }
 
 enum fail validation_open(struct validation *v, const struct dataset *d, struct why *why)
@@ -57,15 +52,15 @@ enum fail validation_open(struct validation *v, const struct dataset *d, struct 
     if (err)
         validation_close(v);
     else
-        count_bytes(v, d->tokenizer);
+        count_bytes(v, d);
     return err;
 }
 
-void validation_cut(struct validation *v, const struct tokenizer *k, uint64_t n)
+void validation_cut(struct validation *v, const struct dataset *d, uint64_t n)
 {
     if (v->n > n) {
         v->n = n;
-        count_bytes(v, k);
+        count_bytes(v, d);
     }
 }
 

@@ -21,7 +21,7 @@ enum fail validation_open(struct validation *v, const struct dataset *d, struct 
 void validation_close(struct validation *v);        // a zeroed one is fine
 
 /* Keep the first n tokens at most. */
-void validation_cut(struct validation *v, const struct tokenizer *k, uint64_t n);
+void validation_cut(struct validation *v, const struct dataset *d, uint64_t n);
 
 /* Mean nats per token and bits per byte of text, in the trainer's pass memory. NAN,
  * without failing, when there is no validation text. All ranks together: each scores a

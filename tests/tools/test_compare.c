@@ -332,7 +332,7 @@ static const char *stories(void)
 
 static const struct ran *compare(const char *out, const char *arch, const char *more)
 {
-    static char line[1024];
+    static char line[2048];
 
     snprintf(line, sizeof line, "compare %s --out %s/%s --arch %s %s %s", stories(),
              place(), out, arch, common, more);
@@ -632,6 +632,21 @@ START_TEST(another_comparison_is_not_overwritten)
 }
 END_TEST
 
+START_TEST(a_prefix_is_no_text)
+{
+    const struct ran *r = compare("prefixed", "softmax,gla", "--seeds 1 prefix=Once~");
+    char             *table, *log, *last;
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    table = file_in("prefixed", "results.csv");
+    log = file_in("prefixed", "softmax/seed-1/log.jsonl");
+    for (last = log; strstr(last + 1, "\"val_bpb\":"); )
+        last = strstr(last + 1, "\"val_bpb\":");
+    ck_assert_double_eq_tol(csv(table, 1, BITS), atof(last + 10), 1e-4);
+    free(table), free(log);
+}
+END_TEST
+
 /* What the command no longer asks for differs, too. */
 START_TEST(a_comparison_with_its_own_validation_text_is_not_gone_on_with_without)
 {
@@ -709,6 +724,7 @@ int main(void)
     tcase_add_test(verb, a_damaged_run_is_a_row_and_stays);
     tcase_add_test(verb, a_damaged_comparison_is_not_begun_anew);
     tcase_add_test(verb, another_comparison_is_not_overwritten);
+    tcase_add_test(verb, a_prefix_is_no_text);
     tcase_add_test(verb,
                    a_comparison_with_its_own_validation_text_is_not_gone_on_with_without);
     suite_add_tcase(s, parts);

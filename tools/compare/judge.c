@@ -5,6 +5,7 @@
 #include "data/stories/stories.h"
 #include "infer/sampler.h"
 #include "infer/session.h"
+#include "tokenizer/text_bytes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,20 +14,18 @@
 /* ---- validation ---- */
 
 struct tallying {
-    const struct tokenizer *tokenizer;
-    struct spread           spread; // nats and bytes of each window
+    struct text_bytes text;
+    struct spread     spread;       // nats and bytes of each window
 };
 
 static void add_window(void *user, const uint32_t *ids, const real *nats, long n)
 {
     struct tallying *y = user;
     double           sum = 0, bytes = 0;
-    size_t           len;
 
     for (long i = 0; i < n; i++) {
-        tokenizer_piece(y->tokenizer, ids[i], &len);
         sum += (double)nats[i];
-        bytes += (double)len;
+        bytes += (double)text_bytes_next(&y->text, ids[i]);
     }
     spread_add(&y->spread, sum, bytes);
 }
@@ -34,7 +33,7 @@ static void add_window(void *user, const uint32_t *ids, const real *nats, long n
 static enum fail validate(struct setup *s, struct trial *t, struct why *why)
 {
     struct shard_cursor *cursor = calloc(1, sizeof *cursor);
-    struct tallying      y = {.tokenizer = s->data.tokenizer};
+    struct tallying      y = {text_bytes_open(s->data.tokenizer, s->data.prefix)};
     struct score         score;
     enum fail            err;
 

@@ -125,7 +125,7 @@ static enum fail attempt(struct comparison *c, struct trial *t, struct why *why)
     if (!err)
         err = settle_intervals(c, t, &s, why);
     if (!err) // curves want many points, so that each validates on less text
-        validation_cut(&s.validation, s.data.tokenizer, CURVE_TOKENS);
+        validation_cut(&s.validation, &s.data, CURVE_TOKENS);
     if (!err && !setup_finished(&s))
         err = train(c, &s, why);
     if (!err) {
