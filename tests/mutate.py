@@ -119,7 +119,7 @@ def symbols(path, kinds):
 
 
 def suites():
-    """Symbols and seconds of CPU of each test program that was run."""
+    """Symbols, seconds of CPU and seconds of each test program that was run."""
     found = {}
     for source in sorted(glob.glob("tests/*/test_*.c")):
         program = f"{O}/{source[:-2]}"
@@ -130,7 +130,7 @@ def suites():
             words = f.read().split()
         if len(words) < 4 or words[2] != "0":
             sys.exit(f"mutate: {program} has not passed; see {ran[:-4]}.log")
-        found[program] = (symbols(program, "tT"), float(words[3]))
+        found[program] = (symbols(program, "tT"), float(words[3]), float(words[0]))
     return found
 
 
@@ -139,7 +139,7 @@ def order(path, all_suites):
     own = symbols(f"{O}/{path}.o", "T")
     stem = os.path.basename(path)[:-2]
     room = path.split("/")[0]
-    holds = [p for p, (has, _) in all_suites.items() if own and own <= has]
+    holds = [p for p, (has, *_) in all_suites.items() if own and own <= has]
     return sorted(holds, key=lambda p: (stem not in p, f"tests/{room}/" not in p,
                                         all_suites[p][1]))
 
@@ -154,13 +154,14 @@ def limited(seconds):
     return limit
 
 
-def passes(program, seconds):
+def passes(program, seconds, wall):
+    """A mutant that waits for ever is noticed as soon as it must be."""
     tmp = tempfile.mkdtemp(dir=SHM)         # a program that crashes leaves its files
     env = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive",
                CK_TIMEOUT_MULTIPLIER="20", CK_VERBOSITY="silent", TMPDIR=tmp)
     try:
         return subprocess.run([program], stdout=subprocess.DEVNULL, env=env,
-                              stderr=subprocess.DEVNULL, timeout=300 + 40 * seconds,
+                              stderr=subprocess.DEVNULL, timeout=40 + 5 * wall,
                               preexec_fn=limited(int(10 + 4 * seconds))).returncode == 0
     except subprocess.TimeoutExpired:
         return False
@@ -197,13 +198,13 @@ def run(i, mutant, all_suites):
             return what, ""
         spent, killer = 0.0, None
         for program in order(path, all_suites):
-            seconds = all_suites[program][1]
+            _, seconds, wall = all_suites[program]
             if spent and spent + seconds > PATIENCE:
                 continue
             subprocess.run(f"{LINK} -Wl,-S -o {base}.x {program}.c.o {rig(program)} "
                            f"{base}.o {O}/weft.a {LIBS}", shell=True, check=True)
             spent += seconds + 0.1
-            if not passes(f"{base}.x", seconds):
+            if not passes(f"{base}.x", seconds, wall):
                 killer = os.path.basename(program)
                 break
         return what, killer

@@ -173,6 +173,35 @@ START_TEST(a_text_comes_back_from_its_tokens)
 }
 END_TEST
 
+START_TEST(a_prefix_stands_before_every_document)
+{
+    static const char text[] = "one\n<|endoftext|>\ntwo\n<|endoftext|>\nsix\n";
+    const char    *tmp = rig_tmp(), *dir = in(tmp, "set"), *input;
+    struct dataset d;
+    struct why     why;
+    size_t         n;
+    uint64_t       ends;
+
+    input = put(tmp, "a.txt", text, sizeof text - 1);
+    struct dataset_options o = {.inputs = &input, .n_inputs = 1, .tokenizer = "bytes",
+                                .prefix = "Hi~", .val_fraction = 0.4, .lock_fd = -1};
+
+    ck_assert_msg(!build_with(dir, &o, 2, &why), "%s", why.line);
+    open_ok(&d, dir);
+    for (int i = 0; i < 2; i++) {
+        char    *got = decode(&d, i, &n, &ends), *from = got;
+        uint64_t met = 0;
+
+        for (; (from = memmem(from, n - (size_t)(from - got), "Hi~", 3)); from++)
+            met++;
+        ck_assert_uint_eq(met, ends);
+        ck_assert_msg(!strncmp(got, "Hi~", 3), "%.*s", (int)n, got);
+        free(got);
+    }
+    dataset_close(&d);
+}
+END_TEST
+
 START_TEST(building_again_on_other_threads_gives_the_same_bytes)
 {
     static const char *const names[] = {"dataset.json", "tokenizer.model",
@@ -985,6 +1014,7 @@ static Suite *suite(void)
 
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_text_comes_back_from_its_tokens, 0, ROWS(kinds));
+    tcase_add_test(tc, a_prefix_stands_before_every_document);
     tcase_add_test(tc, building_again_on_other_threads_gives_the_same_bytes);
     tcase_add_loop_test(tc, every_form_of_input_gives_the_same_documents, 0, ROWS(forms));
     tcase_add_test(tc, many_small_documents_and_a_large_one_keep_their_order);

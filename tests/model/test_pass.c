@@ -182,6 +182,35 @@ START_TEST(a_pass_scores_every_shape_it_holds_as_one_of_that_shape)
 }
 END_TEST
 
+/* The logits of all tokens at once would take too much: they come in slices. */
+START_TEST(scores_with_the_likeliest_beside_are_the_scores)
+{
+    enum { LONG = 600, WIDE = 1 << 14 };
+    int32_t       tokens[LONG + 1];
+    real          got[LONG], want[LONG];
+    struct likely top[LONG];
+    struct config c;
+    struct model  m;
+    struct pass   p;
+    struct why    why = {"?"};
+
+    config_defaults(&c);
+    c.layers = 1, c.width = 16, c.heads = 1, c.context = LONG, c.vocab = WIDE;
+    snprintf(c.mixers, sizeof c.mixers, "softmax");
+    ck_assert_msg(!config_resolve(&c, &why) && !model_open(&m, &c, &why), "%s", why.line);
+    model_init(&m, 3);
+    random_tokens(tokens, LONG + 1);
+    ck_assert_msg(!pass_open(&p, &m, 1, LONG, PASS_SCORE, &why), "%s", why.line);
+    model_score(&m, &p, 1, LONG, tokens, tokens + 1, 0, want);
+    model_score_top(&m, &p, LONG, tokens, tokens + 1, got, top, 1);
+    for (int i = 0; i < LONG; i++)
+        ck_assert_msg(fabs((double)got[i] - (double)want[i]) < 1e-4, "%d: %g, not %g", i,
+                      (double)got[i], (double)want[i]);
+    pass_close(&p);
+    model_close(&m);
+}
+END_TEST
+
 START_TEST(scoring_between_two_steps_changes_neither)
 {
     int32_t      tokens[B * T + 1];
@@ -423,6 +452,7 @@ static Suite *suite(void)
     tcase_add_test(t, an_arena_is_full_to_its_last_line);
     tcase_add_loop_test(t, a_pass_scores_every_shape_it_holds_as_one_of_that_shape, 0,
                         N_STACKS);
+    tcase_add_test(t, scores_with_the_likeliest_beside_are_the_scores);
     tcase_add_loop_test(t, scoring_between_two_steps_changes_neither, 0, N_STACKS);
     tcase_add_loop_test(t, nothing_is_read_that_the_pass_did_not_write, 0, N_STACKS);
     tcase_add_loop_test(t, every_mixer_has_the_same_gradients_by_openblas, 0, n_mixers);

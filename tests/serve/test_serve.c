@@ -358,6 +358,27 @@ START_TEST(a_prefix_stands_before_a_prompt_and_is_not_told)
 }
 END_TEST
 
+START_TEST(messages_are_joined_by_the_template)
+{
+    struct serve_options o = options();
+    struct server       *s;
+    json_t              *j;
+
+    new_run(FAST);
+    o.chat_template = "{role}: {content}\n";
+    s = start(&o);
+    j = client_post(serve_port(s), "/v1/chat/completions", 200,
+                    "{\"max_tokens\": 1, \"messages\": ["
+                    "{\"role\": \"user\", \"content\": \"Hi\"},"
+                    "{\"role\": \"bot\", \"content\": \"Ha\"}]}");
+    ck_assert_int_eq(json_integer_value(json_object_get(json_object_get(j, "usage"),
+                                                        "prompt_tokens")),
+                     sizeof "user: Hi\nbot: Ha\n" - 1);
+    json_decref(j);
+    serve_stop(s, 5);
+}
+END_TEST
+
 /* The text's offsets of a stream's tokens. */
 static json_t *streamed_offsets(const char *body)
 {
@@ -1373,6 +1394,7 @@ static Suite *suite(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, a_text_is_the_one_that_weft_infer_writes);
     tcase_add_test(tc, without_a_prompt_a_text_begins_with_the_opening_of_its_model);
+    tcase_add_test(tc, messages_are_joined_by_the_template);
     tcase_add_test(tc, a_prefix_stands_before_a_prompt_and_is_not_told);
     tcase_add_test(tc, offsets_are_of_the_text_that_is_told);
     tcase_add_test(tc, a_stream_is_the_whole_text_in_pieces);

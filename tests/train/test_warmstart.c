@@ -66,6 +66,17 @@ static void load(struct model *m, const char *run)
     tokenizer_free(t);
 }
 
+START_TEST(texts_of_few_documents_have_an_opening)
+{
+    struct model m;
+
+    need_run();
+    load(&m, "first/latest");
+    ck_assert_msg(*m.cfg.opening, "no opening");
+    model_close(&m);
+}
+END_TEST
+
 START_TEST(parameters_of_the_same_name_and_shape_are_kept)
 {
     struct model a, b;
@@ -354,6 +365,7 @@ static Suite *suite(void)
     Suite *s = suite_create("start");
     TCase *tc = tcase_create("start");
 
+    tcase_add_test(tc, texts_of_few_documents_have_an_opening);
     tcase_add_test(tc, parameters_of_the_same_name_and_shape_are_kept);
     tcase_add_test(tc, what_is_kept_and_what_is_new_is_told_once_each);
     tcase_add_test(tc, what_only_some_blocks_keep_says_how_many);
