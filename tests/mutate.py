@@ -159,13 +159,18 @@ def passes(program, seconds, wall):
     tmp = tempfile.mkdtemp(dir=SHM)         # a program that crashes leaves its files
     env = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive",
                CK_TIMEOUT_MULTIPLIER="20", CK_VERBOSITY="silent", TMPDIR=tmp)
+    child = subprocess.Popen([program], stdout=subprocess.DEVNULL, env=env,
+                             stderr=subprocess.DEVNULL,
+                             preexec_fn=limited(int(10 + 4 * seconds)))
     try:
-        return subprocess.run([program], stdout=subprocess.DEVNULL, env=env,
-                              stderr=subprocess.DEVNULL, timeout=40 + 5 * wall,
-                              preexec_fn=limited(int(10 + 4 * seconds))).returncode == 0
+        return child.wait(40 + 5 * wall) == 0
     except subprocess.TimeoutExpired:
+        child.terminate()               # Check ends its test, too
+        time.sleep(1)
         return False
     finally:
+        child.kill()
+        child.wait()
         shutil.rmtree(tmp, ignore_errors=True)
 
 
