@@ -125,6 +125,16 @@ START_TEST(a_file_is_replaced_whole_and_leaves_nothing_beside_it)
 }
 END_TEST
 
+START_TEST(writing_leaves_no_file_open)
+{
+    const char *dir = rig_tmp();
+    int         before = rig_open_files();
+
+    ck_assert(!file_write(in(dir, "a"), "x", 1, &why));
+    ck_assert_int_eq(rig_open_files(), before);
+}
+END_TEST
+
 START_TEST(a_new_file_has_the_permissions_the_umask_leaves)
 {
     mode_t      old = umask(027);
@@ -692,6 +702,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("files");
 
     tcase_add_test(tc, a_file_is_replaced_whole_and_leaves_nothing_beside_it);
+    tcase_add_test(tc, writing_leaves_no_file_open);
     tcase_add_test(tc, a_new_file_has_the_permissions_the_umask_leaves);
     tcase_add_test(tc, writing_survives_signals_and_short_writes);
     tcase_add_loop_test(tc, a_failed_write_keeps_the_old_file, 0, COUNT(failing));

@@ -37,6 +37,9 @@ double *rig_zeros(size_t n);
 /* A new empty directory below $TMPDIR, removed when the program ends. */
 const char *rig_tmp(void);
 
+/* How many files are open: what a call leaves open shows. */
+int rig_open_files(void);
+
 /* Golden tolerance of this build: 1e-9 in double, 1e-4 in float. */
 double rig_tolerance(void);
 

@@ -490,11 +490,14 @@ START_TEST(a_log_is_cut_back_to_its_checkpoint)
     char        path[300], *text;
     size_t      len;
     bool        begun;
+    int         open;
 
     path_join(path, sizeof path, dir, "log.jsonl");
     ck_assert(!file_write(path, cuts[_i].before, strlen(cuts[_i].before), &why));
+    open = rig_open_files();
     ck_assert(!log_open(&l, dir, cuts[_i].step, &begun, &why));
     ck_assert(!log_close(&l, &why));
+    ck_assert_int_eq(rig_open_files(), open);
     ck_assert(!file_read(path, 4096, &text, &len, &why));
     ck_assert_str_eq(text, cuts[_i].after);
     ck_assert(begun == (len > 0));
