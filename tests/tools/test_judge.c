@@ -100,6 +100,16 @@ START_TEST(all_of_several_are_as_weak_as_the_weakest)
 }
 END_TEST
 
+START_TEST(the_best_of_several_had_as_many_chances)
+{
+    struct finding f[] = {{.p = 0.02}, {.p = 0.5}, {.p = NAN}};
+
+    for (int i = 0; i < 3; i++)
+        of_several(&f[i], 3);
+    ck_assert(fabs(f[0].p - 0.06) < 1e-12 && f[1].p == 1 && isnan(f[2].p));
+}
+END_TEST
+
 START_TEST(an_arm_that_has_not_learnt_is_told)
 {
     const double   good[] = {0.96, 0.97}, bad[] = {0.5, 0.6};
@@ -155,6 +165,7 @@ static Suite *suite(void)
     tcase_add_test(tc, equal_needs_both_sides_within_the_margin);
     tcase_add_test(tc, an_order_has_pages_p);
     tcase_add_test(tc, all_of_several_are_as_weak_as_the_weakest);
+    tcase_add_test(tc, the_best_of_several_had_as_many_chances);
     tcase_add_test(tc, an_arm_that_has_not_learnt_is_told);
     tcase_add_test(tc, verdicts_are_corrected_for_their_number);
     suite_add_tcase(s, tc);

@@ -189,6 +189,8 @@ struct finding find_all(const struct finding *f, int n)
     return n ? all : both(NAN, NAN);
 }
 
+void of_several(struct finding *f, int n) { f->p = n * f->p > 1 ? 1 : n * f->p; }
+
 /* ---- gates ---- */
 
 void gate_learnt(struct finding *f, const char *what, const double *x, int n,

@@ -35,6 +35,9 @@ struct finding find_order(const double *x, int arms, int n);
 /* All n of them: the weakest support; the strongest refutation, for n tries. */
 struct finding find_all(const struct finding *f, int n);
 
+/* One that was chosen of n, by what it is judged on: so many chances to be above. */
+void of_several(struct finding *f, int n);
+
 /* Does the mean of the n values reach `enough`, or lie 3 standard errors above `trivial`?
  * If not, the finding says so, `what` was looked at. NAN: there is no such way. */
 void gate_learnt(struct finding *f, const char *what, const double *x, int n,

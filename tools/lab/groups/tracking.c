@@ -141,10 +141,11 @@ static enum fail exact_cell(struct lab *l, const struct model *m, int T, double 
     struct group g;
     struct task  t = {.length = T / TRACK_TIMES, .fill = group_fill,
                       .seed = lab_seed(l, 0)};
-    char         key[64];
+    char         key[96];
     enum fail    err;
 
-    snprintf(key, sizeof key, "half turns set by hand, %d tokens", T);
+    snprintf(key, sizeof key, "half turns set by hand, %d tokens, seed %llu", T,
+             (unsigned long long)t.seed);
     if (lab_recall(l, key, values))
         return FAIL_NONE;
     group_make(&g, "parity");
@@ -205,11 +206,11 @@ static enum fail part_cell(struct lab *l, int can, bool resets, double *right,
     struct task  t = {.length = 32, .fill = resets ? fill_resets : group_fill,
                       .user = &g, .seed = lab_seed(l, 0)};
     struct model m;
-    char         key[64];
+    char         key[96];
     enum fail    err = FAIL_NONE;
 
-    snprintf(key, sizeof key, "by hand, %s, %s", what[can],
-             resets ? "since the last start" : "parity");
+    snprintf(key, sizeof key, "by hand, %s, %s, seed %llu", what[can],
+             resets ? "since the last start" : "parity", (unsigned long long)t.seed);
     group_make(&g, "parity");
     if (!lab_recall(l, key, values)) {
         track_nothing(values);

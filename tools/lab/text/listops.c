@@ -71,12 +71,13 @@ static enum fail guess(struct lab *l, const struct tree_form *f, int samples,
                        struct tree_baselines *b, struct why *why)
 {
     double v[LAB_VALUES] = {[ROOT] = NAN, [EVERY] = NAN};
-    char   key[96];
+    char   key[128];
     enum fail err = FAIL_NONE;
 
     snprintf(key, sizeof key,
-             "guesses at depth %d, %d arguments, %d to %d tokens, %d samples", f->depth,
-             f->args, f->min + 1, f->max - 1, samples);
+             "guesses at depth %d, %d arguments, %d to %d tokens, %d samples, seed %llu",
+             f->depth, f->args, f->min + 1, f->max - 1, samples,
+             (unsigned long long)lab_seed(l, 0));
     if (!lab_recall(l, key, v)) {
         *b = tree_guess(f, lab_seed(l, 0), samples);
         v[MAJORITY] = b->majority, v[OPERATOR] = b->root, v[DIGITS] = b->digits;
@@ -128,6 +129,7 @@ static void judge_models(const struct panel *p, const struct tree_baselines *b,
     int            n = panel_count(p, best);
     struct finding f = find_above(panel_seeds(p, best, ROOT, roots), n, b->digits + 0.02);
 
+    of_several(&f, p->arms);
     gate_learnt(&f, p->arm[best], panel_seeds(p, best, EVERY, all), n, 0.95, b->every);
 
     snprintf(measured, sizeof measured, "%s %s is the best of %d arms", p->arm[best],

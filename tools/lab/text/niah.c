@@ -164,6 +164,7 @@ static void judge(const struct panel *p, struct lab *l)
     if (full >= 0)
         judge_attention(p, l, full);
     f = find_above(seeds_of(p, best, LENGTHS - 1, x), p->seeds, 0.9);
+    of_several(&f, p->arms);
     gate_learnt(&f, p->arm[best], seeds_of(p, best, 0, x), p->seeds, 0.95, INFINITY);
     snprintf(measured, sizeof measured, "%s %.3f at %d bytes, %.3f at %d", p->arm[best],
              over_depths(p, best, 0), lengths[0], over_depths(p, best, LENGTHS - 1),
