@@ -456,6 +456,32 @@ START_TEST(eighty_columns_hold_the_bar_and_every_part)
 }
 END_TEST
 
+START_TEST(a_sample_is_broken_between_words)
+{
+    struct progress p = {.steps = 1};
+    FILE           *f = tmpfile();
+    char            text[601] = "", line[200];
+    int             kept = dup(STDERR_FILENO), lines = 0;
+
+    for (int i = 0; i < 100; i++)
+        strcat(text, "words ");
+    ck_assert(f && kept >= 0 && dup2(fileno(f), STDERR_FILENO) >= 0);
+    progress_sample(&p, 1, text, 600);
+    fflush(stderr);
+    dup2(kept, STDERR_FILENO);
+    close(kept);
+    rewind(f);
+    while (fgets(line, sizeof line, f))
+        if (!strncmp(line, "    ", 4)) {
+            ck_assert_msg(!strncmp(line, "    words ", 10), "%s", line);
+            ck_assert_msg(strlen(line) <= 80, "%s", line);
+            lines++;
+        }
+    ck_assert_int_ge(lines, 9);
+    fclose(f);
+}
+END_TEST
+
 /* ---- log ---- */
 
 #define HEAD "{\"settings\": {}}\n"
@@ -733,6 +759,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_time_budget_buys_steps_and_what_goes_with_them);
     tcase_add_test(tc, the_progress_line_fits_every_width);
     tcase_add_test(tc, eighty_columns_hold_the_bar_and_every_part);
+    tcase_add_test(tc, a_sample_is_broken_between_words);
     tcase_add_loop_test(tc, a_log_is_cut_back_to_its_checkpoint, 0, ROWS(cuts));
     tcase_add_test(tc, lines_that_do_not_fit_are_held_and_written_later);
     tcase_add_test(tc, a_log_that_is_no_file_of_its_own_is_refused);
