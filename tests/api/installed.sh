@@ -66,6 +66,8 @@ int main(int argc, char **argv)
     snprintf(options, sizeof options,
              "{\"input\": [\"%s\", 5], \"out\": \"z\", \"steps\": 1}", argv[3]);
     printf("%d %s\n", weft_train(options, NULL, NULL), weft_error());
+    printf("%d %s\n", weft_train("{\"out\": \"z\", \"for\": 1, \"lr_end\": 0.5}", NULL,
+                                NULL), weft_error());
     return 0;
 }
 TEXT
@@ -82,6 +84,7 @@ grep -q "^2 .*lauers" trained || die "an unknown setting: $(cat trained)"
 grep -q "^2 options: not JSON" trained || die "no JSON: $(cat trained)"
 grep -q "^2 options: steps must be" trained || die "no steps: $(cat trained)"
 grep -q "^2 options: input must be" trained || die "an input of 5: $(cat trained)"
+grep -q "^2 options: lr_end goes with" trained || die "lr_end by time: $(cat trained)"
 [ ! -e z ] || die "what is refused leaves a run"
 grep -q '^seed = 9007199254740993 ' run-1/config.cfg ||
     die "another seed than was given: $(grep seed run-1/config.cfg)"

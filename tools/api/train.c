@@ -74,6 +74,7 @@ static int take_setting(struct wish *w, const char *key, const json_t *value)
 
 static int read_wish(struct wish *w, json_t *j)
 {
+    static const char *const falls[] = {"schedule", "lr_end", NULL};
     struct refusal why = {0};
     const char    *key;
     json_t        *value;
@@ -94,6 +95,10 @@ static int read_wish(struct wish *w, json_t *j)
         err = api_fail(FAIL_USAGE, "options: out is missing: the directory of the run");
     if (!err && w->steps + (w->seconds > 0) + (w->tokens > 0) != 1)
         err = api_fail(FAIL_USAGE, "options: give one of steps, for and tokens");
+    for (const char *const *k = falls; !err && w->seconds > 0 && *k; k++)
+        if (json_object_get(j, *k))
+            err = api_fail(FAIL_USAGE, "options: %s goes with steps or tokens; with for "
+                           "the clock decides when the learning rate falls", *k);
     return err;
 }
 
