@@ -160,12 +160,12 @@ def passes(program, seconds, wall):
     env = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive",
                CK_TIMEOUT_MULTIPLIER="20", CK_VERBOSITY="silent", TMPDIR=tmp)
     child = subprocess.Popen([program], stdout=subprocess.DEVNULL, env=env,
-                             stderr=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL, start_new_session=True,
                              preexec_fn=limited(int(10 + 4 * seconds)))
     try:
         return child.wait(40 + 5 * wall) == 0
     except subprocess.TimeoutExpired:
-        child.terminate()               # Check ends its test, too
+        child.terminate()               # Check ends its group
         time.sleep(1)
         return False
     finally:

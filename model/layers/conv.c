@@ -136,7 +136,7 @@ static void scatter(const struct conv *o, const struct taps *k, real *dx,
         real *d = dx + t * o->ld_x;
 
         memset(d, 0, n * sizeof *d);
-        for (int j = 0; j < TAPS && t + PAST - j >= 0; j++)
+        for (int j = 0; j < TAPS; j++)
             if (t + PAST - j < o->T) {
                 const real *from = dz + (t + PAST - j) * o->ld_y;
 

@@ -714,6 +714,8 @@ static const struct {
     {"input = /x\nlayers = many\n", "layers"},
     {"input = /x\nbudget = forever\n", "budget"},
     {"input = /x\nbudget = for -3\n", "budget"},
+    {"weight = 2\ninput = /x\n", "weight '2' is not that of an input"},
+    {"input = /x\nweight = 1001\n", "from 0.001 to 1000"},
     {"layers = 4\n", "input"},
 };
 
