@@ -4,8 +4,9 @@
 Chooses N mutants by SEED among all places of data/, model/, infer/ and train/ where an
 operator can be turned around, a condition negated or a statement left out, and adds
 those of tests/mutants.txt. Each is compiled, linked in front of weft.a into the suites
-that hold its file, the likeliest and the shortest first, and run until one fails. A
-mutant that all of them pass has survived: a test is missing, or the change has no effect.
+that hold its file, the likeliest and the shortest first, and run until one fails; what
+all of them pass is linked into weft, for the scripts among the tests. A mutant that these
+pass, too, has survived: a test is missing, or the change has no effect.
 One that is not compiled says nothing of the tests and does not count. Prints a line a
 mutant, the survivors again, and the share that was killed; begins no mutant after TIME
 seconds. Exits with 1 below 90 %.
@@ -28,6 +29,7 @@ import time
 CC, LINK, LIBS, O = (os.environ["MUTATE_" + k] for k in ("CC", "LINK", "LIBS", "DIR"))
 ROOMS = ("data", "model", "infer", "train")
 PATIENCE = 60           # seconds of CPU that a mutant's suites may take in all
+SCRIPTS = ("tests/tools/artefacts.sh", "tests/train/resume.sh", "tests/tools/wrong.sh")
 SHM = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None    # nothing waits for a disk
 SWAPS = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "==", "+": "-",
          "-": "+", "*": "/", "/": "*", "&&": "||", "||": "&&", "+=": "-=", "-=": "+="}
@@ -121,8 +123,8 @@ def symbols(path, kinds):
 def suites():
     """Symbols, seconds of CPU and seconds of each test program that was run."""
     found = {}
-    for source in sorted(glob.glob("tests/*/test_*.c")):
-        program = f"{O}/{source[:-2]}"
+    for source in [*sorted(glob.glob("tests/*/test_*.c")), *SCRIPTS]:
+        program = source if source in SCRIPTS else f"{O}/{source[:-2]}"
         ran = f"{O}/results/{os.path.basename(program)}.ran"
         if not os.path.exists(ran):
             continue
@@ -130,7 +132,8 @@ def suites():
             words = f.read().split()
         if len(words) < 4 or words[2] != "0":
             sys.exit(f"mutate: {program} has not passed; see {ran[:-4]}.log")
-        found[program] = (symbols(program, "tT"), float(words[3]), float(words[0]))
+        has = set() if program in SCRIPTS else symbols(program, "tT")
+        found[program] = (has, float(words[3]), float(words[0]))
     return found
 
 
@@ -154,12 +157,12 @@ def limited(seconds):
     return limit
 
 
-def passes(program, seconds, wall):
+def passes(command, seconds, wall, **more):
     """A mutant that waits for ever is noticed as soon as it must be."""
     tmp = tempfile.mkdtemp(dir=SHM)         # a program that crashes leaves its files
     env = dict(os.environ, OMP_NUM_THREADS="1", OMP_WAIT_POLICY="passive",
-               CK_TIMEOUT_MULTIPLIER="20", CK_VERBOSITY="silent", TMPDIR=tmp)
-    child = subprocess.Popen([program], stdout=subprocess.DEVNULL, env=env,
+               CK_TIMEOUT_MULTIPLIER="20", CK_VERBOSITY="silent", TMPDIR=tmp, **more)
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=env,
                              stderr=subprocess.DEVNULL, start_new_session=True,
                              preexec_fn=limited(int(10 + 4 * seconds)))
     try:
@@ -190,6 +193,11 @@ def rig(program):
     return " ".join(sorted(found))
 
 
+def link(program, objects):
+    subprocess.run(f"{LINK} -Wl,-S -o {program} {objects} {O}/weft.a {LIBS}", shell=True,
+                   check=True)
+
+
 def run(i, mutant, all_suites):
     """(what it is, which suite killed it, None, or "" where it is not compiled)."""
     path, start, end, new = mutant
@@ -201,18 +209,20 @@ def run(i, mutant, all_suites):
         if subprocess.run(f"{CC} -w -MF /dev/null -c -o {base}.o {base}.c", shell=True,
                           stderr=subprocess.DEVNULL).returncode:
             return what, ""
-        spent, killer = 0.0, None
+        spent = 0.0
         for program in order(path, all_suites):
             _, seconds, wall = all_suites[program]
             if spent and spent + seconds > PATIENCE:
                 continue
-            subprocess.run(f"{LINK} -Wl,-S -o {base}.x {program}.c.o {rig(program)} "
-                           f"{base}.o {O}/weft.a {LIBS}", shell=True, check=True)
+            link(f"{base}.x", f"{program}.c.o {rig(program)} {base}.o")
             spent += seconds + 0.1
-            if not passes(f"{base}.x", seconds, wall):
-                killer = os.path.basename(program)
-                break
-        return what, killer
+            if not passes([f"{base}.x"], seconds, wall):
+                return what, os.path.basename(program)
+        link(f"{base}.x", f"{O}/tools/start.c.o {O}/tools/main.c.o {base}.o")
+        for script in SCRIPTS:
+            if not passes(["sh", script], *all_suites[script][1:], WEFT=f"{base}.x"):
+                return what, os.path.basename(script)
+        return what, None
     finally:
         for name in glob.glob(base + ".*"):
             os.remove(name)

@@ -283,6 +283,20 @@ START_TEST(missing_inputs_and_devices_are_refused)
 }
 END_TEST
 
+START_TEST(a_file_given_twice_is_refused)
+{
+    const char   *dir = rig_tmp();
+    char          a[PATH_MAX], again[PATH_MAX];
+    const char   *paths[] = {a, again};
+    struct text  *t;
+
+    docs_put_text(path_join(a, sizeof a, dir, "a.txt"), "text");
+    ck_assert(!symlink(a, path_join(again, sizeof again, dir, "b.txt")));
+    ck_assert_int_eq(text_open(&t, paths, 2, NULL, &docs_why), FAIL_USAGE);
+    ck_assert_ptr_nonnull(strstr(docs_why.line, "given twice"));
+}
+END_TEST
+
 START_TEST(several_inputs_are_one_stream)
 {
     const char       *dir = rig_tmp();
@@ -399,6 +413,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, an_unsuitable_thing_in_a_directory_is_refused_without_waiting,
                         0, COUNT(special));
     tcase_add_test(tc, missing_inputs_and_devices_are_refused);
+    tcase_add_test(tc, a_file_given_twice_is_refused);
     tcase_add_test(tc, several_inputs_are_one_stream);
     tcase_add_loop_test(tc, a_dash_reads_stdin_as_what_it_holds, 0, COUNT(dashes));
     tcase_add_test(tc, a_large_first_line_on_stdin_is_seen_whole);

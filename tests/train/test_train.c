@@ -111,6 +111,23 @@ START_TEST(the_norm_is_that_of_the_trained_part_for_any_number_of_threads)
 }
 END_TEST
 
+/* Cut where blocks begin, as ranks share them. */
+START_TEST(the_norm_of_parts_is_the_norm)
+{
+    static const size_t cuts[] = {0, ADAMW_BLOCK, 3 * ADAMW_BLOCK, ALL};
+    real        *g = rig_reals(ALL);
+    struct model model = small_model(NULL);
+    struct rng   r = rng_open(3, RNG_TEST, 0);
+    double      *part = rig_zeros(adamw_place(&model, ALL));
+
+    rig_normal(&r, g, ALL);
+    for (int i = 0; i < 3; i++)
+        adamw_squares(&model, g, cuts[i], cuts[i + 1], part);
+    ck_assert(adamw_total(&model, part) == adamw_norm(&model, g));
+    free(g), free(part);
+}
+END_TEST
+
 /* ---- schedules ---- */
 
 static const struct {
@@ -744,6 +761,7 @@ static Suite *suite(void)
 
     tcase_add_loop_test(tc, adamw_follows_its_formula_and_leaves_buffers_alone, 0, 2);
     tcase_add_test(tc, the_norm_is_that_of_the_trained_part_for_any_number_of_threads);
+    tcase_add_test(tc, the_norm_of_parts_is_the_norm);
     tcase_add_loop_test(tc, learning_rates_are_those_of_the_table, 0, ROWS(rates));
     tcase_add_test(tc, windows_are_drawn_with_their_probability_and_not_at_the_end);
     tcase_add_test(tc,
