@@ -205,7 +205,8 @@ static void forward_few(real *y, const real *x, const real *w, int n, int in, in
 
 /* ---- weights in fewer bits --------------------------------------------------------- */
 
-static const struct packed_weights *packed;
+/* Of the calling thread: others may run another model at the same time. */
+static _Thread_local const struct packed_weights *packed;
 
 void product_take_packed(const struct packed_weights *p) { packed = p; }
 

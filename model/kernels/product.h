@@ -29,8 +29,8 @@ struct packed_weights {
     const struct packed_matrix *matrix; // (n) by rising w
 };
 
-/* From now on product_forward reads these in place of what they stand for. Set outside
- * of parallel regions; p stays the caller's. NULL: none. */
+/* From now on product_forward reads these in place of what they stand for, in this thread
+ * and the parallel regions that it begins; p stays the caller's. NULL: none. */
 void product_take_packed(const struct packed_weights *p);
 
 /* Are there such? Then a loop that calls gemm.h itself would miss them. */
