@@ -168,6 +168,25 @@ static char *read_all(const char *path, size_t *len)
     return file_read(path, 1 << 20, &text, len, &why) ? NULL : text;
 }
 
+START_TEST(seeds_that_were_asked_for_are_all_of_them)
+{
+    char              path[512], *text;
+    size_t            len;
+    int               n = 0;
+    const struct ran *r = lab("lab mqar --brief --seeds 11 --arch linear --out %s/eleven",
+                              tmp());
+
+    ck_assert_msg(r->code == 0, "exit %d: %s", r->code, r->err);
+    snprintf(path, sizeof path, "%s/eleven/mqar.csv", tmp());
+    text = read_all(path, &len);
+    ck_assert_ptr_nonnull(text);
+    for (const char *at = text; (at = strstr(at, "brief,\"linear")); at++)
+        n++;
+    ck_assert_int_eq(n, 11);
+    free(text);
+}
+END_TEST
+
 /* What is measured was registered before: a claim that changes changes its line. */
 START_TEST(the_registered_claims_are_those_of_the_program)
 {
@@ -321,6 +340,7 @@ static Suite *suite(void)
                         0, n_experiments);
     tcase_add_test(tc, all_of_them_end_with_one_table_in_a_file);
     tcase_add_test(tc, the_tables_of_the_pages_are_put_between_their_marks);
+    tcase_add_test(tc, seeds_that_were_asked_for_are_all_of_them);
     tcase_add_test(tc, the_registered_claims_are_those_of_the_program);
     tcase_add_test(tc, a_record_of_a_claim_that_was_not_registered_is_refused);
     tcase_add_test(tc, seeds_begin_where_they_are_asked_to);

@@ -77,6 +77,11 @@ int lab_seeds(const struct lab *l)
     return l->ask.form == LAB_QUICK && l->e->quick ? l->e->quick : 1;
 }
 
+int lab_starts(const struct lab *l, int most)
+{
+    return most && !l->ask.seeds && most < lab_seeds(l) ? most : lab_seeds(l);
+}
+
 uint64_t lab_seed(const struct lab *l, int k)
 {
     uint64_t first = l->ask.form == LAB_BRIEF ? 1 : LAB_REPORTED;

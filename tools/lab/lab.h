@@ -83,6 +83,9 @@ extern const int n_experiments;
 enum form lab_form(const struct lab *l);
 int       lab_seeds(const struct lab *l);
 
+/* Those of an arm for which `most` will do (0: all of them); all where --seeds asks. */
+int       lab_starts(const struct lab *l, int most);
+
 /* The k-th seed: from --seed on or, where it was not given, from LAB_REPORTED. What is
  * tuned is tuned on seeds from LAB_DEVELOPMENT on. The brief form has its own. */
 enum { LAB_REPORTED = 101, LAB_DEVELOPMENT = 1001 };

@@ -30,6 +30,8 @@ enum fail panel_open(struct panel *p, struct lab *l, struct why *why)
 {
     p->seeds = p->seeds ? p->seeds : lab_seeds(l);
     p->seeds = p->seeds < LAB_SEEDS ? p->seeds : LAB_SEEDS;
+    if (lab_starts(l, 1) > 1)               // --seeds says how many
+        p->starts = NULL;
     p->value = calloc((size_t)p->arms * p->seeds * LAB_VALUES, sizeof *p->value);
     if (!p->value)
         return fail(why, FAIL_MEMORY, "out of memory for a table");

@@ -344,11 +344,10 @@ static enum fail one_panel(struct panel *p, const struct setting *s, int which,
 }
 
 /* Fewer where arms are far apart, more where a start may fail. */
-static int seeds_for(int panel, int seeds)
+static int seeds_for(const struct lab *l, int panel)
 {
-    if (panel == DRIFT)
-        return STARTS * seeds;
-    return panel == COPY && seeds > COPIES ? COPIES : seeds;
+    return panel == DRIFT ? STARTS * lab_seeds(l)
+                          : lab_starts(l, panel == COPY ? COPIES : 0);
 }
 
 static enum fail run(struct lab *l, struct why *why)
@@ -382,7 +381,7 @@ static enum fail run(struct lab *l, struct why *why)
         p[i] = (struct panel){.title = titles[i], .name = files[i], .user = &s[i],
                               .arm = s[i].arms->name, .lr = s[i].arms->lr,
                               .arms = s[i].arms->n * (sweep ? RATES : 1),
-                              .seeds = seeds_for(i, lab_seeds(l)),
+                              .seeds = seeds_for(l, i),
                               .n = TRACK_RANGES,
                               .x = track_times, .logx = true,
                               .xlabel = "up to ... times the training length",

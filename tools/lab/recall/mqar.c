@@ -10,7 +10,7 @@
 #define STANDARD "softmax+none,linear,linear(feature=id,normalise=0),gla,mlstm"
 enum { STANDARDS = 5 };                 // arms of it
 #define BESIDE "gla+rope,gla+srope(bias=1),metala,s6"
-enum { FEW_STARTS = 9 };               // of arms that are not near to those beside them
+enum { FEW_STARTS = 9 };                // of arms that are not near to those beside them
 
 static const struct recall_size sizes[] = {
     [LAB_BRIEF] = {{32, {2, 4, 8}, 3}, 32, 32, 1, 16, 32, 10, 0},

@@ -155,7 +155,7 @@ static enum fail cell(struct lab *l, const struct recall_size *s, const char *ar
 
 int recall_starts(const struct lab *l, const struct recall_size *s)
 {
-    return s->seeds && s->seeds < lab_seeds(l) ? s->seeds : lab_seeds(l);
+    return lab_starts(l, s->seeds);
 }
 
 static enum fail mean_over_seeds(struct lab *l, const struct recall_size *s,
