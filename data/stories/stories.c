@@ -1,5 +1,6 @@
 #include "data/stories/tale.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
 
@@ -183,4 +184,56 @@ int stories_floor(const char *text, size_t len, double *bits)
     struct tale t = {.mode = READ, .text = text, .cap = without_newline(text, len)};
 
     return tell(&t, bits);
+}
+
+/* ---- names ---- */
+
+/* The name that is the word at the head of n bytes, or -1; *len is its length. */
+static int name_at(const char *s, size_t n, size_t *len)
+{
+    const struct class *names = &story_classes[NAME];
+
+    for (int v = 0; v < names->n; v++) {
+        *len = strlen(names->words[v].text);
+        if (*len <= n && !memcmp(s, names->words[v].text, *len) &&
+            (*len == n || !isalpha((unsigned char)s[*len])))
+            return v;
+    }
+    return -1;
+}
+
+/* Is this what follows the name of somebody new? */
+static bool introduces(const char *s, size_t n)
+{
+    static const char *const ways[] = {", a ", ", an ", " came by, a"};
+
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strlen(ways[i]) <= n && !memcmp(s, ways[i], strlen(ways[i])))
+            return true;
+    return false;
+}
+
+struct story_names story_names(const char *text, size_t len)
+{
+    struct story_names count = {0};
+    const char        *line = memchr(text, '\n', len);
+    size_t             opening = line ? (size_t)(line - text) : len, n;
+    uint64_t           said = 0;
+
+    for (size_t at = 0; at < len; at++) {
+        int v = at && isalpha((unsigned char)text[at - 1])
+                    ? -1 : name_at(text + at, len - at, &n);
+
+        if (v < 0)
+            continue;
+        bool known = said >> v & 1;
+
+        said |= UINT64_C(1) << v;
+        at += n - 1;
+        if (at < opening || (!known && introduces(text + at + 1, len - at - 1)))
+            continue;
+        count.all++;
+        count.known += known;
+    }
+    return count;
 }

@@ -33,7 +33,15 @@ size_t story_write(struct rng *r, char *buf, size_t cap, double *bits);
  * story_write gave them; 0 otherwise, with *fault. */
 int story_check(const char *text, size_t len, double *bits, struct story_fault *fault);
 
-/* The same question without the reason. */
+/* Who is meant: counts the names that stand after a text's first line, and those among
+ * them that it had said before. The one mention that introduces somebody ("Rosa, a shy
+ * fox") counts as neither. Of a story all are known. */
+struct story_names {
+    int all, known;
+};
+struct story_names story_names(const char *text, size_t len);
+
+/* The same question as story_check's without the reason. */
 int stories_floor(const char *text, size_t len, double *bits);
 
 #endif

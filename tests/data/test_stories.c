@@ -322,6 +322,49 @@ START_TEST(a_story_cut_anywhere_is_refused)
 }
 END_TEST
 
+/* Names after the opening, and those of them that are known. */
+static void assert_names(const char *text, int all, int known)
+{
+    struct story_names n = story_names(text, strlen(text));
+
+    ck_assert_msg(n.all == all && n.known == known, "%d names, %d known in: %s", n.all,
+                  n.known, text);
+}
+
+START_TEST(a_story_knows_its_names_from_before)
+{
+    char   text[STORY_MAX];
+    double bits;
+    int    all = 0;
+
+    for (uint64_t n = 0; n < 2000; n++) {
+        struct story_names names = story_names(text, nth(7, n, text, &bits));
+
+        ck_assert_msg(names.all > 0 && names.known == names.all,
+                      "story %d: %d of %d names", (int)n, names.known, names.all);
+        all += names.all;
+    }
+    ck_assert_int_gt(all, 10 * 2000);
+}
+END_TEST
+
+START_TEST(names_that_nobody_introduced_are_counted)
+{
+    char *text = edited("All at once Leo", "All at once Zoe");
+
+    assert_names(kite, 11, 11);
+    assert_names(text, 11, 10);
+    free(text);
+    assert_names("Tom met Ben.\nTom, Zoe", 2, 1);
+    assert_names("Tom met Ben.\nZoe, a shy fox, and Zoe", 1, 1);
+    assert_names("Tom met Ben.\nThen Zoe came by, an owl. Zoe, an owl", 1, 1);
+    assert_names("Tom met Ben.\nTomorrow Bend, atTom, Zoes", 0, 0);
+    assert_names("Tom, Ben and Zoe", 0, 0);
+    assert_names("", 0, 0);
+    assert_names("\nTom", 1, 0);
+}
+END_TEST
+
 START_TEST(any_bytes_are_refused_without_harm)
 {
     struct story_fault fault;
@@ -417,7 +460,9 @@ START_TEST(the_verb_says_which_texts_break)
                   strstr(printed(dir), "(fact): Leo loves raisins, not plums") &&
                   strstr(printed(dir), "a.txt: text 3 breaks at byte") &&
                   strstr(printed(dir), "1 of 3 texts are stories; 1 breaks the form, 1 "
-                         "contradicts a fact; 0."), "%s", printed(dir));
+                         "contradicts a fact; 0.") &&
+                  strstr(printed(dir), "; of 22 names 100 % are known from before\n"),
+                  "%s", printed(dir));
     put(dir, "b.txt", "Nonsense.\n");
     ck_assert_int_eq(run(dir, "--check b.txt"), FAIL_INPUT);
     ck_assert_msg(strstr(printed(dir), "0 contradict a fact\n"), "%s", printed(dir));
@@ -470,6 +515,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, frequencies_are_as_the_bits_say, 0, COUNT(rival));
     tcase_add_loop_test(tc, a_broken_story_is_refused_with_its_reason, 0, COUNT(broken));
     tcase_add_test(tc, a_story_cut_anywhere_is_refused);
+    tcase_add_test(tc, a_story_knows_its_names_from_before);
+    tcase_add_test(tc, names_that_nobody_introduced_are_counted);
     tcase_add_test(tc, any_bytes_are_refused_without_harm);
     tcase_add_test(tc, the_verb_accepts_what_it_wrote);
     tcase_add_test(tc, the_verb_says_which_texts_break);
