@@ -490,7 +490,7 @@ static enum fail choose_products(struct setup *s, struct why *why)
         err = bf16 ? fail(why, FAIL_USAGE, "precision=bf16 needs products=own")
                    : gemm_openblas(&by, why);
     else if (bf16)
-        by = &gemm_bf16;
+        by = gemm_in_bf16();
     if (err)
         return err;
     gemm_use(by);

@@ -20,6 +20,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#ifdef __AVX512BF16__
+#include <immintrin.h>
+#endif
+
 #if defined __AVX512F__
 enum { NV = 4, MR = 6, KC = TINY(384, 4) };
 #else
@@ -36,7 +40,7 @@ enum {
     NEXT = 4 * LINE,                // elements of a next row that are sent for
 };
 
-/* A factor: element (i, p) at x[i * row + p * col]. */
+/* A factor: element (i, p) at x[i * row + p * col], or a pair of them (see add_pairs). */
 struct factor {
     const real *x;
     size_t      row, col;
@@ -50,12 +54,37 @@ static inline int min_int(int a, int b) { return a < b ? a : b; }
 
 /* ---- the kernel -------------------------------------------------------------------- */
 
+/* Two numbers of bf16, neighbours in k, in the place of one float: the first in the lower
+ * half. */
+typedef uint32_t pair __attribute__((may_alias));
+typedef uint32_t pairs __attribute__((vector_size(VEC_BYTES), may_alias));
+
+/* sum + x b in each lane. A pair adds two products, by one instruction where there is
+ * one; elsewhere they are written out, for the tests: gemm_bf16 is faster there. */
+static inline __attribute__((always_inline)) vec
+add_products(bool paired, vec sum, const real *x, const real *b)
+{
+#ifndef WEFT_DOUBLE
+    if (paired) {
+        pairs two = *(const pairs *)b, one = two - two + *(const pair *)x;
+#ifdef __AVX512BF16__
+        return _mm512_dpbf16_ps(sum, (__m512bh)one, (__m512bh)two);
+#else
+        sum += (vec)(two << 16) * (vec)(one << 16);
+        return sum + (vec)(two & 0xffff0000) * (vec)(one & 0xffff0000);
+#endif
+    }
+#endif
+    (void)paired;
+    return sum + *(const vec *)b * *x;
+}
+
 /* c (rows, nv vectors) = alpha a (rows, k) b (k, nv vectors) + beta c. rows and nv are
  * constants wherever this is inlined, so that the sums live in registers. While they are
  * formed, c and the beginnings of the next rows of a are on their way. */
 static inline __attribute__((always_inline)) void
-tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int k,
-     struct scale s)
+tile(bool paired, int rows, int nv, real *c, size_t ldc, struct factor a, const real *b,
+     int k, struct scale s)
 {
     vec sum[MR][NV] = {0};
 
@@ -72,13 +101,11 @@ tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int 
                 __builtin_prefetch(a.x + (i + rows) * a.row + p);
     for (int p = 0; p < k; p++, b += nv * LANES)
         #pragma GCC unroll 8
-        for (int i = 0; i < rows; i++) {
-            real x = a.x[i * a.row + p * a.col];
-
+        for (int i = 0; i < rows; i++)
             #pragma GCC unroll 4
             for (int j = 0; j < nv; j++)
-                sum[i][j] += *(const vec *)(b + j * LANES) * x;
-        }
+                sum[i][j] = add_products(paired, sum[i][j],
+                                         a.x + i * a.row + p * a.col, b + j * LANES);
     #pragma GCC unroll 8
     for (int i = 0; i < rows; i++)
         #pragma GCC unroll 4
@@ -89,51 +116,55 @@ tile(int rows, int nv, real *c, size_t ldc, struct factor a, const real *b, int 
         }
 }
 
-#define STRIP(nv)                                                                       \
-    static void strip_##nv(int rows, real *c, size_t ldc, struct factor a, const real *b,\
-                           int k, struct scale s)                                       \
+#define STRIP(name, paired, nv)                                                         \
+    static void name##_##nv(int rows, real *c, size_t ldc, struct factor a,             \
+                            const real *b, int k, struct scale s)                       \
     {                                                                                   \
         switch (rows) {                                                                 \
-        case 1: tile(1, nv, c, ldc, a, b, k, s); break;                                 \
-        case 2: tile(2, nv, c, ldc, a, b, k, s); break;                                 \
-        case 3: tile(3, nv, c, ldc, a, b, k, s); break;                                 \
-        case 4: tile(4, nv, c, ldc, a, b, k, s); break;                                 \
-        case 5: tile(5, nv, c, ldc, a, b, k, s); break;                                 \
-        default: tile(MR, nv, c, ldc, a, b, k, s);                                      \
+        case 1: tile(paired, 1, nv, c, ldc, a, b, k, s); break;                         \
+        case 2: tile(paired, 2, nv, c, ldc, a, b, k, s); break;                         \
+        case 3: tile(paired, 3, nv, c, ldc, a, b, k, s); break;                         \
+        case 4: tile(paired, 4, nv, c, ldc, a, b, k, s); break;                         \
+        case 5: tile(paired, 5, nv, c, ldc, a, b, k, s); break;                         \
+        default: tile(paired, MR, nv, c, ldc, a, b, k, s);                              \
         }                                                                               \
     }
+#define STRIPS(nv) STRIP(strip, false, nv) STRIP(strip_of_pairs, true, nv)
 
-STRIP(1)
-STRIP(2)
+STRIPS(1)
+STRIPS(2)
 #if defined __AVX512F__
-STRIP(3)
-STRIP(4)
+STRIPS(3)
+STRIPS(4)
 #endif
 
 typedef void strip_fn(int, real *, size_t, struct factor, const real *, int,
                       struct scale);
 
-static strip_fn *const strips[] = {
-    NULL, strip_1, strip_2,
+static strip_fn *const strips[][NV + 1] = {
 #if defined __AVX512F__
-    strip_3, strip_4,
+    {NULL, strip_1, strip_2, strip_3, strip_4},
+    {NULL, strip_of_pairs_1, strip_of_pairs_2, strip_of_pairs_3, strip_of_pairs_4},
+#else
+    {NULL, strip_1, strip_2},
+    {NULL, strip_of_pairs_1, strip_of_pairs_2},
 #endif
 };
 
 /* A strip whose last vector reaches past the columns of c goes through a buffer. */
-static void strip(int rows, int cols, real *c, size_t ldc, struct factor a,
+static void strip(bool paired, int rows, int cols, real *c, size_t ldc, struct factor a,
                   const real *b, int k, struct scale s)
 {
     _Alignas(64) real whole[MR * NR];
     int nv = (cols + LANES - 1) / LANES;
 
     if (cols % LANES == 0) {
-        strips[nv](rows, c, ldc, a, b, k, s);
+        strips[paired][nv](rows, c, ldc, a, b, k, s);
         return;
     }
     for (int i = 0; i < rows && s.beta != 0; i++)
         memcpy(whole + i * NR, c + i * ldc, cols * sizeof *c);
-    strips[nv](rows, whole, NR, a, b, k, s);
+    strips[paired][nv](rows, whole, NR, a, b, k, s);
     for (int i = 0; i < rows; i++)
         memcpy(c + i * ldc, whole + i * NR, cols * sizeof *c);
 }
@@ -198,26 +229,67 @@ static void copy_unpacked(real *to, enum packed type, const unsigned char *b,
 
 /* ---- half the bits ----------------------------------------------------------------- */
 
-/* x rounded to the nearest number of bf16, ties to even; NaN stays. */
-static inline float rounded(float x)
+/* The bits of x rounded to the nearest number of bf16, ties to even; NaN stays. */
+static inline uint32_t rounded(float x)
 {
     uint32_t b;
 
     memcpy(&b, &x, sizeof b);
     b = (b & 0x7fffffff) > 0x7f800000 ? b | 1 << 22 : b + 0x7fff + (b >> 16 & 1);
-    b &= 0xffff0000;
-    memcpy(&x, &b, sizeof b);
-    return x;
+    return b & 0xffff0000;
 }
 
 static void round_copies(real *x, int n)
 {
     #pragma omp simd
-    for (int i = 0; i < n; i++)
-        x[i] = rounded((float)x[i]);
+    for (int i = 0; i < n; i++) {
+        uint32_t b = rounded((float)x[i]);
+        float    y;
+
+        memcpy(&y, &b, sizeof y);
+        x[i] = y;
+    }
+}
+
+/* Pairs of x (rows, width) down its columns, to (half as many rows, width) at the same
+ * place; an odd row has zeros for its partner. */
+static void pair_rows(real *x, int rows, int width)
+{
+    pair *to = (pair *)x;
+
+    for (int p = 0; p < rows; p += 2, to += width)
+        #pragma omp simd
+        for (int j = 0; j < width; j++)
+            to[j] = rounded((float)x[p * width + j]) >> 16 |
+                    (p + 1 < rows ? rounded((float)x[(p + 1) * width + j]) : 0);
+}
+
+static void round_rows(bool paired, real *x, int rows, int width)
+{
+    if (paired)
+        pair_rows(x, rows, width);
+    else
+        round_copies(x, rows * width);
+}
+
+/* Pairs of x (rows, width) along its rows, in the first half of each. */
+static void pair_columns(real *x, int rows, int width)
+{
+    typedef uint16_t half __attribute__((may_alias));
+
+    for (int i = 0; i < rows; i++, x += width) {
+        half *to = (half *)x;
+
+        #pragma omp simd
+        for (int p = 0; p < width; p++)
+            to[p] = (half)(rounded((float)x[p]) >> 16);
+    }
 }
 
 /* ---- products ---------------------------------------------------------------------- */
+
+/* What a product multiplies: floats, floats rounded to bf16, or pairs of bf16. */
+enum bits { ALL, ROUNDED, PAIRED };
 
 static struct factor moved(struct factor f, size_t i, size_t p)
 {
@@ -225,12 +297,12 @@ static struct factor moved(struct factor f, size_t i, size_t p)
 }
 
 /* All rows over a panel of depth rows and cols columns. */
-static void over_panel(real *c, size_t ldc, struct factor a, const real *panel, int m,
-                       int cols, int depth, struct scale s)
+static void over_panel(bool paired, real *c, size_t ldc, struct factor a,
+                       const real *panel, int m, int cols, int depth, struct scale s)
 {
     for (int i = 0; i < m; i += MR)
-        strip(min_int(m - i, MR), cols, c + i * ldc, ldc, moved(a, i, 0), panel,
-              depth, s);
+        strip(paired, min_int(m - i, MR), cols, c + i * ldc, ldc, moved(a, i, 0), panel,
+              paired ? (depth + 1) / 2 : depth, s);
 }
 
 static int whole_vectors(int cols) { return (cols + LANES - 1) / LANES * LANES; }
@@ -273,15 +345,15 @@ static void by_rows(real *c, size_t ldc, struct factor a, const struct right *b,
             int cols = min_int(n - j, NR);
 
             copy_panel(panel, b, p, j, depth, cols);
-            over_panel(c + j, ldc, moved(a, 0, p), panel, m, cols, depth, s);
+            over_panel(false, c + j, ldc, moved(a, 0, p), panel, m, cols, depth, s);
         }
         s.beta = 1;
     } while ((p += KC) < k);
 }
 
 /* by_rows of a and b rounded to bf16, m <= MH. */
-static void by_rounded_rows(real *c, size_t ldc, struct factor a, const struct right *b,
-                            int m, int n, int k, struct scale s)
+static void by_rounded_rows(bool paired, real *c, size_t ldc, struct factor a,
+                            const struct right *b, int m, int n, int k, struct scale s)
 {
     enum { WIDE = (KC + LANES - 1) / LANES * LANES };
     _Alignas(64) real panel[KC * NR], side[MH * WIDE];
@@ -291,14 +363,17 @@ static void by_rounded_rows(real *c, size_t ldc, struct factor a, const struct r
         int depth = min_int(k - p, KC), width = whole_vectors(depth);
 
         copy_rows(side, a.x + p, a.row, m, depth, width);
-        round_copies(side, m * width);
+        if (paired)
+            pair_columns(side, m, width);
+        else
+            round_copies(side, m * width);
         for (int j = 0; j < n; j += NR) {
             int cols = min_int(n - j, NR);
 
             copy_panel(panel, b, p, j, depth, cols);
-            round_copies(panel, depth * whole_vectors(cols));
-            over_panel(c + j, ldc, (struct factor){side, width, 1}, panel, m, cols,
-                       depth, s);
+            round_rows(paired, panel, depth, whole_vectors(cols));
+            over_panel(paired, c + j, ldc, (struct factor){side, width, 1}, panel, m,
+                       cols, depth, s);
         }
         s.beta = 1;
     } while ((p += KC) < k);
@@ -306,8 +381,8 @@ static void by_rounded_rows(real *c, size_t ldc, struct factor a, const struct r
 
 /* a (k, m) transposed, m <= MB. Rows of a that are far apart, or to be rounded, are
  * copied next to each other. */
-static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const real *b,
-                       size_t ldb, int m, int n, int k, struct scale s, bool bf16)
+static void by_columns(enum bits bits, real *c, size_t ldc, const real *a, size_t lda,
+                       const real *b, size_t ldb, int m, int n, int k, struct scale s)
 {
     _Alignas(64) real panel[KT * NR], side[KT * MB];
     int p = 0;
@@ -316,19 +391,19 @@ static void by_columns(real *c, size_t ldc, const real *a, size_t lda, const rea
         int           depth = min_int(k - p, KT);
         struct factor rows = {a + p * lda, 1, lda};
 
-        if (lda > FAR || bf16) {
+        if (lda > FAR || bits != ALL) {
             copy_rows(side, rows.x, lda, depth, m, whole_vectors(m));
             rows = (struct factor){side, 1, whole_vectors(m)};
         }
-        if (bf16)
-            round_copies(side, depth * whole_vectors(m));
+        if (bits != ALL)
+            round_rows(bits == PAIRED, side, depth, whole_vectors(m));
         for (int j = 0; j < n; j += NR) {
             int cols = min_int(n - j, NR);
 
             copy_rows(panel, b + p * ldb + j, ldb, depth, cols, whole_vectors(cols));
-            if (bf16)
-                round_copies(panel, depth * whole_vectors(cols));
-            over_panel(c + j, ldc, rows, panel, m, cols, depth, s);
+            if (bits != ALL)
+                round_rows(bits == PAIRED, panel, depth, whole_vectors(cols));
+            over_panel(bits == PAIRED, c + j, ldc, rows, panel, m, cols, depth, s);
         }
         s.beta = 1;
     } while ((p += KT) < k);
@@ -350,42 +425,48 @@ static void own_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b
             (struct scale){alpha, beta});
 }
 
+static void columns(enum bits bits, real *c, size_t ldc, const real *a, size_t lda,
+                    const real *b, size_t ldb, int m, int n, int k, struct scale s)
+{
+    for (int i = 0; i < m; i += MB)
+        by_columns(bits, c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
+                   s);
+}
+
 static void own_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b,
                    size_t ldb, int m, int n, int k, real alpha, real beta)
 {
-    for (int i = 0; i < m; i += MB)
-        by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
-                   (struct scale){alpha, beta}, false);
+    columns(ALL, c, ldc, a, lda, b, ldb, m, n, k, (struct scale){alpha, beta});
 }
 
-static void bf16_rows(real *c, size_t ldc, const real *a, size_t lda,
-                      const struct right *b, int m, int n, int k, real alpha, real beta)
+static void rounded_rows(bool paired, real *c, size_t ldc, const real *a, size_t lda,
+                         const struct right *b, int m, int n, int k, struct scale s)
 {
     for (int i = 0; i < m; i += MH)
-        by_rounded_rows(c + i * ldc, ldc, (struct factor){a + i * lda, lda, 1}, b,
-                        min_int(m - i, MH), n, k, (struct scale){alpha, beta});
+        by_rounded_rows(paired, c + i * ldc, ldc, (struct factor){a + i * lda, lda, 1}, b,
+                        min_int(m - i, MH), n, k, s);
 }
 
-static void bf16_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b,
-                    size_t ldb, int m, int n, int k, real alpha, real beta)
-{
-    bf16_rows(c, ldc, a, lda, &(struct right){b, ldb, .turned = true}, m, n, k, alpha,
-              beta);
-}
-
-static void bf16_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b,
-                    size_t ldb, int m, int n, int k, real alpha, real beta)
-{
-    bf16_rows(c, ldc, a, lda, &(struct right){b, ldb}, m, n, k, alpha, beta);
-}
-
-static void bf16_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b,
-                    size_t ldb, int m, int n, int k, real alpha, real beta)
-{
-    for (int i = 0; i < m; i += MB)
-        by_columns(c + i * ldc, ldc, a + i, lda, b, ldb, min_int(m - i, MB), n, k,
-                   (struct scale){alpha, beta}, true);
-}
+#define IN_BF16(name, bits)                                                             \
+    static void name##_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b,\
+                          size_t ldb, int m, int n, int k, real alpha, real beta)       \
+    {                                                                                   \
+        rounded_rows(bits == PAIRED, c, ldc, a, lda,                                    \
+                     &(struct right){b, ldb, .turned = true}, m, n, k,                  \
+                     (struct scale){alpha, beta});                                      \
+    }                                                                                   \
+    static void name##_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b,\
+                          size_t ldb, int m, int n, int k, real alpha, real beta)       \
+    {                                                                                   \
+        rounded_rows(bits == PAIRED, c, ldc, a, lda, &(struct right){b, ldb}, m, n, k,  \
+                     (struct scale){alpha, beta});                                      \
+    }                                                                                   \
+    static void name##_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b,\
+                          size_t ldb, int m, int n, int k, real alpha, real beta)       \
+    {                                                                                   \
+        columns(bits, c, ldc, a, lda, b, ldb, m, n, k, (struct scale){alpha, beta});    \
+    }
+IN_BF16(bf16, ROUNDED)
 
 void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed type,
                     const unsigned char *b, int m, int n, int k)
@@ -398,6 +479,20 @@ void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed 
 
 const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn};
 const struct gemm gemm_bf16 = {"bf16", bf16_nt, bf16_nn, bf16_tn};
+
+#ifndef WEFT_DOUBLE
+IN_BF16(pairs, PAIRED)
+const struct gemm gemm_pairs = {"bf16 in pairs", pairs_nt, pairs_nn, pairs_tn};
+#endif
+
+const struct gemm *gemm_in_bf16(void)
+{
+#if defined __AVX512BF16__ && !defined WEFT_DOUBLE
+    return &gemm_pairs;
+#else
+    return &gemm_bf16;
+#endif
+}
 
 /* ---- who makes them ---------------------------------------------------------------- */
 

@@ -42,8 +42,13 @@ struct gemm {
 extern const struct gemm gemm_own;
 
 /* weft's, with the elements of a and b rounded to bf16 as they are copied: the bits that
- * gemm_own gives for such a and b. Sums are reals. */
-extern const struct gemm gemm_bf16;
+ * gemm_own gives for such a and b. Sums are reals. gemm_pairs adds two products at once
+ * (vdpbf16ps), which may round the sums otherwise; on a CPU without that instruction it
+ * has the bits of gemm_bf16, and is slower. MODE=double has none. */
+extern const struct gemm gemm_bf16, gemm_pairs;
+
+/* The faster of the two on the CPU that this was compiled for. */
+const struct gemm *gemm_in_bf16(void);
 
 /* Set outside of parallel regions. Returns who made them before. */
 const struct gemm *gemm_use(const struct gemm *by);
