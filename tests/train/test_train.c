@@ -1,13 +1,17 @@
 /* The parts of training that need no model: optimiser, schedules, presets, plan,
  * progress, log, run directories. */
 #include "data/base/file.h"
+#include "data/base/json.h"
+#include "data/base/version.h"
 #include "tests/support/rig.h"
 #include "train/log.h"
+#include "train/log_read.h"
 #include "train/plan.h"
 #include "train/presets.h"
 #include "train/progress.h"
 #include "train/run.h"
 #include "train/schedule.h"
+#include "train/warmstart.h"
 
 #include <math.h>
 #include <omp.h>
@@ -405,6 +409,60 @@ START_TEST(intervals_are_filled_sensibly)
 }
 END_TEST
 
+/* Steps of a second, and a validation of ten of them. */
+static const struct {
+    long eval, checkpoint;              // as given
+    long val_tokens, want[3];           // eval, checkpoint, sample
+} intervals[] = {
+    {0, 0, 3000, {200, 50, 200}},       // 5 % of the time are 5; a minute is above 50
+    {0, 0, 0, {50, 50, 200}},           // 20 at most
+    {7, 0, 3000, {7, 56, 196}},         // every eighth of them within a minute
+    {150, 0, 3000, {150, 50, 150}},
+    {150, 40, 3000, {150, 40, 150}},
+};
+
+START_TEST(intervals_are_those_of_the_table)
+{
+    struct config c = {.steps = 1000, .batch = 1, .context = 100, .accumulate = 1,
+                       .eval_every = intervals[_i].eval,
+                       .checkpoint_every = intervals[_i].checkpoint};
+
+    plan_intervals(&c, &(struct cost){.step = 1}, (uint64_t)intervals[_i].val_tokens);
+    ck_assert_int_eq(c.eval_every, intervals[_i].want[0]);
+    ck_assert_int_eq(c.checkpoint_every, intervals[_i].want[1]);
+    ck_assert_int_eq(c.sample_every, intervals[_i].want[2]);
+}
+END_TEST
+
+/* 100 steps, 4 validations, 2 checkpoints, 1 sample: the last step has one of each. */
+START_TEST(a_run_takes_as_long_as_all_that_it_does)
+{
+    struct config c = {.steps = 100, .eval_every = 30, .checkpoint_every = 60,
+                       .sample_every = 100};
+    struct cost   cost = {.step = 1, .eval = 10, .save = 100, .sample = 1000};
+
+    ck_assert_double_eq(plan_seconds(&c, &cost), 100 + 40 + 200 + 1000);
+}
+END_TEST
+
+/* A step is three passes; a billion floats are read and written at some GB/s. */
+START_TEST(what_else_a_run_does_is_reckoned_from_a_step)
+{
+    struct trainer t = {.cfg = {.batch = 2, .context = 32, .accumulate = 2}};
+    struct cost    small = {.step = 3}, large = {.step = 3};
+
+    plan_rest(&t, 1280, &small);
+    ck_assert_double_eq_tol(small.eval, 10, 1e-9);
+    ck_assert(small.save > 0.01 && small.save < 1);
+    ck_assert(small.sample > 0.001 && small.sample < 1);
+    t.model.n = 1000000000;
+    plan_rest(&t, 1280, &large);
+    ck_assert_double_eq_tol(large.eval, 10, 1e-9);
+    ck_assert(large.save > 10 && large.save < 100);
+    ck_assert(large.sample > 10 && large.sample < 100);
+}
+END_TEST
+
 START_TEST(given_intervals_stay)
 {
     struct config c = {.steps = 7, .batch = 1, .context = 8, .accumulate = 1,
@@ -473,6 +531,28 @@ START_TEST(eighty_columns_hold_the_bar_and_every_part)
 }
 END_TEST
 
+/* The bar is the share of the time, and there is no number of steps. */
+START_TEST(where_the_time_decides_the_line_shows_it)
+{
+    struct progress p = {.step = 412, .first = 400, .span = 100, .deadline = 1000,
+                         .loss = 1.8732, .bpb = NAN, .seconds = 0.01, .tokens = 123};
+    char line[256];
+
+    progress_format(&p, 975, 57, line, sizeof line);
+    ck_assert_str_eq(line, "[=============>    ] 412 loss 1.873 12.3k tok/s 25s left");
+    progress_format(&p, 1010, 58, line, sizeof line);
+    ck_assert_str_eq(line, "[==================] 412 loss 1.873 12.3k tok/s 0.0s left");
+    progress_format(&p, 800, 59, line, sizeof line);
+    ck_assert_str_eq(line, "[>                 ] 412 loss 1.873 12.3k tok/s 3m20s left");
+    p.steps = 500, p.span = 0, p.start = 900, p.seconds = NAN, p.loss = NAN;
+    progress_format(&p, 924, 30, line, sizeof line);
+    ck_assert_str_eq(line, "[======> ] 412/500 2m56s left");
+    p.transfer = true, p.loss = 0.25, p.step = 400;
+    progress_format(&p, 924, 200, line, sizeof line);
+    ck_assert_str_eq(line, "[========================>     ] 400/500 transfer 0.250");
+}
+END_TEST
+
 START_TEST(a_sample_is_broken_between_words)
 {
     struct progress p = {.steps = 1};
@@ -504,6 +584,7 @@ END_TEST
 #define HEAD "{\"settings\": {}}\n"
 #define MADE(n) "{\"decision\": \"end\", \"step\": " #n ", \"value\": 9}\n"
 #define LINE(n) "{\"step\": " #n ", \"loss\": 1}\n"
+#define TEXT(n) "{\"sample\": " #n ", \"text\": \"Once\"}\n"
 
 static const struct {
     const char *before;
@@ -522,6 +603,8 @@ static const struct {
      HEAD MADE(0) LINE(1) LINE(2) MADE(2) LINE(3)},
     {HEAD MADE(0) LINE(1) LINE(2) MADE(2) LINE(3), 2, HEAD MADE(0) LINE(1) LINE(2)},
     {HEAD MADE(0) LINE(1), 0, HEAD},
+    {HEAD LINE(1) LINE(2) TEXT(2) LINE(3) TEXT(4), 3,
+     HEAD LINE(1) LINE(2) TEXT(2) LINE(3)},
     {"", 5, ""},
 };
 
@@ -548,7 +631,7 @@ START_TEST(a_log_is_cut_back_to_its_checkpoint)
 }
 END_TEST
 
-/* The disk is full after so many bytes: of the first line, of a step's, for a while. */
+/* The disk is full after so many bytes of a step's line, and takes a few more at each. */
 START_TEST(lines_that_do_not_fit_are_held_and_written_later)
 {
     const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
@@ -568,10 +651,14 @@ START_TEST(lines_that_do_not_fit_are_held_and_written_later)
     ck_assert(!log_step(&l, &line, &why) && l.n_held == 0);
     ck_assert(!file_read(path, 4096, &text, &len, &why));
     free(text);
-    bool held = !setrlimit(RLIMIT_FSIZE, &(struct rlimit){len + 20, RLIM_INFINITY});
+    bool held = true;
 
-    for (y.step = 2; y.step <= 4; y.step++)             // nor can Check write meanwhile
-        held &= !log_step(&l, &line, &why) && l.n_held > 0;
+    for (y.step = 2; y.step <= 4; y.step++) {           // nor can Check write meanwhile
+        rlim_t some = len + 20 * (rlim_t)y.step;
+
+        held &= !setrlimit(RLIMIT_FSIZE, &(struct rlimit){some, RLIM_INFINITY}) &&
+                !log_step(&l, &line, &why) && l.n_held > 0;
+    }
     held &= log_sync(&l, &why) == FAIL_WRITE && !setrlimit(RLIMIT_FSIZE, &all);
     ck_assert_msg(held && strstr(why.line, "File too large"), "%s", why.line);
     ck_assert(!log_step(&l, &line, &why) && l.n_held == 0 && !log_sync(&l, &why));
@@ -585,6 +672,207 @@ START_TEST(lines_that_do_not_fit_are_held_and_written_later)
     }
     ck_assert_str_eq(text, "");
     free(text);
+}
+END_TEST
+
+/* A disk without room for the first line, and one without room for the last. */
+START_TEST(lines_that_are_lost_are_told)
+{
+    const struct rlimit all = {RLIM_INFINITY, RLIM_INFINITY};
+    struct trainer      t = {.model = small_model(NULL)};
+    struct tally        y = {.step = 1};
+    struct step         s = {.loss = 1, .norm = 1};
+    struct log_line     line = {.tally = &y, .step = &s};
+    struct log          l;
+    struct why          why;
+    char                says[80];
+    bool                begun, held;
+
+    signal(SIGXFSZ, SIG_IGN);
+    config_defaults(&t.cfg);
+    ck_assert(!log_open(&l, rig_tmp(), 0, &begun, &why));
+    held = !setrlimit(RLIMIT_FSIZE, &(struct rlimit){20, RLIM_INFINITY});
+    held &= log_head(&l, &t, 1, &why) == FAIL_WRITE;
+    held &= !log_step(&l, &line, &why);
+    snprintf(says, sizeof says, "File too large; its last %zu bytes are lost", l.n_held);
+    held &= log_close(&l, &why) == FAIL_WRITE && !setrlimit(RLIMIT_FSIZE, &all);
+    ck_assert_msg(held && strstr(why.line, says), "%s, not %s", why.line, says);
+}
+END_TEST
+
+/* The log of a directory; the caller frees. */
+static char *log_of(const char *dir)
+{
+    char       path[300], *text;
+    size_t     len;
+    struct why why;
+
+    path_join(path, sizeof path, dir, "log.jsonl");
+    ck_assert_msg(!file_read(path, 1 << 20, &text, &len, &why), "%s", why.line);
+    return text;
+}
+
+/* But for the memory held, which is the machine's affair. */
+START_TEST(every_line_of_the_log_is_as_written)
+{
+    struct tally    y = {.step = 7, .tokens = 3584, .flops = 1234.5, .skipped = 1};
+    struct step     s = {.loss = 2.5, .norm = 0.75, .lr = 0.003, .seconds = 0.5,
+                         .window = 8};
+    struct log_line line = {&y, &s, NAN, NAN, 1024, 0.25};
+    const char     *dir = rig_tmp();
+    struct log      l;
+    struct why      why;
+    char           *text, want[2000];
+    bool            begun;
+    int             rss[4];
+
+    ck_assert(!log_open(&l, dir, 0, &begun, &why));
+    ck_assert(!log_step(&l, &line, &why));
+    line.val_loss = 1.5, line.val_bpb = 2.25, s.loss = INFINITY, s.norm = NAN;
+    ck_assert(!log_step(&l, &line, &why));
+    s.transfer = true, s.loss = 0.5;
+    ck_assert(!log_step(&l, &line, &why));
+    s.loss = NAN;
+    ck_assert(!log_step(&l, &line, &why));
+    ck_assert(!log_decision(&l, &(struct decision){7, DECIDED_END, 9}, &why));
+    ck_assert(!log_sample(&l, 7, "a\"b\n\xff", 5, &why));
+    ck_assert(!log_close(&l, &why));
+    text = log_of(dir);
+    for (int i = 0, at = 0; i < 4; i++) {
+        at = (int)(strstr(text + at + 1, "\"rss\": ") - text);
+        rss[i] = atoi(text + at + 7);
+        ck_assert_int_gt(rss[i], 100000);
+    }
+#define BEGIN "{\"step\": 7, \"tokens\": 3584, \"flops\": 1234.5, \"loss\": "
+#define END "\"window\": 8, \"tok_s\": 1024.0, \"mfu\": 0.2500, \"ms\": 500.000, " \
+            "\"skipped\": 1, \"rss\": %d}\n"
+#define VAL "\"val_loss\": 1.5, \"val_bpb\": 2.25, \"lr\": 0.003, \"grad_norm\": null, "
+    snprintf(want, sizeof want,
+             BEGIN "2.5, \"val_loss\": null, \"val_bpb\": null, \"lr\": 0.003, "
+             "\"grad_norm\": 0.75, " END BEGIN "null, " VAL END
+             BEGIN "null, \"transfer\": 0.5, " VAL END BEGIN "null, " VAL END
+             "{\"decision\": \"end\", \"step\": 7, \"value\": 9}\n"
+             "{\"sample\": 7, \"text\": \"a\\\"b\\n\xef\xbf\xbd\"}\n",
+             rss[0], rss[1], rss[2], rss[3]);
+    ck_assert_str_eq(text, want);
+    free(text);
+}
+END_TEST
+
+/* The first line of a log that this program begins; the caller frees it. */
+static json_t *first_line(const char *dir)
+{
+    struct trainer t = {.model = small_model(NULL)};
+    struct log     l;
+    struct why     why;
+    char          *text;
+    bool           begun;
+    json_t        *j;
+
+    config_defaults(&t.cfg);
+    ck_assert(!log_open(&l, dir, 0, &begun, &why) && !log_head(&l, &t, 12.5, &why));
+    ck_assert(!log_close(&l, &why));
+    text = log_of(dir);
+    j = json_loads(text, 0, NULL);
+    free(text);
+    return j;
+}
+
+START_TEST(the_first_line_says_what_trains_where)
+{
+    json_t     *j = first_line(rig_tmp());
+    const char *level, *cpu, *library;
+    int         bits, threads, ranks, parameters;
+    double      peak;
+    char        line[512], name[256];
+    FILE       *f = fopen("/proc/cpuinfo", "r");
+
+    ck_assert(j && json_is_object(json_object_get(j, "settings")));
+    ck_assert(!json_unpack(j, "{s:{s:s, s:i}, s:{s:s, s:i, s:i, s:s, s:F}, s:i}",
+                           "build", "level", &level, "real_bits", &bits, "machine", "cpu",
+                           &cpu, "threads", &threads, "ranks", &ranks, "openmp", &library,
+                           "sgemm_gflops", &peak, "parameters", &parameters));
+    ck_assert_str_eq(level, version_level);
+    ck_assert(bits == 8 * (int)sizeof(real) && threads == omp_get_max_threads() &&
+              ranks == 1 && peak == 12.5 && parameters == DECAYED + PLAIN);
+    ck_assert_msg(strstr(library, ".so") && !strchr(library, '/'), "%s", library);
+    snprintf(name, sizeof name, "unknown");
+    while (f && fgets(line, sizeof line, f))
+        if (sscanf(line, "model name : %255[^\n]", name) == 1)
+            break;
+    ck_assert_str_eq(cpu, name);
+    if (f)
+        fclose(f);
+    json_decref(j);
+}
+END_TEST
+
+/* What is another now, in the order of the first line; nothing where nothing is. */
+START_TEST(a_log_knows_what_began_it)
+{
+    const char *dir = rig_tmp(), *cpu, *library;
+    char        said[700], want[700], path[300], text[700];
+    json_t     *j = first_line(dir);
+    struct why  why;
+
+    log_origin(dir, said, sizeof said);
+    ck_assert_str_eq(said, "");
+    strcpy(said, "before");
+    log_origin(rig_tmp(), said, sizeof said);           // no log
+    ck_assert_str_eq(said, "");
+    ck_assert(!json_unpack(j, "{s:{s:s, s:s}}", "machine", "cpu", &cpu, "openmp",
+                           &library));
+    snprintf(text, sizeof text,
+             "{\"build\": {\"commit\": \"0\", \"compiler\": \"cc\", \"flags\": \"-O9\", "
+             "\"level\": \"v0\"}, \"machine\": {\"cpu\": \"Z80\", \"openmp\": "
+             "\"libx.so\"}}\n" LINE(1));
+    snprintf(want, sizeof want,
+             "weft %s, not 0; %s, not cc; other compiler flags; kernels for %s, not v0; "
+             "on %.80s, not Z80; threads of %s, not libx.so",
+             version_commit, version_compiler, version_level, cpu, library);
+    path_join(path, sizeof path, dir, "log.jsonl");
+    ck_assert(!file_write(path, text, strlen(text), &why));
+    log_origin(dir, said, sizeof said);
+    ck_assert_str_eq(said, want);
+    json_decref(j);
+}
+END_TEST
+
+/* More steps than it makes room for at first; what is no step is passed over. */
+START_TEST(a_log_is_read_back_as_a_table)
+{
+    enum { STEPS = 2500 };
+    const char *dir = rig_tmp();
+    char        path[300];
+    FILE       *f = fopen(path_join(path, sizeof path, dir, "log.jsonl"), "w");
+    struct log_table t;
+    struct why       why;
+
+    ck_assert(f && fputs("{\"settings\": {\"mixers\": \"gla/mlstm\"}, \"parameters\": "
+                         "1234}\n" MADE(0) "rubbish\n", f) >= 0);
+    for (int i = 1; i <= STEPS; i++)
+        fprintf(f, "{\"step\": %d, \"loss\": %g, \"val_bpb\": %s, \"ms\": %s}\n%s", i,
+                1.0 / i, i % 5 ? "null" : "1.25", i % 2 ? "500" : "null",
+                i == 3 ? TEXT(3) : "");
+    fputs("{\"step\": 2501, \"ms\"", f);
+    ck_assert(!fclose(f));
+    ck_assert_msg(!log_read(&t, path, &why), "%s", why.line);
+    ck_assert_int_eq(t.n, STEPS);
+    ck_assert_str_eq(t.mixers, "gla/mlstm");
+    ck_assert_double_eq(t.parameters, 1234);
+    for (int i = 0; i < STEPS; i += 83) {
+        ck_assert_double_eq(t.column[LOG_STEP][i], i + 1);
+        ck_assert_double_eq_tol(t.column[LOG_LOSS][i], 1.0 / (i + 1), 1e-5);
+        ck_assert(i % 5 == 4 ? t.column[LOG_VAL_BPB][i] == 1.25
+                             : isnan(t.column[LOG_VAL_BPB][i]));
+        ck_assert(isnan(t.column[LOG_RSS][i]));
+        ck_assert_double_eq(t.column[LOG_SECONDS][i], 0.5 * (i / 2 + 1));
+    }
+    log_table_free(&t);
+    ck_assert_int_eq(log_read(&t, rig_tmp(), &why), FAIL_INPUT);
+    ck_assert(!t.n && isnan(log_bpb(rig_tmp(), 5)));
+    ck_assert(log_bpb(dir, 5) == 1.25 && isnan(log_bpb(dir, 6)));
+    ck_assert(isnan(log_bpb(dir, STEPS + 5)));
 }
 END_TEST
 
@@ -625,6 +913,8 @@ static const struct {
     {"book.txt", "runs/book"},      {"a/b/book.jsonl.zst", "runs/book"},
     {"book", "runs/book"},          {"a.b.txt", "runs/a.b"},
     {".hidden", "runs/.hidden"},    {"-", "runs/stdin"},
+    {"a/.zst", "runs/.zst"},        {"/", "runs/run"},
+    {"none.d/", "runs/none"},       {"none//", "runs/none"},
 };
 
 START_TEST(a_run_is_named_after_its_input)
@@ -633,6 +923,29 @@ START_TEST(a_run_is_named_after_its_input)
 
     run_name(name, sizeof name, names[_i].input);
     ck_assert_str_eq(name, names[_i].run);
+}
+END_TEST
+
+/* A directory's name is whole, also where it is named as one goes there. */
+START_TEST(a_run_of_a_directory_has_its_name)
+{
+    static const char *const as[] = {"", "/", "/.", "/inner/..", "/inner/../"};
+    char                     dir[300], path[400], name[300];
+    struct why               why;
+
+    path_join(dir, sizeof dir, rig_tmp(), "old.texts");
+    ck_assert(!dir_make(path_join(path, sizeof path, dir, "inner"), &why));
+    for (int i = 0; i < 5; i++) {
+        snprintf(path, sizeof path, "%s%s", dir, as[i]);
+        run_name(name, sizeof name, path);
+        ck_assert_msg(!strcmp(name, "runs/old.texts"), "%s: %s", path, name);
+    }
+    start_name(name, sizeof name, "book.txt", NULL);
+    ck_assert_str_eq(name, "runs/book-more");
+    start_name(name, sizeof name, "book.txt", "softmax(window=1/8)/s6+rope");
+    ck_assert_str_eq(name, "runs/book-softmax-window-1-8--s6-rope");
+    start_name(name, sizeof name, "book.txt", "gla(dk=8)");
+    ck_assert_str_eq(name, "runs/book-gla-dk-8");
 }
 END_TEST
 
@@ -673,6 +986,32 @@ START_TEST(a_run_whose_tokens_are_half_made_is_not_discarded)
 }
 END_TEST
 
+/* All that a set-up makes goes, and what is somebody else's stays. */
+START_TEST(a_run_that_never_trained_is_discarded)
+{
+    static const char *const made[] = {"config.cfg", "lock", "data/train.tok.zst",
+                                       "data.tmp-0123abcd"};
+    struct run               r = {.lock = -1};
+    char                     path[600], data[600], other[600];
+    struct why               why;
+
+    snprintf(r.dir, sizeof r.dir, "%s/vain", rig_tmp());
+    path_join(data, sizeof data, r.dir, "data");
+    path_join(other, sizeof other, r.dir, "notes.txt");
+    for (int i = 0; i < 2; i++) {
+        ck_assert(!dir_make(data, &why) && (i || !file_write(other, "mine", 4, &why)));
+        for (int k = 0; k < 4; k++)
+            ck_assert(!file_write(path_join(path, sizeof path, r.dir, made[k]), "x", 1,
+                                  &why));
+        run_discard(&r);
+        for (int k = 0; k < 4; k++)
+            ck_assert(!path_exists(path_join(path, sizeof path, r.dir, made[k])));
+        ck_assert(!path_exists(data) && path_exists(r.dir) == !i);
+        ck_assert(i || !unlink(other));
+    }
+}
+END_TEST
+
 START_TEST(a_run_keeps_its_settings_input_and_budget)
 {
     const char *tmp = rig_tmp();
@@ -708,6 +1047,114 @@ START_TEST(a_run_keeps_its_settings_input_and_budget)
 }
 END_TEST
 
+/* All that a run is made of; of what it has not, no line. */
+START_TEST(a_run_keeps_its_mix_and_what_it_extends_and_repeats)
+{
+    const char   *tmp = rig_tmp();
+    struct run    r = {.lock = -1, .budget = BUDGET_TOKENS, .amount = 1e6,
+                       .before = 180.5, .from = "/a/ckpt-00000001", .replay = "/b"};
+    struct run    back;
+    struct config c;
+    struct why    why;
+    char          path[300], *text;
+    size_t        len;
+    int           open = rig_open_files();
+
+    config_defaults(&r.cfg);
+    r.cfg.layers = 7;
+    path_join(r.dir, sizeof r.dir, tmp, "a mix");
+    ck_assert(!run_add_input(&r, tmp, &why) && !run_add_input(&r, "-", &why) &&
+              !run_validate_on(&r, tmp, &why));
+    r.weight[0] = 0.25;
+    ck_assert_msg(!run_create(&r, &why), "%s", why.line);
+    ck_assert_msg(!run_read(&back, r.dir, &why), "%s", why.line);
+    ck_assert(back.budget == BUDGET_TOKENS && back.amount == 1e6 && back.before == 180.5);
+    ck_assert(back.n_input == 2 && back.weight[0] == 0.25 && back.weight[1] == 1);
+    ck_assert_str_eq(back.input[1], "-");
+    ck_assert_str_eq(back.val, r.val);
+    ck_assert_str_eq(back.from, "/a/ckpt-00000001");
+    ck_assert_str_eq(back.replay, "/b");
+    ck_assert(!run_settings(r.dir, &c, &why) && c.layers == 7);
+    run_close(&back);
+    ck_assert(run_lacks_stdin(&r));
+    ck_assert(!dir_make(path_join(path, sizeof path, r.dir, "data"), &why));
+    ck_assert(!run_lacks_stdin(&r));
+    snprintf(r.input[1], 2, "x");
+    ck_assert(!rmdir(path) && !run_lacks_stdin(&r));
+    r.weight[0] = 1, r.budget = BUDGET_STEPS;
+    *r.val = *r.from = *r.replay = 0;
+    ck_assert(!run_write_config(&r, &why));
+    ck_assert(!file_read(path_join(path, sizeof path, r.dir, "config.cfg"), 1 << 16,
+                         &text, &len, &why));
+    ck_assert(strstr(text, "\ninput = ") && !strstr(text, "\nweight = ") &&
+              !strstr(text, "\nval = ") && !strstr(text, "\nfield = ") &&
+              !strstr(text, "\nfrom = ") && !strstr(text, "\nbudget = ") &&
+              !strstr(text, "\nreplay = ") && text[len - 1] == '\n');
+    free(text);
+    ck_assert_int_eq(run_create(&r, &why), FAIL_USAGE);
+    ck_assert_msg(strstr(why.line, "/a mix', or name another"), "%s", why.line);
+    run_close(&r);
+    ck_assert_int_eq(rig_open_files(), open);
+}
+END_TEST
+
+START_TEST(a_run_that_is_opened_is_swept_and_what_it_lacks_are_defaults)
+{
+    const char   *dir = rig_tmp();
+    char          config[300], left[300];
+    struct config c;
+    struct run    r;
+    struct why    why;
+
+    config_defaults(&c);
+    path_join(config, sizeof config, dir, "config.cfg");
+    path_join(left, sizeof left, dir, "log.tmp-0123abcd");
+    ck_assert(!file_write(config, "input = /x\nlayers = 3", 21, &why) &&
+              !file_write(left, "x", 1, &why));
+    ck_assert_msg(!run_open(&r, dir, &why), "%s", why.line);
+    ck_assert(r.cfg.layers == 3 && r.cfg.width == c.width && !path_exists(left));
+    run_close(&r);
+}
+END_TEST
+
+/* A directory with a file: does a run begin there, as after a set-up that was killed? */
+static const struct {
+    const char *name, *text;
+    bool        begins;
+} leftovers[] = {
+    {"lock", "", true},            {"lock", "123\n", true},
+    {"lock", "123", false},        {"lock", "12x\n", false},
+    {"lock", "\n", false},         {"lock", "123\n4\n", false},
+    {"config.cfg.tmp-0123abcd", "x", true},
+    {"data.tmp-0123abcd", "x", true},
+    {"notes.tmp-0123abcd", "x", false},
+    {"config.cfg.old", "x", false},
+};
+
+START_TEST(a_run_begins_where_nothing_of_value_is)
+{
+    struct run r = {.lock = -1};
+    char       path[300], *text;
+    size_t     len;
+    struct why why;
+
+    config_defaults(&r.cfg);
+    path_join(r.dir, sizeof r.dir, rig_tmp(), "it");
+    path_join(path, sizeof path, r.dir, leftovers[_i].name);
+    ck_assert(!dir_make(r.dir, &why) && !run_add_input(&r, r.dir, &why) &&
+              !file_write(path, leftovers[_i].text, strlen(leftovers[_i].text), &why));
+    ck_assert_int_eq(run_create(&r, &why), leftovers[_i].begins ? 0 : FAIL_USAGE);
+    ck_assert(path_exists(path) == !(leftovers[_i].begins && strstr(path, ".tmp-")));
+    if (!leftovers[_i].begins) {
+        ck_assert_msg(strstr(why.line, "exists and is not a run"), "%s", why.line);
+        ck_assert(!file_read(path, 100, &text, &len, &why));
+        ck_assert_str_eq(text, leftovers[_i].text);
+        free(text);
+    }
+    run_close(&r);
+}
+END_TEST
+
 /* Its second half would be a line of its own in config.cfg. */
 START_TEST(a_name_with_a_line_break_is_refused)
 {
@@ -733,6 +1180,17 @@ static const struct {
     {"input = /x\nbudget = for -3\n", "budget"},
     {"weight = 2\ninput = /x\n", "weight '2' is not that of an input"},
     {"input = /x\nweight = 1001\n", "from 0.001 to 1000"},
+    {"input = /x\nweight = 0.0009\n", "from 0.001 to 1000"},
+    {"input = /x\nbudget = for 0\n", "budget"},
+    {"input = /x\nbudget = tokens 2e18\n", "budget"},
+    {"input = /x\nbudget = tokensx 2\n", "budget"},
+    {"input = /x\nbudget = abc 2\n", "budget"},
+    {"input = /x\nbudget = for 5 after -1\n", "budget"},
+    {"input = /x\nbudget = for 5\nbudget = for 5\n", "'budget = for 5' is given twice"},
+    {"input = /x\nfield = a\nfield = b\n", "'field = b' is given twice"},
+    {"input = /x\nfrom = a\nfrom = b\n", "'from = b' is given twice"},
+    {"input = /x\nreplay = a\nreplay = b\n", "'replay = b' is given twice"},
+    {"input = /x\nval = a\nval = b\n", "'val = b' is given twice"},
     {"layers = 4\n", "input"},
 };
 
@@ -775,19 +1233,33 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, the_memory_is_that_of_the_narrowest_group, 0,
                         sizeof groups / sizeof *groups);
     tcase_add_test(tc, intervals_are_filled_sensibly);
+    tcase_add_loop_test(tc, intervals_are_those_of_the_table, 0, ROWS(intervals));
+    tcase_add_test(tc, a_run_takes_as_long_as_all_that_it_does);
+    tcase_add_test(tc, what_else_a_run_does_is_reckoned_from_a_step);
     tcase_add_test(tc, given_intervals_stay);
     tcase_add_test(tc, a_time_budget_buys_steps_and_what_goes_with_them);
     tcase_add_test(tc, the_progress_line_fits_every_width);
     tcase_add_test(tc, eighty_columns_hold_the_bar_and_every_part);
+    tcase_add_test(tc, where_the_time_decides_the_line_shows_it);
     tcase_add_test(tc, a_sample_is_broken_between_words);
     tcase_add_loop_test(tc, a_log_is_cut_back_to_its_checkpoint, 0, ROWS(cuts));
     tcase_add_test(tc, lines_that_do_not_fit_are_held_and_written_later);
+    tcase_add_test(tc, lines_that_are_lost_are_told);
+    tcase_add_test(tc, every_line_of_the_log_is_as_written);
+    tcase_add_test(tc, the_first_line_says_what_trains_where);
+    tcase_add_test(tc, a_log_knows_what_began_it);
+    tcase_add_test(tc, a_log_is_read_back_as_a_table);
     tcase_add_test(tc, a_log_that_is_no_file_of_its_own_is_refused);
     tcase_add_loop_test(tc, a_run_is_named_after_its_input, 0, ROWS(names));
+    tcase_add_test(tc, a_run_of_a_directory_has_its_name);
     tcase_add_test(tc, paths_are_quoted_for_the_shell);
     tcase_add_test(tc, a_run_keeps_its_settings_input_and_budget);
+    tcase_add_test(tc, a_run_keeps_its_mix_and_what_it_extends_and_repeats);
+    tcase_add_test(tc, a_run_that_is_opened_is_swept_and_what_it_lacks_are_defaults);
+    tcase_add_loop_test(tc, a_run_begins_where_nothing_of_value_is, 0, ROWS(leftovers));
     tcase_add_test(tc, a_name_with_a_line_break_is_refused);
     tcase_add_test(tc, a_run_whose_tokens_are_half_made_is_not_discarded);
+    tcase_add_test(tc, a_run_that_never_trained_is_discarded);
     tcase_add_loop_test(tc, broken_run_settings_are_an_input_error, 0, ROWS(bad_configs));
     suite_add_tcase(s, tc);
     return s;
