@@ -1,5 +1,6 @@
 /* A model in training: steps, checkpoints, resuming, validation, allocations. */
 #include "data/base/file.h"
+#include "data/base/format.h"
 #include "data/base/json.h"
 #include "tests/support/rig.h"
 #include "train/log.h"
@@ -16,6 +17,8 @@
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* ---- counting allocations ---- */
@@ -239,6 +242,54 @@ START_TEST(the_plan_knows_what_recomputing_saves)
     made = pass_bytes(&m, c.batch, c.context, PASS_RECOMPUTE);
     ck_assert_uint_lt(made, kept);
     ck_assert_double_eq(plan_memory(&m, &c) - plan_memory(&m, &r), (double)(kept - made));
+    model_close(&m);
+}
+END_TEST
+
+/* Weights, two moments, and what the parts say that they need; the gradients are of the
+ * pass. */
+START_TEST(the_plan_counts_all_the_memory_of_training)
+{
+    struct config c = small_config(1);
+    struct model  m;
+    struct why    why;
+    double        parts;
+
+    ck_assert(!model_open(&m, &c, &why));
+    parts = 3.0 * (double)(m.n * sizeof(real)) + LOADER_CACHE +
+            (double)leaves_bytes(&m, c.accumulate, 1) +
+            (double)pass_bytes(&m, c.batch, c.context, PASS_TRAIN);
+    ck_assert_double_eq(plan_memory(&m, &c), parts);
+    snprintf(c.optimiser, sizeof c.optimiser, "muon");
+    ck_assert_double_eq(plan_memory(&m, &c), parts + (double)muon_bytes(&m));
+    model_close(&m);
+}
+END_TEST
+
+/* What ulimit -v leaves, where that is less than the machine has. */
+START_TEST(training_fits_in_the_memory_there_is_or_says_what_to_reduce)
+{
+    struct config c = small_config(1);
+    struct model  m, large;
+    struct why    why;
+    struct rlimit all, half;
+    double        have = plan_memory_limit(), now = floor(have / 2);
+
+    if (COUNTED && !getrlimit(RLIMIT_AS, &all)) {
+        half = (struct rlimit){(rlim_t)(have / 2), all.rlim_max};
+        ck_assert(!setrlimit(RLIMIT_AS, &half));
+        now = plan_memory_limit();
+        ck_assert(!setrlimit(RLIMIT_AS, &all));
+    }
+    ck_assert(now == floor(have / 2) && plan_memory_limit() == have);
+    ck_assert_double_eq_tol(plan_most_parameters(1), have / (4 * sizeof(real)), 1);
+    ck_assert_double_eq_tol(plan_most_parameters(2), have / (3 * sizeof(real)), 1);
+    ck_assert(!model_open(&m, &c, &why));
+    ck_assert_int_eq(plan_check_memory(&m, &c, &why), 0);
+    large = m;
+    large.n = (size_t)have;
+    ck_assert_int_eq(plan_check_memory(&large, &c, &why), FAIL_MEMORY);
+    ck_assert_msg(strstr(why.line, "reduce width=32 or layers=2"), "%s", why.line);
     model_close(&m);
 }
 END_TEST
@@ -531,8 +582,8 @@ START_TEST(measuring_leaves_the_initial_state)
     open_small(&a, 10);
     open_small(&b, 10);
     ck_assert(!plan_measure(&a, 100, 0.05, &cost, &why));
-    ck_assert(cost.step > 0 && cost.eval > 0 && a.cfg.accumulate == 2 &&
-              a.cfg.steps == 10);
+    ck_assert(cost.step > 1e-7 && cost.step < 100 && cost.eval > 0);
+    ck_assert(a.cfg.accumulate == 2 && a.cfg.steps == 10);
     take_steps(&a, 5, NULL);
     take_steps(&b, 5, NULL);
     ck_assert(same_bits(&a, &b) && a.tally.tokens == b.tally.tokens);
@@ -789,6 +840,166 @@ START_TEST(the_last_good_checkpoint_stays_whatever_keep_says)
 }
 END_TEST
 
+/* What is not said of every run stands there only where it holds. */
+START_TEST(a_tally_is_read_back_as_it_was)
+{
+    static const char *const keys[] = {"waited", "products", "precision", "decisions",
+                                       "norms"};
+    const struct tally was = {.step = 10, .skipped = 2, .in_a_row = 1, .tokens = 1920,
+                              .flops = 12345.5, .val_loss = 1.5, .best_loss = 1.25,
+                              .best_step = 7, .waited = 3, .seconds = 4.75,
+                              .norms = {0.5, 0.25}, .n_norms = 2};
+    struct decisions   d = {0};
+    struct trainer     t;
+    struct tally       y;
+    struct why         why;
+    const char        *run = rig_tmp();
+    char               dir[300], path[400];
+    json_t            *j;
+
+    open_small(&t, 12);
+    checkpoint_path(dir, sizeof dir, run, 10);
+    path_join(path, sizeof path, dir, "trainer.json");
+    for (int more = 0; more < 2; more++) {
+        t.tally = was;
+        t.tally.n_norms = more ? 2 : 0;
+        t.cfg.patience = more ? 5 : 0;
+        snprintf(t.cfg.products, sizeof t.cfg.products, "%s", more ? "openblas" : "own");
+        snprintf(t.cfg.precision, sizeof t.cfg.precision, "%s", more ? "bf16" : "f32");
+        ck_assert(!more || !decisions_add(&t.decisions,
+                                          (struct decision){8, DECIDED_END, 12}, &why));
+        ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
+        ck_assert_msg(!save_load_tally(dir, &y, &d, &why), "%s", why.line);
+        ck_assert(y.step == 10 && y.skipped == 2 && y.in_a_row == 1 && y.tokens == 1920 &&
+                  y.flops == 12345.5 && y.val_loss == 1.5 && y.best_loss == 1.25 &&
+                  y.best_step == 7 && y.seconds == 4.75);
+        ck_assert(y.waited == (more ? 3 : 0) && d.n == more && y.n_norms == 2 * more);
+        ck_assert(!more || (y.norms[0] == 0.5 && y.norms[1] == 0.25 &&
+                            d.list[0].step == 8 && d.list[0].what == DECIDED_END &&
+                            d.list[0].value == 12));
+        ck_assert(!json_read(&j, path, 1 << 20, "", &why));
+        for (int i = 0; i < 5; i++)
+            ck_assert_msg(!json_object_get(j, keys[i]) == !more, "%s", keys[i]);
+        json_decref(j);
+        dir_remove(dir);
+    }
+    decisions_free(&d);
+    trainer_close(&t);
+}
+END_TEST
+
+/* Another seed, shape or step than it was saved with; an opening is the run's. */
+START_TEST(a_checkpoint_of_another_run_is_refused)
+{
+    struct trainer t;
+    struct config  c = small_config(12);
+    struct model   m;
+    struct why     why;
+    const char    *run = rig_tmp();
+    char           dir[300], other[300], says[100];
+    struct tally   y;
+    struct decisions d = {0};
+
+    open_small(&t, 12);
+    t.tally.step = 10;
+    ck_assert_msg(!save_write(run, &t, data.tokenizer, 1, -1, &why), "%s", why.line);
+    checkpoint_path(dir, sizeof dir, run, 10);
+    ck_assert_msg(!save_load_state(dir, &t, 1, &why), "%s", why.line);
+    t.cfg.seed++;
+    ck_assert_int_eq(save_load_state(dir, &t, 1, &why), FAIL_INPUT);
+    snprintf(says, sizeof says, "trained with seed %d, config.cfg says %d", (int)c.seed,
+             (int)c.seed + 1);
+    ck_assert_msg(strstr(why.line, says), "%s", why.line);
+    strcpy(c.opening, "Zebra");
+    ck_assert_msg(!save_load_model(dir, &c, data.tokenizer, &m, &why), "%s", why.line);
+    ck_assert_str_eq(m.cfg.opening, "Zebra");
+    model_close(&m);
+    c.context = 25;
+    ck_assert_int_eq(save_load_model(dir, &c, data.tokenizer, &m, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "context is 24 here and 25 in the run's config.cfg"),
+                  "%s", why.line);
+    for (int i = 0; i < 2; i++) {
+        path_join(other, sizeof other, run, i ? "ckpt-00000011" : "copy");
+        ck_assert_int_eq(rename(dir, other), 0);
+        ck_assert_int_eq(save_load_tally(other, &y, &d, &why), i ? FAIL_INPUT : 0);
+        snprintf(dir, sizeof dir, "%s", other);
+    }
+    ck_assert_msg(strstr(why.line, "it is of step 10; restore its directory's name"),
+                  "%s", why.line);
+    trainer_close(&t);
+}
+END_TEST
+
+/* What wrote a dataset and its own hash are not what it is. */
+START_TEST(a_fingerprint_is_of_the_data_alone)
+{
+    static const char *const text[] = {
+        "{\n  \"build\": \"weft 1\",\n  \"check\": \"ab\",\n  \"vocab\": 5\n}\n",
+        "{\n  \"build\": \"weft two\",\n  \"check\": \"ab\",\n  \"vocab\": 5\n}\n",
+        "{\n  \"build\": \"weft 1\",\n  \"check\": \"c\",\n  \"vocab\": 5\n}\n",
+        "{\n  \"vocab\": 5\n}\n",
+        "{\n  \"build\": \"weft 1\",\n  \"check\": \"ab\",\n  \"vocab\": 6\n}\n",
+    };
+    const char *dir = rig_tmp();
+    char        path[300];
+    uint64_t    hash[5];
+    struct why  why;
+
+    path_join(path, sizeof path, dir, "dataset.json");
+    for (int i = 0; i < 5; i++)
+        ck_assert(!file_write(path, text[i], strlen(text[i]), &why) &&
+                  !save_fingerprint(dir, &hash[i], &why));
+    ck_assert(hash[0] == hash[1] && hash[0] == hash[2] && hash[0] == hash[3]);
+    ck_assert(hash[0] != hash[4]);
+    ck_assert_int_eq(save_fingerprint(rig_tmp(), &hash[0], &why), FAIL_INPUT);
+}
+END_TEST
+
+/* A disk for five checkpoints and a half, where `had` lie already. */
+static const struct {
+    long        n, had;
+    const char *says;               // NULL: they fit
+} rooms[] = {
+    {5, 0, NULL}, {7, 2, NULL}, {2, 9, NULL},
+    {6, 0, "and 6 checkpoints of "},
+    {6, 0, "must fit; free some space, give keep=3, or choose another disk with --out"},
+    {9, 2, "and 7 checkpoints of "},
+    {9, 2, "must fit; free some space, give keep=5, or move the run to another disk"},
+};
+
+/* A model whose checkpoint fills this share of the disk that dir lies on. */
+static struct model large_model(const char *dir, double share)
+{
+    struct statvfs disk;
+
+    ck_assert(!statvfs(dir, &disk));
+    return (struct model){
+        .n = (size_t)((double)disk.f_bavail * (double)disk.f_frsize * share / 12)};
+}
+
+START_TEST(checkpoints_that_do_not_fit_are_told_before)
+{
+    const char  *run = rig_tmp();
+    struct model m = large_model(run, 1 / 5.5);
+    struct why   why;
+    char         dir[300], bytes[32], says[100];
+
+    for (long i = 1; i <= rooms[_i].had; i++)
+        ck_assert(!dir_make(checkpoint_path(dir, sizeof dir, run, i), &why));
+    ck_assert_int_eq(save_check_room(run, &m, rooms[_i].n, &why),
+                     rooms[_i].says ? FAIL_WRITE : 0);
+    if (rooms[_i].says)
+        ck_assert_msg(strstr(why.line, rooms[_i].says), "%s", why.line);
+    m = large_model(run, 2);
+    format_bytes(bytes, sizeof bytes, 12.0 * (double)m.n);
+    snprintf(says, sizeof says, " of %s must fit; free some space, or ", bytes);
+    ck_assert_int_eq(save_check_room(run, &m, 3, &why), FAIL_WRITE);
+    ck_assert_msg(strstr(why.line, says), "%s", why.line);
+    ck_assert_msg(!strstr(why.line, "checkpoints of") == (rooms[_i].had > 0), "%s",
+                  why.line);
+}
+END_TEST
+
 START_TEST(weights_and_moments_that_are_not_finite_are_not_saved)
 {
     struct trainer t;
@@ -1008,6 +1219,24 @@ START_TEST(validation_counts_every_token_and_the_texts_own_bytes)
 }
 END_TEST
 
+START_TEST(a_validation_may_be_cut)
+{
+    struct validation v;
+    struct why        why;
+    uint64_t          bytes;
+
+    ck_assert(!validation_open(&v, &data, &why));
+    bytes = v.bytes;
+    validation_cut(&v, &data, v.n);
+    ck_assert(v.n == data.val.tokens && v.bytes == bytes);
+    validation_cut(&v, &data, 10);
+    ck_assert(v.n == 10 && v.bytes == 10);
+    validation_cut(&v, &data, 20);
+    ck_assert(v.n == 10 && v.bytes == 10);
+    validation_close(&v);
+}
+END_TEST
+
 START_TEST(validation_takes_every_layers_own_window)
 {
     struct trainer    t;
@@ -1065,6 +1294,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, what_is_recomputed_has_the_bits_of_what_was_kept, 0,
                         N_STACKS);
     tcase_add_test(tc, the_plan_knows_what_recomputing_saves);
+    tcase_add_test(tc, the_plan_counts_all_the_memory_of_training);
+    tcase_add_test(tc, training_fits_in_the_memory_there_is_or_says_what_to_reduce);
     tcase_add_test(tc, micro_batches_share_the_window_drawn_for_their_step);
     tcase_add_test(tc, accumulated_gradients_are_divided_by_their_number);
     tcase_add_loop_test(
@@ -1086,6 +1317,11 @@ static Suite *suite(void)
     tcase_add_test(tc, checkpoints_are_pruned_and_damaged_ones_set_aside);
     tcase_add_test(tc, a_checkpoint_that_is_not_finite_is_set_aside_for_an_earlier_one);
     tcase_add_test(tc, the_last_good_checkpoint_stays_whatever_keep_says);
+    tcase_add_test(tc, a_tally_is_read_back_as_it_was);
+    tcase_add_test(tc, a_checkpoint_of_another_run_is_refused);
+    tcase_add_test(tc, a_fingerprint_is_of_the_data_alone);
+    tcase_add_loop_test(tc, checkpoints_that_do_not_fit_are_told_before, 0,
+                        sizeof rooms / sizeof *rooms);
     tcase_add_test(tc, weights_and_moments_that_are_not_finite_are_not_saved);
     tcase_add_test(tc,
                    a_checkpoint_that_is_not_finite_is_refused_on_loading_and_checking);
@@ -1095,6 +1331,7 @@ static Suite *suite(void)
     tcase_add_test(tc, without_an_intact_checkpoint_nothing_moves_or_begins_anew);
     tcase_add_test(tc, what_cannot_be_read_is_not_taken_for_damage);
     tcase_add_test(tc, validation_counts_every_token_and_the_texts_own_bytes);
+    tcase_add_test(tc, a_validation_may_be_cut);
     tcase_add_test(tc, validation_takes_every_layers_own_window);
     tcase_add_test(tc, samples_depend_on_the_seed_alone_and_leave_training_as_it_is);
     suite_add_tcase(s, tc);
