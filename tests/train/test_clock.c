@@ -5,7 +5,9 @@
 #include "train/loop.h"
 #include "train/save.h"
 
+#include <limits.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,10 +111,11 @@ static void open_trainer(struct trainer *t)
     trainer_reset(t);
 }
 
-/* A machine that takes `step` seconds a step with the full window and `eval` for a
- * validation, `slow` times as long in a part of the time, and noise on top. */
+/* A machine that takes `step` seconds a step with the full window, `eval` for a
+ * validation, `save` for a checkpoint and `sample` for a sample, `slow` times as long in
+ * a part of the time, and noise on top. */
 struct machine {
-    double step, eval, slow, from, to, noise;
+    double step, eval, slow, from, to, noise, save, sample;
     double time, amount;
     struct rng draw;
 };
@@ -150,6 +153,9 @@ static const struct {
     {"ten seconds, half as fast for a while", 10, 1.5, {0.05, 0.3, 2, 0.5, 0.8, 0.1}},
     {"ten validations, each of seven steps", 10, 1, {0.06, 0.4, 1, 0, 0, 0.1}, 10},
     {"an hour", 3600, 1, {0.5, 3, 2, 0.3, 0.7, 0.3}},
+    {"a slow disk", 180, 1, {0.1, 0.6, 1, 0, 0, 0, 9}},
+    {"slow samples", 180, 1, {0.1, 0.6, 1, 0, 0, 0, 0, 5}},
+    {"a disk thought fast", 180, 0.1, {0.1, 0.6, 1, 0, 0, 0.1, 9}},
 };
 enum { MACHINES = sizeof machines / sizeof *machines };
 
@@ -174,6 +180,17 @@ static void simulate(struct clock *k, struct trainer *t, struct machine *m)
             spend(m, m->eval);
             clock_validated(k, m->time - start);
         }
+        start = m->time;
+        if (m->sample > 0 && t->tally.step % p.sample_every == 0) {
+            spend(m, m->sample);
+            clock_sampled(k, m->time - start);
+        }
+        start = m->time;
+        if (m->save > 0 &&
+            (t->tally.step == p.end || t->tally.step % p.checkpoint_every == 0)) {
+            spend(m, m->save);
+            clock_saved(k, m->time - start);
+        }
     } while (t->tally.step != p.end);
 }
 
@@ -181,7 +198,9 @@ static void begin(struct clock *k, struct trainer *t, struct machine *m, int i)
 {
     double      guess = machines[i].guess;
     struct cost cost = {.step = 0.775 * guess * machines[i].machine.step,
-                        .eval = guess * machines[i].machine.eval};
+                        .eval = guess * machines[i].machine.eval,
+                        .save = guess * machines[i].machine.save,
+                        .sample = guess * machines[i].machine.sample};
 
     open_trainer(t);
     *m = machines[i].machine;
@@ -331,9 +350,11 @@ static double worker_now(void *user)
     return (double)w->t->tally.step * w->step + w->evals * w->eval;
 }
 
-/* Train in a new directory as loop_run does: by the clock, or (amount 0) by the decisions
- * that t has. Returns the seconds. */
-static double work(struct trainer *t, double amount, char *dir, size_t cap)
+/* Train in a new directory as loop_run does, with the checkpoint of step `saved` (-1:
+ * none) there: by the clock, or (amount 0) by the decisions or steps that t has. */
+static enum fail work_on(struct trainer *t, double amount, long saved,
+                         const struct watch *watch, char *dir, size_t cap,
+                         struct why *why)
 {
     static int        n;
     char              name[16];
@@ -342,23 +363,35 @@ static double work(struct trainer *t, double amount, char *dir, size_t cap)
     struct worker     w = {t, &v, 0.05, 0.2, 0};
     struct clock      k = {.now = worker_now, .user = &w, .amount = amount,
                            .val_tokens = 500};
-    struct watch      nobody = {0};
     struct log        log;
     struct loop       l = {.run = &run, .data = &data, .trainer = t, .validation = &v,
-                           .log = &log, .watch = &nobody, .clock = &k, .saved = -1};
-    struct why        why;
+                           .log = &log, .watch = watch, .clock = &k, .saved = saved};
+    char              path[PATH_MAX];
     bool              begun;
+    enum fail         err;
 
     snprintf(name, sizeof name, "run-%d", n++);
     path_join(dir, cap, rig_tmp(), name);
     snprintf(run.dir, sizeof run.dir, "%s", dir);
-    ck_assert(!dir_make(dir, &why) && !validation_open(&v, &data, &why));
-    ck_assert(!log_open(&log, dir, t->tally.step, &begun, &why));
+    ck_assert(!dir_make(dir, why) && !validation_open(&v, &data, why));
+    checkpoint_path(path, sizeof path, dir, saved);
+    ck_assert(saved < 0 || !dir_make(path, why));
+    ck_assert(!log_open(&log, dir, t->tally.step, &begun, why));
     clock_start(&k, 0);
     clock_expect(&k, t, &(struct cost){.step = 0.05, .eval = 0.2});
-    ck_assert_msg(!loop_run(&l, &why), "%s", why.line);
-    ck_assert(!log_close(&log, &why));
+    err = loop_run(&l, why);
+    ck_assert(!log_close(&log, &(struct why){""}));
     validation_close(&v);
+    return err;
+}
+
+/* The same from the beginning, without anybody who watches. Returns the seconds. */
+static double work(struct trainer *t, double amount, char *dir, size_t cap)
+{
+    struct watch nobody = {0};
+    struct why   why;
+
+    ck_assert_msg(!work_on(t, amount, -1, &nobody, dir, cap, &why), "%s", why.line);
     return t->tally.seconds;
 }
 
@@ -406,6 +439,151 @@ START_TEST(decisions_alone_repeat_a_run_bit_for_bit)
 }
 END_TEST
 
+/* What a watch was told, in words. */
+static char told[4000];
+
+static void tell(const char *format, ...)
+{
+    size_t  n = strlen(told);
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(told + n, sizeof told - n, format, args);
+    va_end(args);
+}
+
+static void on_step(void *user, const struct log_line *line)
+{
+    (void)user;
+    ck_assert(line->mfu > 0 && line->mfu <= 1 && line->tok_s > 0);
+    ck_assert_double_eq_tol(line->tok_s * line->step->seconds, 32, 1e-6);
+    tell("%s%ld%s", line->tally->step % 10 == 1 ? "\n" : " ", line->tally->step,
+         isfinite(line->val_loss) && isfinite(line->val_bpb) ? "v" : "");
+}
+
+static void on_validation(void *user, long step, double nats, double bits)
+{
+    (void)user, (void)step;
+    ck_assert(isfinite(nats) && isfinite(bits));
+    tell(" v");
+}
+
+static void on_sample(void *user, long step, const char *text, size_t len)
+{
+    (void)user, (void)text;
+    ck_assert(step > 0 && len > 0);
+    tell("s");
+}
+
+static void on_note(void *user, const char *line)
+{
+    (void)user;
+    tell("\n%s", line);
+}
+
+static const struct watch all_told = {.step = on_step, .validation = on_validation,
+                                      .sample = on_sample, .note = on_note};
+
+/* The steps whose checkpoints a run has, newest first. */
+static const char *kept(const char *dir)
+{
+    static char text[200];
+    long       *step, n = checkpoint_list(dir, &step);
+
+    *text = 0;
+    for (long i = 0; i < n; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), " %ld", step[i]);
+    free(step);
+    return text;
+}
+
+/* A validation is told before its step's line; the last step has one, and a checkpoint,
+ * but no sample of its own. */
+START_TEST(validations_samples_and_checkpoints_come_when_they_are_due)
+{
+    struct trainer t;
+    struct why     why;
+    char           dir[300];
+
+    open_trainer(&t);
+    t.cfg.steps = 17, t.cfg.eval_every = 5, t.cfg.checkpoint_every = 7;
+    t.cfg.sample_every = 6, t.cfg.keep = 9;
+    *told = 0;
+    ck_assert_msg(!work_on(&t, 0, -1, &all_told, dir, sizeof dir, &why), "%s", why.line);
+    ck_assert_str_eq(told, "\n1 2 3 4 v 5v 6s 7 8 9 v 10v\n11 12s 13 14 v 15v 16 v 17v");
+    ck_assert_str_eq(kept(dir), " 17 14 7");
+    ck_assert(isfinite(t.tally.val_loss) && t.tally.best_step > 0 &&
+              t.tally.best_loss <= t.tally.val_loss);
+    ck_assert_double_eq_tol(t.tally.seconds, 17 * 0.05 + 4 * 0.2, 1e-9);
+    ck_assert(isnan(log_bpb(dir, 16)) && isfinite(log_bpb(dir, 17)));
+    trainer_close(&t);
+}
+END_TEST
+
+/* With a rate of 0 nothing gets better; the first, which is the best, is kept. */
+START_TEST(patience_ends_at_the_last_validation_that_was_allowed)
+{
+    struct trainer t;
+    struct why     why;
+    char           dir[300], want[200];
+
+    open_trainer(&t);
+    t.cfg.steps = 90, t.cfg.eval_every = 3, t.cfg.checkpoint_every = 50;
+    t.cfg.sample_every = 50, t.cfg.lr = 0, t.cfg.patience = _i;
+    *told = 0;
+    ck_assert_msg(!work_on(&t, 0, -1, &all_told, dir, sizeof dir, &why), "%s", why.line);
+    snprintf(want, sizeof want, "\nstep %d: no new best in %d validation%s since step 3: "
+             "stopping (patience=%d)", 3 + 3 * _i, _i, _i == 1 ? "" : "s", _i);
+    ck_assert_msg(strstr(told, want), "%s", told);
+    ck_assert_int_eq(t.tally.step, 3 + 3 * _i);
+    snprintf(want, sizeof want, " %d 3", 3 + 3 * _i);
+    ck_assert_str_eq(kept(dir), want);
+    ck_assert_int_eq(logged_decisions(dir), 1);
+    trainer_close(&t);
+}
+END_TEST
+
+/* Weights that are broken, in a run that is to go on from step 2: for good when too many
+ * steps were, or the last. */
+static const struct {
+    long        steps, saved, good;
+    const char *says;
+} broken[] = {
+    {90, -1, -1, "for 20 steps; there is no checkpoint yet; start a new run with a lower "
+                 "lr (it was 0.125)"},
+    {3, -1, -1, "diverged: no finite loss and gradient for 1 step; there is no"},
+    {5, 2, -1, "for 3 steps; the only checkpoint, @/ckpt-00000002, may be the cause"},
+    {5, 2, 2, "for 3 steps; the last good checkpoint is @/ckpt-00000002; start"},
+};
+
+START_TEST(a_run_that_comes_apart_names_what_is_left)
+{
+    struct trainer t;
+    struct why     why;
+    char           dir[300], want[400];
+    const char    *at = strchr(broken[_i].says, '@');
+    int            before = at ? (int)(at - broken[_i].says) : 0;
+
+    open_trainer(&t);
+    t.cfg.steps = broken[_i].steps, t.cfg.lr = 0.125;
+    t.cfg.eval_every = t.cfg.checkpoint_every = t.cfg.sample_every = 50;
+    t.tally.step = 2;
+    if (broken[_i].good >= 0)
+        t.tally.val_loss = 1;               // it was validated
+    t.model.w[0] = NAN;
+    *told = 0;
+    ck_assert_int_eq(work_on(&t, 0, broken[_i].saved,
+                             &(struct watch){.note = on_note}, dir, sizeof dir, &why),
+                     FAIL_DIVERGED);
+    snprintf(want, sizeof want, "%.*s%s%s", before, broken[_i].says, at ? dir : "",
+             at ? at + 1 : broken[_i].says);
+    ck_assert_msg(strstr(why.line, want), "%s", why.line);
+    ck_assert_msg(!strncmp(told, "\nstep 3: the loss is not finite, no update (1 skipped "
+                                 "so far)", 60), "%s", told);
+    trainer_close(&t);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("clock");
@@ -422,6 +600,10 @@ static Suite *suite(void)
     tcase_add_test(tc, a_budget_shorter_than_a_step_buys_one);
     tcase_add_test(tc, more_time_begins_another_cycle);
     tcase_add_test(tc, decisions_alone_repeat_a_run_bit_for_bit);
+    tcase_add_test(tc, validations_samples_and_checkpoints_come_when_they_are_due);
+    tcase_add_loop_test(tc, patience_ends_at_the_last_validation_that_was_allowed, 1, 3);
+    tcase_add_loop_test(tc, a_run_that_comes_apart_names_what_is_left, 0,
+                        sizeof broken / sizeof *broken);
     suite_add_tcase(s, tc);
     return s;
 }
