@@ -287,8 +287,10 @@ wrong 2 'do not divide width' train keep/text.txt $new heads=3
 wrong 2 'parameters; make some of them smaller' train keep/text.txt $new width=65536 \
     layers=1024
 wrong 6 'memory' train keep/text.txt $new width=16384 heads=16 layers=64
-wrong 6 'this machine has' train keep/text.txt $new context=1048576 batch=128
+wrong 6 'reduce batch=128 (and raise accumulate=1 by as much), or context=1048576, or' \
+    train keep/text.txt $new context=1048576 batch=128
 wrong 2 'leave vocab out' train keep/data $new vocab=999
+wrong 2 'was built with ""; give the text' train keep/data $new prefix=x
 wrong 2 'out of range' infer keep/run -p x --temp -1
 wrong 2 '--weights f16: they are f32, bf16 or q8_0' infer keep/run -p x --weights f16
 right 'text 4' infer keep/run -p x -n 4 --ignore-eos --weights q8_0
@@ -304,6 +306,56 @@ wrong 3 'not a run' train --resume keep/data
 wrong 3 'config.cfg' train --replay nowhere
 wrong 2 'takes everything from the run' train --replay keep/run --for 1m
 wrong 2 'lr cannot change' train --replay keep/run lr=1
+wrong 2 'lr cannot change when a run is resumed' train --resume keep/run lr=1
+for more in '--out new/run' '--arch gla' '--size nano' '--config wsd.cfg' '--field body' \
+    '--val keep/text.txt'; do
+    wrong 2 'takes its settings from the run' train --resume keep/run $more
+done
+for more in keep/text.txt '--arch gla' '--size nano' '--config wsd.cfg' '--field body' \
+    '--from keep/run' '--val keep/text.txt' '--tokens 5' '--flops 5' \
+    '--resume keep/run'; do
+    wrong 2 'takes everything from the run' train --replay keep/run $more
+done
+for more in '--tokens 5 --flops 5' '--steps 5 --tokens 5' '--steps 5 --flops 5' \
+    '--for 1m --flops 5'; do
+    wrong 2 'one of --for' train keep/text.txt $more --out new/run
+done
+for more in tokenizer=bytes val_fraction=0.2; do
+    wrong 2 'is tokenized and split already' train keep/data $more --out new/run
+done
+wrong 2 'lr_end goes with --steps' train keep/text.txt --for 1m lr_end=0.1 --out new/run
+
+# What a budget buys, and what was chosen where nothing was named.
+right '--size nano vocab=300 lr=0.006 batch=4' train keep/data --for 1s --out new/run \
+    threads=1
+grep -q -- '--resume new/run --for 1s$' err || complain 'no more of the time' train --for
+right '3 steps of 64 tokens' train keep/data --out new/run $tiny --tokens 190
+! grep -q 'settings for' err && grep -q -- '--resume new/run --steps 6$' err ||
+    complain 'settings that were given, or other steps' train --tokens
+right 'runs/text-luna: 1 step, ' train keep/text.txt --from keep/run --arch luna steps=1
+right 'runs/text-more: 1 step, ' train keep/text.txt --from keep/run steps=1
+
+# More steps for a run that is done; it is then no other run again.
+cp -a keep/run longer
+wrong 2 'has done 4 steps already, more than --steps 3' train --resume longer --steps 3
+right '6 steps instead of 4: from here the learning rate' train --resume longer --steps 6
+grep -q '^continuing longer at step 4$' err && grep -q '^2 steps of 64 tokens' err ||
+    complain 'it does not go on from step 4' train --resume longer
+right 'longer is finished: 6 steps done' train --resume longer
+wrong 3 'model.safetensors differs; it was trained by another build' \
+    train --replay longer --out new/again
+cp -a keep/run first
+right 'first-replay: 4 steps' train --replay first/
+! grep -q 'train it more' err || complain 'a repeated run is to be extended' train
+wrong 2 'repeats another run; extend that one: --resume' train --resume first-replay \
+    --for 1s
+sed 's/^steps = 4/steps = 9/' keep/run/config.cfg > first/config.cfg
+wrong 3 'first is not finished; finish it with: weft train --resume first' \
+    train --replay first --out new/again
+wrong 2 'first is a run already; continue it with: weft train --resume first' \
+    train keep/text.txt --out first $tiny steps=2
+rm first/latest
+wrong 3 'first has no checkpoint yet; finish it with' train --replay first --out new/again
 cp keep/text.txt keep/part.txt:2
 state > before
 right 'mix, times in an epoch: field.jsonl 1, text.txt 4' train field.jsonl:0.5 \
