@@ -18,10 +18,10 @@
 /* ---- a disk that fails ------------------------------------------------------------- */
 
 static struct {
-    int  write_error, fsync_error;      // errno to give; 0: none
+    int  write_error, fsync_error, read_error;  // errno to give; 0: none
     int  fsyncs;                        // that still succeed before fsync_error
     long room;                          // bytes that still fit before write_error
-    bool trickle;                       // one byte per write, and a signal before each
+    bool trickle;                       // a byte at a time, and a signal before each
 } disk;
 
 /* These stand before libc's own in this program. */
@@ -44,6 +44,17 @@ ssize_t write(int fd, const void *bytes, size_t n)
         disk.room -= (long)n;
     }
     return syscall(SYS_write, fd, bytes, n);
+}
+
+ssize_t read(int fd, void *bytes, size_t n)
+{
+    static bool interrupted;
+
+    interrupted = disk.trickle && !interrupted;
+    errno = interrupted ? EINTR : disk.read_error;
+    if (errno)
+        return -1;
+    return syscall(SYS_read, fd, bytes, disk.trickle ? n > 0 : n);
 }
 
 int fsync(int fd)
@@ -110,6 +121,55 @@ static int entries(const char *dir)
     return n;
 }
 
+/* ---- names ------------------------------------------------------------------------- */
+
+/* dir/././ ... /a, of n bytes or one more. */
+static const char *long_path(const char *dir, size_t n)
+{
+    static char path[2][2 * PATH_MAX];
+    static int  turn;
+    char       *to = path[turn ^= 1];
+    size_t      len = strlen(dir);
+
+    memcpy(to, dir, len);
+    for (; len + 2 < n; len += 2)
+        memcpy(to + len, "/.", 2);
+    strcpy(to + len, "/a");
+    return to;
+}
+
+START_TEST(a_name_that_is_too_long_is_refused_and_not_cut)
+{
+    static const size_t lengths[] = {PATH_MAX - 6, PATH_MAX + 6};   // tmp, or all of it
+    const char         *dir = rig_tmp(), *path = long_path(dir, lengths[_i]);
+    struct file         f;
+    struct dir          d;
+
+    ck_assert_int_eq(file_write(path, "x", 1, &why), FAIL_WRITE);
+    ck_assert_int_eq(file_begin(&f, path, &why), FAIL_WRITE);
+    ck_assert_int_eq(dir_begin(&d, path, &why), FAIL_WRITE);
+    ck_assert_int_eq(dir_continue(&d, long_path(dir, lengths[_i] + 4), "mark", &why),
+                     FAIL_WRITE);
+    ck_assert_int_eq(entries(dir), 0);
+}
+END_TEST
+
+START_TEST(a_name_alone_is_one_of_this_directory)
+{
+    const char *dir = rig_tmp();
+    struct dir  d;
+
+    ck_assert_int_eq(chdir(dir), 0);
+    ck_assert_int_eq(file_write("a", "x", 1, &why), 0);
+    ck_assert_int_eq(dir_make("b/", &why), 0);
+    ck_assert_int_eq(dir_begin(&d, "c", &why), 0);
+    ck_assert_int_eq(dir_commit(&d, &why), 0);
+    assert_holds(in(dir, "a"), "x");
+    ck_assert(path_is_dir(in(dir, "b")) && path_is_dir(in(dir, "c")));
+    ck_assert_int_eq(entries(dir), 3);
+}
+END_TEST
+
 /* ---- files ------------------------------------------------------------------------- */
 
 START_TEST(a_file_is_replaced_whole_and_leaves_nothing_beside_it)
@@ -158,6 +218,104 @@ START_TEST(writing_survives_signals_and_short_writes)
     disk_well();
     ck_assert_int_eq(rc, 0);
     assert_holds(path, "one byte at a time");
+}
+END_TEST
+
+START_TEST(reading_survives_signals_and_short_reads)
+{
+    const char *path = in(rig_tmp(), "a");
+    char       *bytes;
+    size_t      len;
+    uint64_t    hash, size;
+    int         rc[4];
+
+    ck_assert_int_eq(file_write(path, "one by one", 10, &why), 0);
+    disk.trickle = true;
+    rc[0] = file_read(path, 99, &bytes, &len, &why);
+    rc[1] = file_hash(path, &hash, &size, &why);
+    disk_well();
+    ck_assert(!rc[0] && !rc[1] && len == 10 && size == 10);
+    ck_assert_str_eq(bytes, "one by one");
+    ck_assert_uint_eq(hash, XXH3_64bits("one by one", 10));
+    free(bytes);
+    disk.read_error = EIO;
+    rc[2] = file_read(path, 99, &bytes, &len, &why);
+    rc[3] = file_hash(path, &hash, &size, &why);
+    disk_well();
+    ck_assert_int_eq(rc[2], FAIL_INPUT);
+    assert_line(rc[3], FAIL_INPUT, "cannot read: Input/output error");
+    ck_assert_ptr_null(bytes);
+}
+END_TEST
+
+/* What follows from errno. */
+static const struct {
+    int         error;
+    enum fail   code;
+    const char *says;
+} errors[] = {
+    {ENOSPC, FAIL_WRITE,  "No space left on device; the disk is full, free some space"},
+    {EDQUOT, FAIL_WRITE,  "; the disk is full, free some space"},
+    {EACCES, FAIL_WRITE,  "Permission denied; choose a directory you may write to"},
+    {EPERM,  FAIL_WRITE,  "; choose a directory you may write to"},
+    {EROFS,  FAIL_WRITE,  "; choose a directory you may write to"},
+    {EIO,    FAIL_WRITE,  "Input/output error; nothing was replaced"},
+    {ENOMEM, FAIL_MEMORY, "Cannot allocate memory; nothing was replaced"},
+};
+
+START_TEST(a_failure_says_what_to_do_about_it)
+{
+    errno = errors[_i].error;
+    int rc = fail_write(&why, "some/file");
+
+    assert_line(rc, errors[_i].code, errors[_i].says);
+    ck_assert(!strncmp(why.line, "some/file: cannot write: ", 25));
+}
+END_TEST
+
+/* A network's, say: no fsync of directories. The file's own has succeeded. */
+START_TEST(a_directory_that_cannot_be_synced_is_passed_over)
+{
+    static const int errnos[] = {EINVAL, EACCES};
+    const char      *path = in(rig_tmp(), "a");
+    int              rc;
+
+    disk.fsync_error = errnos[_i];
+    disk.fsyncs = 1;
+    rc = file_write(path, "x", 1, &why);
+    disk_well();
+    ck_assert_msg(rc == 0, "%s", why.line);
+    assert_holds(path, "x");
+}
+END_TEST
+
+/* The temporary name of f, without its directory. */
+static const char *tmp_of(const struct file *f)
+{
+    return strrchr(f->tmp, '/') + 1;
+}
+
+START_TEST(a_file_is_gone_on_with_where_its_writer_died)
+{
+    const char *dir = rig_tmp(), *path = in(dir, "a");
+    struct file f, again;
+
+    ck_assert(!file_begin(&f, path, &why) && !file_put(&f, "one two three", 13, &why));
+    assert_line(file_resume(&again, path, tmp_of(&f), 4, &why), FAIL_INPUT, "is gone");
+    close(f.fd);                            // it lives no longer
+    assert_line(file_resume(&again, path, tmp_of(&f), 14, &why), FAIL_INPUT, "is gone");
+    assert_line(file_resume(&again, path, "a", 4, &why), FAIL_INPUT, "is gone");
+    assert_line(file_resume(&again, path, "x/a.tmp-01234567", 4, &why), FAIL_INPUT,
+                "is gone");
+    ck_assert_int_eq(again.fd, -1);
+    ck_assert_msg(!file_resume(&again, path, tmp_of(&f), 4, &why), "%s", why.line);
+    ck_assert(!file_put(&again, "ten", 3, &why) && !file_commit(&again, &why));
+    assert_holds(path, "one ten");
+    ck_assert_msg(!file_resume(&again, path, tmp_of(&f), 3, &why), "%s", why.line);
+    ck_assert(!path_exists(path) && !file_put(&again, "!", 1, &why) &&
+              !file_commit(&again, &why));
+    assert_holds(path, "one!");
+    ck_assert_int_eq(entries(dir), 1);
 }
 END_TEST
 
@@ -356,6 +514,7 @@ START_TEST(a_directory_appears_whole_or_not_at_all)
 
     ck_assert_int_eq(dir_begin(&d, in(dir, "new/ckpt/"), &why), 0);
     put(d.tmp, "a", "x");
+    ck_assert_int_eq(symlink("nowhere", in(d.tmp, "link")), 0);
     ck_assert(!path_exists(in(dir, "new/ckpt")));
     ck_assert(path_is_temporary(strrchr(d.tmp, '/') + 1));
     ck_assert_int_eq(dir_commit(&d, &why), 0);
@@ -400,6 +559,7 @@ START_TEST(a_commit_that_cannot_reach_the_disk_does_not_happen)
     ck_assert_int_eq(dir_begin(&d, in(dir, "a"), &why), 0);
     put(d.tmp, "x", "x");
     disk.fsync_error = ENOSPC;
+    disk.fsyncs = _i;                       // that of the file, that of the directory
     rc = dir_commit(&d, &why);
     disk_well();
     dir_abort(&d);
@@ -462,6 +622,63 @@ START_TEST(what_a_killed_writer_left_is_swept_by_the_next_and_a_living_one_is_le
     ck_assert_int_eq(dir_begin(&d, in(dir, "data"), &why), 0);
     ck_assert_int_eq(entries(dir), 2);
     ck_assert_int_eq(dir_commit(&d, &why), 0);
+}
+END_TEST
+
+START_TEST(a_directory_is_gone_on_with_by_one_at_a_time)
+{
+    const char *dir = rig_tmp();
+    struct dir  d, other;
+
+    ck_assert_msg(!dir_continue(&d, in(dir, "new/set/"), "mark", &why), "%s", why.line);
+    ck_assert_str_eq(strrchr(d.tmp, '/'), "/set.part");
+    put(d.tmp, "a", "half of it");
+    assert_line(dir_continue(&other, in(dir, "new/set"), "mark", &why), FAIL_WRITE,
+                "another process is writing it");
+    dir_leave(&d);
+    ck_assert_int_eq(dir_continue(&d, in(dir, "new/set"), "mark", &why), 0);
+    assert_holds(in(d.tmp, "a"), "half of it");
+    dir_restart(&d, "mark");
+    ck_assert(!path_exists(in(d.tmp, "a")) && path_exists(in(d.tmp, "mark")));
+    put(d.tmp, "b", "all of it");
+    ck_assert_int_eq(dir_commit(&d, &why), 0);
+    assert_holds(in(dir, "new/set/b"), "all of it");
+    ck_assert_int_eq(entries(in(dir, "new")), 1);
+    ck_assert_int_eq(dir_make(in(dir, "mine.part"), &why), 0);
+    put(dir, "mine.part/letter", "Dear");
+    assert_line(dir_continue(&d, in(dir, "mine"), "mark", &why), FAIL_WRITE,
+                "in the way of writing");
+    assert_holds(in(dir, "mine.part/letter"), "Dear");
+}
+END_TEST
+
+START_TEST(what_fails_and_what_is_given_up_leaves_no_file_open)
+{
+    const char *dir = rig_tmp();
+    int         before = rig_open_files(), fd;
+    char       *bytes;
+    size_t      len;
+    struct file f;
+    struct dir  d;
+
+    put(dir, "file", "text");
+    put(dir, "a.tmp-01234567", "dead");
+    ck_assert(!link(in(dir, "file"), in(dir, "twice")));
+    ck_assert(file_read(dir, 9, &bytes, &len, &why));
+    ck_assert(file_read(in(dir, "file"), 3, &bytes, &len, &why));
+    ck_assert(file_own(in(dir, "twice"), 0, &fd, &why) && fd == -1);
+    ck_assert(file_resume(&f, in(dir, "b"), "a.tmp-01234567", 9, &why));
+    ck_assert(!file_begin(&f, in(dir, "a"), &why));     // which sweeps
+    file_abort(&f);
+    ck_assert(!dir_begin(&d, in(dir, "d"), &why));
+    dir_abort(&d);
+    ck_assert(!dir_continue(&d, in(dir, "d"), "mark", &why));
+    dir_restart(&d, "mark");
+    dir_leave(&d);
+    ck_assert(!dir_continue(&d, in(dir, "d"), "mark", &why) && !dir_commit(&d, &why));
+    dir_sweep(dir);
+    ck_assert_int_eq(rig_open_files(), before);
+    ck_assert_int_eq(entries(dir), 3);
 }
 END_TEST
 
@@ -694,6 +911,22 @@ START_TEST(a_lock_held_by_another_process_is_refused_until_it_is_killed)
 }
 END_TEST
 
+START_TEST(a_shared_lock_lets_in_who_shares_it)
+{
+    const char *dir = rig_tmp();
+    int         one, two, whole, before = rig_open_files();
+
+    ck_assert_int_eq(dir_lock_shared(dir, &one, &why), 0);
+    ck_assert_int_eq(dir_lock_shared(dir, &two, &why), 0);
+    assert_line(dir_lock(dir, &whole, &why), FAIL_WRITE, "in use by another process");
+    close(one), close(two);
+    ck_assert_int_eq(dir_lock(dir, &whole, &why), 0);
+    assert_line(dir_lock_shared(dir, &one, &why), FAIL_WRITE, "in use by another");
+    close(whole);
+    ck_assert_int_eq(rig_open_files(), before);
+}
+END_TEST
+
 #define COUNT(table) ((int)(sizeof table / sizeof *table))
 
 static Suite *suite(void)
@@ -701,10 +934,16 @@ static Suite *suite(void)
     Suite *s = suite_create("files");
     TCase *tc = tcase_create("files");
 
+    tcase_add_loop_test(tc, a_name_that_is_too_long_is_refused_and_not_cut, 0, 2);
+    tcase_add_test(tc, a_name_alone_is_one_of_this_directory);
     tcase_add_test(tc, a_file_is_replaced_whole_and_leaves_nothing_beside_it);
     tcase_add_test(tc, writing_leaves_no_file_open);
     tcase_add_test(tc, a_new_file_has_the_permissions_the_umask_leaves);
     tcase_add_test(tc, writing_survives_signals_and_short_writes);
+    tcase_add_test(tc, reading_survives_signals_and_short_reads);
+    tcase_add_loop_test(tc, a_failure_says_what_to_do_about_it, 0, COUNT(errors));
+    tcase_add_loop_test(tc, a_directory_that_cannot_be_synced_is_passed_over, 0, 2);
+    tcase_add_test(tc, a_file_is_gone_on_with_where_its_writer_died);
     tcase_add_loop_test(tc, a_failed_write_keeps_the_old_file, 0, COUNT(failing));
     tcase_add_test(tc, what_is_no_file_is_not_replaced);
     tcase_add_test(tc, a_file_in_pieces_appears_when_it_is_committed);
@@ -717,10 +956,12 @@ static Suite *suite(void)
     tcase_add_test(tc, directories_are_made_with_their_parents);
     tcase_add_test(tc, a_directory_appears_whole_or_not_at_all);
     tcase_add_test(tc, committing_never_replaces_what_is_there);
-    tcase_add_test(tc, a_commit_that_cannot_reach_the_disk_does_not_happen);
+    tcase_add_loop_test(tc, a_commit_that_cannot_reach_the_disk_does_not_happen, 0, 2);
     tcase_add_test(tc, a_commit_that_only_its_parent_misses_says_that_it_is_there);
     tcase_add_test(tc,
         what_a_killed_writer_left_is_swept_by_the_next_and_a_living_one_is_left_alone);
+    tcase_add_test(tc, a_directory_is_gone_on_with_by_one_at_a_time);
+    tcase_add_test(tc, what_fails_and_what_is_given_up_leaves_no_file_open);
     tcase_add_test(tc, a_file_that_became_shorter_is_an_error_and_not_a_signal);
     tcase_add_test(tc, a_link_is_replaced_and_stays_relative);
     tcase_add_test(tc, sweeping_takes_leftovers_and_nothing_else);
@@ -730,6 +971,7 @@ static Suite *suite(void)
                         COUNT(entry_table));
     tcase_add_test(tc, a_pipe_under_a_listed_name_is_refused_without_waiting);
     tcase_add_test(tc, a_lock_held_by_another_process_is_refused_until_it_is_killed);
+    tcase_add_test(tc, a_shared_lock_lets_in_who_shares_it);
     tcase_add_test(tc, a_lock_that_is_another_files_name_is_not_written_through);
     suite_add_tcase(s, tc);
     return s;

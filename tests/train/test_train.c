@@ -961,6 +961,10 @@ START_TEST(paths_are_quoted_for_the_shell)
     ck_assert_str_eq(word, "'-x'");
     path_quote(word, sizeof word, "a\033'\xc2\x9b");
     ck_assert_str_eq(word, "$'a\\033\\047\\302\\233'");
+    path_quote(word, sizeof word, "a ~\\\x7f");
+    ck_assert_str_eq(word, "$'a ~\\134\\177'");
+    path_quote(word, sizeof word, "");
+    ck_assert_str_eq(word, "''");
 }
 END_TEST
 
