@@ -399,15 +399,25 @@ bool text_tell(const struct text *t, struct text_place *at)
     return true;
 }
 
+static enum fail shorter(const struct text *t, struct why *why)
+{
+    size_t at = t->at < t->in.n ? t->at : t->in.n - 1;
+
+    return fail(why, FAIL_INPUT, "%s: shorter than it was; try again",
+                t->in.file[at].path);
+}
+
 enum fail text_seek(struct text *t, const struct text_place *at, struct why *why)
 {
-    enum fail err = 0;
+    enum fail err;
 
     for (; t->at < at->input && t->at < t->in.n; t->at++)
         t->consumed += t->in.file[t->at].size;
-    if (t->at < t->in.n)
-        err = open_input(t, why);
-    if (!err && t->offset + t->end < at->offset && source_seek(&t->src, at->offset)) {
+    if (t->at == t->in.n)
+        return shorter(t, why);
+    err = open_input(t, why);
+    if (!err && t->offset + t->end < at->offset &&
+        at->offset <= t->in.file[t->at].size && source_seek(&t->src, at->offset)) {
         t->start = t->end = 0;
         t->offset = at->offset;
         t->eof = false;
@@ -419,9 +429,8 @@ enum fail text_seek(struct text *t, const struct text_place *at, struct why *why
     }
     if (err)
         return err;
-    if (t->at == t->in.n || t->offset + t->end < at->offset)
-        return fail(why, FAIL_INPUT, "%s: shorter than it was; try again",
-                    t->in.file[t->in.n - 1].path);
+    if (t->offset + t->end < at->offset)
+        return shorter(t, why);
     t->start = (size_t)(at->offset - t->offset);
     t->line = (long)at->line;
     t->line_start = at->line_start;

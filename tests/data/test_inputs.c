@@ -395,6 +395,128 @@ START_TEST(a_large_first_line_on_stdin_is_seen_whole)
 }
 END_TEST
 
+/* ---- places ------------------------------------------------------------------------ */
+
+/* What is left of a stream: its bytes, a '|' after each document, and the line of what
+ * fails; malloc'ed. */
+static char *rest_of(struct text *t, size_t *len)
+{
+    struct text_piece p;
+    char             *bytes;
+    FILE             *all = open_memstream(&bytes, len);
+    enum fail         err;
+
+    while (!(err = text_next(t, &p, &docs_why)) && p.bytes) {
+        fwrite(p.bytes, 1, p.len, all);
+        if (p.last)
+            fputc('|', all);
+    }
+    if (err)
+        fputs(docs_why.line, all);
+    ck_assert_int_eq(fclose(all), 0);
+    return bytes;
+}
+
+/* A stream that is opened anew at that place goes on with the same bytes. */
+static void assert_goes_on(const char *const *paths, const struct text_place *at,
+                           const char *want, size_t len)
+{
+    struct text *t;
+    size_t       n;
+    char        *rest;
+
+    docs_why.line[0] = 0;
+    ck_assert_int_eq(text_open(&t, paths, 2, NULL, &docs_why), 0);
+    ck_assert_msg(text_seek(t, at, &docs_why) == 0, "%s", docs_why.line);
+    rest = rest_of(t, &n);
+    ck_assert_msg(n == len && !memcmp(rest, want, n), "from %llu: %zu bytes, not %zu",
+                  (unsigned long long)at->offset, n, len);
+    ck_assert(docs_why.line[0] || text_consumed(t) == text_total(t));
+    text_close(t);
+    free(rest);
+}
+
+/* A text whose first piece ends inside a line, before what would be a marker at a line's
+ * start; the same compressed; and lines of .jsonl, two of them longer than a piece, and
+ * the last is broken. */
+static void put_form(const char *path, int form)
+{
+    enum { N = TEXT_PIECE };
+    char  *bytes, *packed;
+    size_t n;
+    FILE  *f = open_memstream(&bytes, &n);
+
+    if (form < 2) {
+        fprintf(f, "%0*d" MARK "\ntail\n" MARK "\n", N, 0);
+        for (int i = 0; i < N / 4; i++)
+            fprintf(f, "%d\n", i);
+    } else {
+        fprintf(f, "{\"text\": \"first\"}\n{\"text\": \"%0*d\"}\n\n{\"text\": \"%0*d\"}\n"
+                "{\"text\": \"last\"}\n{\"text\": 5}\n", 2 * N, 0, N + 9, 0);
+    }
+    ck_assert_int_eq(fclose(f), 0);
+    packed = malloc(n);
+    if (form == 1)
+        docs_put(path, packed, docs_pack(packed, n, bytes, n));
+    else
+        docs_put(path, bytes, n);
+    free(bytes), free(packed);
+}
+
+START_TEST(a_stream_goes_on_from_any_place_between_two_pieces)
+{
+    static const char *const names[] = {"b.txt", "b.txt.zst", "b.jsonl"};
+    const char       *dir = rig_tmp();
+    char              a[PATH_MAX], b[PATH_MAX], *all;
+    const char       *paths[] = {a, b};
+    struct text      *t;
+    struct text_piece p;
+    struct text_place at;
+    size_t            len, from = 0;
+    int               told = 0;
+
+    docs_put_text(path_join(a, sizeof a, dir, "a.txt"), "one\n" MARK "\ntwo\n");
+    put_form(path_join(b, sizeof b, dir, names[_i]), _i);
+    ck_assert_int_eq(text_open(&t, paths, 2, NULL, &docs_why), 0);
+    ck_assert(!text_tell(t, &at));                  // nothing is open yet
+    all = rest_of(t, &len);
+    text_close(t);
+    ck_assert_int_eq(text_open(&t, paths, 2, NULL, &docs_why), 0);
+    while (!text_next(t, &p, &docs_why) && p.bytes) {
+        from += p.len + p.last;
+        ck_assert(text_tell(t, &at) == (_i < 2 || p.last));
+        if (_i < 2 || p.last)
+            assert_goes_on(paths, &at, all + from, len - from), told++;
+    }
+    text_close(t);
+    ck_assert_int_ge(told, 5);
+    free(all);
+}
+END_TEST
+
+START_TEST(a_place_that_is_gone_is_refused)
+{
+    const char       *dir = rig_tmp(), *paths[] = {docs_path(dir, "a.txt"), NULL};
+    struct text      *t;
+    struct text_place far = {.offset = 9}, none = {.input = 1};
+
+    docs_put_text(paths[0], "four");
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(text_open(&t, paths, 1, NULL, &docs_why), 0);
+        ck_assert_int_eq(text_seek(t, i ? &far : &none, &docs_why), FAIL_INPUT);
+        ck_assert_ptr_nonnull(strstr(docs_why.line, "a.txt: shorter than it was"));
+        text_close(t);
+    }
+    paths[0] = docs_path(dir, "-");                 // stdin, as it is kept
+    docs_put_text(paths[0], "four");
+    struct text_piece p;
+
+    ck_assert_int_eq(text_open(&t, paths, 1, NULL, &docs_why), 0);
+    ck_assert(!text_next(t, &p, &docs_why) && !text_tell(t, &far));
+    text_close(t);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("inputs");
@@ -417,6 +539,8 @@ static Suite *suite(void)
     tcase_add_test(tc, several_inputs_are_one_stream);
     tcase_add_loop_test(tc, a_dash_reads_stdin_as_what_it_holds, 0, COUNT(dashes));
     tcase_add_test(tc, a_large_first_line_on_stdin_is_seen_whole);
+    tcase_add_loop_test(tc, a_stream_goes_on_from_any_place_between_two_pieces, 0, 3);
+    tcase_add_test(tc, a_place_that_is_gone_is_refused);
     suite_add_tcase(s, tc);
     return s;
 }
