@@ -337,6 +337,36 @@ START_TEST(an_epoch_of_a_mix_draws_every_part_by_its_weight)
 }
 END_TEST
 
+/* Where the first windows of two epochs begin, of a text and of a mix: the same in every
+ * build, or a run that is resumed would read another text. */
+static const struct {
+    int     n_mix;
+    int32_t first[2][5];
+} drawn[] = {
+    {0, {{174, 1764, 1194, 1494, 1264}, {681, 3631, 2311, 3411, 2321}}},
+    {3, {{290, 260, 770, 1577, 100}, {24, 2385, 632, 1625, 2045}}},
+};
+
+START_TEST(the_windows_of_a_seed_are_the_same_in_every_build)
+{
+    enum { N = 5000, T = 10, B = 1 };
+
+    struct shard   s;
+    const int32_t *tokens, *targets;
+    struct loader *l;
+
+    open_ok(&s, write_shard(rig_tmp(), N, 4, 1), 4);
+    s.mix = mix, s.n_mix = drawn[_i].n_mix;
+    l = loader_ok(&s, 7, B, T);
+    for (uint64_t i = 0; i < 10; i++) {
+        batch_ok(l, i / 5 * loader_windows(l) + i % 5, &tokens, &targets);
+        ck_assert_int_eq(tokens[0], drawn[_i].first[i / 5][i % 5]);
+    }
+    loader_close(l);
+    shard_close(&s);
+}
+END_TEST
+
 /* N ids 0, 1, 2, ... in files of two frames. */
 static void open_files(struct shard *s, uint64_t n)
 {
@@ -563,6 +593,7 @@ static Suite *suite(void)
     tcase_add_test(tc, no_flipped_bit_gives_wrong_ids);
     tcase_add_test(tc, each_epoch_visits_every_window_once);
     tcase_add_test(tc, an_epoch_of_a_mix_draws_every_part_by_its_weight);
+    tcase_add_loop_test(tc, the_windows_of_a_seed_are_the_same_in_every_build, 0, 2);
     tcase_add_test(tc, a_batch_does_not_depend_on_what_was_asked_before);
     tcase_add_test(tc, several_files_are_read_as_one);
     tcase_add_test(tc, seeds_draw_different_batches);
