@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static void reset(void) { rig_seed(5); }
 
@@ -19,6 +21,7 @@ static void reset(void) { rig_seed(5); }
 static const int shapes[][3] = {
     {1, 1, 1},   {1, 24, 40},  {3, 5, 7},     {8, 33, 70},    {9, 33, 70},
     {31, 16, 1}, {33, 7, 400}, {300, 24, 40}, {1100, 10, 20}, {70, 20, 900},
+    {5, 33, 70}, {17, 500, 9},
 };
 
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
@@ -278,6 +281,34 @@ START_TEST(ignored_tokens_cost_nothing_and_pull_nothing)
 }
 END_TEST
 
+START_TEST(the_likeliest_come_in_order_and_cost_what_they_should)
+{
+    enum { V = 8 };
+    static const double  logit[V] = {1, 3, 2, 3, 0, 5, 3, -1};
+    static const int32_t order[V] = {5, 1, 3, 6, 2, 0, 4, 7};   // of equals the lower id
+    double               sum = 0;
+
+    for (int i = 0; i < V; i++)
+        sum += exp(logit[i]);
+    for (int k = 0; k <= V; k++) {
+        real          row[V], nats;
+        struct likely top[V + 1];
+
+        for (int i = 0; i < V; i++)
+            row[i] = (real)logit[i];
+        top[k].id = -7;
+        nats = cross_entropy_top(row, k < V ? k : -1, V, top, k);
+        ck_assert_double_eq_tol((double)nats, k < V ? log(sum) - logit[k] : 0, 1e-5);
+        for (int i = 0; i < k; i++) {
+            ck_assert_int_eq(top[i].id, order[i]);
+            ck_assert_double_eq_tol((double)top[i].nats, log(sum) - logit[order[i]],
+                                    1e-5);
+        }
+        ck_assert_int_eq(top[k].id, -7);
+    }
+}
+END_TEST
+
 /* A vocabulary so large that the tokens are cut into slices, the last one short. */
 START_TEST(slices_of_tokens_add_up)
 {
@@ -324,12 +355,13 @@ START_TEST(slices_of_tokens_add_up)
 }
 END_TEST
 
-/* Sizes on both sides of every block: strips of 6 rows, 96 of them copied at once,
+/* Sizes on both sides of every block: strips of 6 rows, 128 or 384 rows copied at once,
  * panels of up to 64 columns and 384 rows. */
 static const int sizes[][3] = {
     {1, 1, 1},     {5, 15, 16},   {6, 16, 17},    {7, 17, 1},
     {12, 64, 191}, {13, 65, 192}, {96, 63, 193},  {97, 128, 9},
     {100, 3, 383}, {11, 130, 384}, {200, 66, 385}, {50, 31, 900},
+    {400, 9, 130},
 };
 
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
@@ -442,6 +474,90 @@ START_TEST(cutting_rows_and_columns_changes_no_bit)
 }
 END_TEST
 
+/* ---- what lies behind them --------------------------------------------------------- */
+
+/* Bytes that end where a page begins that nobody may touch. */
+struct fenced {
+    char  *pages, *bytes;
+    size_t all;
+};
+
+static struct fenced fence(const void *from, size_t bytes)
+{
+    size_t        page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t        whole = bytes / page * page + page;
+    struct fenced f = {.all = whole + page};
+
+    f.pages = mmap(NULL, f.all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+                   0);
+    ck_assert(f.pages != MAP_FAILED && !mprotect(f.pages + whole, page, PROT_NONE));
+    f.bytes = f.pages + whole - bytes;
+    memcpy(f.bytes, from, bytes);
+    return f;
+}
+
+static struct fenced fenced_normals(size_t n)
+{
+    real         *x = rig_normals(n);
+    struct fenced f = fence(x, n * sizeof *x);
+
+    free(x);
+    return f;
+}
+
+static real *reals_of(const struct fenced *f) { return (real *)f->bytes; }
+
+static void unfence(struct fenced *f) { munmap(f->pages, f->all); }
+
+START_TEST(products_touch_nothing_behind_their_matrices)
+{
+    int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
+    size_t        lda = ta[form] ? m : k, ldb = tb[form] ? k : n;
+    struct fenced a = fenced_normals((size_t)m * k), b = fenced_normals((size_t)k * n);
+    struct fenced c = fenced_normals((size_t)m * n);
+
+    form_of(&gemm_own, form)(reals_of(&c), n, reals_of(&a), lda, reals_of(&b), ldb, m, n,
+                             k, 1, 2);
+    form_of(&gemm_bf16, form)(reals_of(&c), n, reals_of(&a), lda, reals_of(&b), ldb, m, n,
+                              k, 1, 2);
+    unfence(&a), unfence(&b), unfence(&c);
+}
+END_TEST
+
+START_TEST(layers_over_few_rows_touch_nothing_behind_them)
+{
+    enum { MOST = 20, OUT = 45 };
+    enum packed type = types[_i];
+    int         in = type == PACKED_F32 ? 37 : 64;
+
+    for (int n = 1; n <= MOST; n++) {
+        real         *w = rig_normals((size_t)OUT * in);
+        struct fenced x = fenced_normals((size_t)n * in);
+        struct fenced y = fenced_normals((size_t)n * OUT), fw, data;
+        struct packed_matrix  m = pack(type, w, OUT, in);
+        struct packed_weights all = {type, type != PACKED_F32, &m};
+
+        fw = fence(w, (size_t)OUT * in * sizeof *w);
+        data = fence(m.data, packed_bytes(type, (size_t)OUT * in));
+        free(w), free((void *)m.data);
+        m.w = reals_of(&fw), m.data = (unsigned char *)data.bytes;
+        product_take_packed(&all);
+        product_forward(reals_of(&y), reals_of(&x), m.w, n, in, OUT);
+        product_take_packed(NULL);
+        unfence(&x), unfence(&y), unfence(&fw), unfence(&data);
+    }
+}
+END_TEST
+
+/* Between a machine of the last century and any that is to be had. */
+START_TEST(the_rate_of_products_is_in_gflops)
+{
+    double rate = product_gflops(&gemm_own, 1);
+
+    ck_assert_msg(rate > 0.02 && rate < 1e5, "%g GFLOP/s", rate);
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("linear");
@@ -460,9 +576,13 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, products_of_weft_and_of_openblas_are_their_sums, 0,
                         3 * N_SIZES);
     tcase_add_loop_test(tc, cutting_rows_and_columns_changes_no_bit, 0, 3 * N_SIZES);
+    tcase_add_loop_test(tc, products_touch_nothing_behind_their_matrices, 0, 3 * N_SIZES);
+    tcase_add_loop_test(tc, layers_over_few_rows_touch_nothing_behind_them, 0, N_TYPES);
+    tcase_add_test(tc, the_rate_of_products_is_in_gflops);
     tcase_add_test(tc, equal_logits_cost_the_logarithm_of_the_vocabulary);
     tcase_add_test(tc, huge_logits_cost_what_they_should);
     tcase_add_test(tc, ignored_tokens_cost_nothing_and_pull_nothing);
+    tcase_add_test(tc, the_likeliest_come_in_order_and_cost_what_they_should);
     tcase_add_test(tc, slices_of_tokens_add_up);
     suite_add_tcase(s, tc);
     return s;
