@@ -1,13 +1,17 @@
-/* Norms, SwiGLU, rotations, elementary functions, each against its formula in double. */
+/* Norms, SwiGLU, rotations, short convolutions, biases, steps, elementary functions, each
+ * against its formula in double. */
 #include "tests/support/rig.h"
 
 #include "data/base/rng.h"
 #include "model/kernels/arena.h"
 #include "model/kernels/vec.h"
 #include "model/kernels/vmath.h"
+#include "model/layers/bias.h"
+#include "model/layers/conv.h"
 #include "model/layers/mlp.h"
 #include "model/layers/norm.h"
 #include "model/layers/rotate.h"
+#include "model/layers/step.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -258,6 +262,168 @@ START_TEST(without_angles_nothing_rotates)
 }
 END_TEST
 
+/* ---- more channels than are worked on at once -------------------------------------- */
+
+enum { WB = 2, WT = 7, WIDE = 150, LDX = WIDE + 3, LDY = WIDE + 5 };
+
+static void naive_conv(const struct conv *o, const real *x, double *z)
+{
+    for (int i = 0; i < WB * WT * WIDE; i++) {
+        int c = i % WIDE, t = i / WIDE % WT, row = i / WIDE;
+
+        z[i] = o->b ? (double)o->b[c] : 0;
+        for (int j = 0; j < CONV_TAPS; j++)
+            if (t - 3 + j >= 0)
+                z[i] += (double)o->w[c * CONV_TAPS + j] *
+                        (double)x[(row - 3 + j) * LDX + c];
+    }
+}
+
+static void naive_conv_back(const struct conv *o, const real *x, const double *dz,
+                            double *dx, double *dw, double *db)
+{
+    for (int i = 0; i < WB * WT * WIDE; i++) {
+        int c = i % WIDE, t = i / WIDE % WT, row = i / WIDE;
+
+        db[c] += dz[i];
+        for (int j = 0; j < CONV_TAPS; j++)
+            if (t - 3 + j >= 0) {
+                dw[c * CONV_TAPS + j] += dz[i] * (double)x[(row - 3 + j) * LDX + c];
+                dx[(row - 3 + j) * LDX + c] += dz[i] * (double)o->w[c * CONV_TAPS + j];
+            }
+    }
+}
+
+/* y of pieces of `step` tokens, to the rows of whole sequences. */
+static void stream_conv(const struct conv *o, int step, real *y, const real *x)
+{
+    real *state = calloc(WB * (conv_state(o) + 1), sizeof *state);
+    void *states[WB] = {state, state + conv_state(o) + 1};
+    real *in = rig_reals(WB * WT * LDX), *out = rig_reals(WB * WT * LDY);
+
+    for (int t = 0; t < WT; t += step) {
+        struct conv part = *o;
+
+        part.T = WT - t < step ? WT - t : step;
+        for (int b = 0; b < WB; b++)
+            memcpy(in + b * part.T * LDX, x + (b * WT + t) * LDX,
+                   part.T * LDX * sizeof *in);
+        conv_extend(&part, states, 1, out, in);
+        for (int b = 0; b < WB; b++)
+            for (int i = 0; i < part.T; i++)
+                memcpy(y + (b * WT + t + i) * LDY, out + (b * part.T + i) * LDY,
+                       WIDE * sizeof *y);
+    }
+    free(state), free(in), free(out);
+}
+
+START_TEST(a_short_convolution_is_its_formula)
+{
+    enum { N = WB * WT * WIDE, N_X = WB * WT * LDX, N_Y = WB * WT * LDY };
+    const bool  silued = _i, bias = _i;
+    real       *x = rig_normals(N_X), *w = rig_normals(WIDE * CONV_TAPS);
+    real       *b = rig_normals(WIDE), *y = rig_normals(N_Y), *dy = rig_normals(N_Y);
+    real       *dx = rig_normals(N_X), *dw = calloc(WIDE * CONV_TAPS, sizeof *dw);
+    real       *db = calloc(WIDE, sizeof *db), *streamed = rig_reals(N_Y);
+    double     *z = rig_zeros(N), *dz = rig_zeros(N), *want = rig_zeros(N_Y);
+    double     *want_dx = rig_zeros(N_X), *want_dw = rig_zeros(WIDE * CONV_TAPS);
+    double     *want_db = rig_zeros(WIDE);
+    struct conv o = {WB, WT, WIDE, LDX, LDY, w, bias ? b : NULL, silued};
+
+    naive_conv(&o, x, z);
+    for (int i = 0; i < N_Y; i++)           // the gaps must stay as they are
+        want[i] = y[i];
+    for (int i = 0; i < N_X; i++)
+        want_dx[i] = i % LDX < WIDE ? 0 : dx[i];
+    for (int i = 0; i < N; i++) {
+        int at = i / WIDE * LDY + i % WIDE;
+
+        want[at] = silued ? silu(z[i]) : z[i];
+        dz[i] = (double)dy[at] * (silued ? silu_slope(z[i]) : 1);
+    }
+    naive_conv_back(&o, x, dz, want_dx, want_dw, want_db);
+    conv_forward(&o, y, x);
+    rig_assert_error("y", y, want, N_Y);
+    for (int step = 1; step <= WT; step++) {
+        for (int i = 0; i < N_Y; i++)
+            streamed[i] = i % LDY < WIDE ? (real)NAN : y[i];
+        stream_conv(&o, step, streamed, x);
+        rig_assert_error("y streamed", streamed, want, N_Y);
+    }
+    conv_backward(&o, dx, dw, bias ? db : NULL, dy, x);
+    rig_assert_error("dx", dx, want_dx, N_X);
+    rig_assert_error("dw", dw, want_dw, WIDE * CONV_TAPS);
+    if (bias)
+        rig_assert_error("db", db, want_db, WIDE);
+    free(x), free(w), free(b), free(y), free(dy), free(dx), free(dw), free(db);
+    free(streamed), free(z), free(dz), free(want), free(want_dx), free(want_dw);
+    free(want_db);
+}
+END_TEST
+
+START_TEST(a_bias_is_added_to_rows_and_gathers_them)
+{
+    enum { N = WT * WIDE };
+    real   *y = rig_normals(N), *b = rig_normals(WIDE), *db = rig_normals(WIDE);
+    double *want = rig_zeros(N), *want_db = rig_zeros(WIDE);
+
+    for (int j = 0; j < WIDE; j++)
+        want_db[j] = db[j];
+    for (int i = 0; i < N; i++) {
+        want_db[i % WIDE] += y[i];
+        want[i] = (double)y[i] + (double)b[i % WIDE];
+    }
+    bias_backward(db, y, WT, WIDE);
+    rig_assert_error("db", db, want_db, WIDE);
+    bias_forward(y, b, WT, WIDE);
+    rig_assert_error("y", y, want, N);
+    free(y), free(b), free(db), free(want), free(want_db);
+}
+END_TEST
+
+/* Without a decay; with one, and only its gradient; with both. */
+START_TEST(a_step_in_time_is_its_formula)
+{
+    enum { N = WT * WIDE };
+    const bool  decays = _i > 0, also = _i != 1;
+    real       *z = rig_normals(WT * LDX), *b = rig_normals(WIDE);
+    real       *alog = rig_normals(WIDE), *s = rig_reals(N), *log_a = rig_reals(N);
+    real       *ds = rig_normals(N), *dlog_a = rig_normals(N);
+    real       *dz = rig_normals(WT * LDX);
+    real       *db = calloc(WIDE, sizeof *db), *dalog = calloc(WIDE, sizeof *dalog);
+    double     *want_s = rig_zeros(N), *want_a = rig_zeros(N), *want_db = rig_zeros(WIDE);
+    double     *want_dz = rig_zeros(WT * LDX), *want_dalog = rig_zeros(WIDE);
+    struct step o = {WT, WIDE, LDX, b, decays ? alog : NULL};
+
+    for (int i = 0; i < WT * LDX; i++)
+        want_dz[i] = dz[i];
+    for (int i = 0; i < N; i++) {
+        int    j = i % WIDE, at = i / WIDE * LDX + j;
+        double in = (double)z[at] + (double)b[j];
+        double rate = decays ? exp((double)alog[j]) : 0;
+
+        want_s[i] = log1p(exp(in));
+        want_a[i] = -rate * want_s[i];
+        want_dz[at] = ((also ? (double)ds[i] : 0) - rate * (double)dlog_a[i]) /
+                      (1 + exp(-in));
+        want_db[j] += want_dz[at];
+        want_dalog[j] += want_a[i] * (double)dlog_a[i];
+    }
+    step_forward(&o, s, log_a, z);
+    rig_assert_error("s", s, want_s, N);
+    step_backward(&o, dz, db, dalog, also ? ds : NULL, dlog_a, s, log_a);
+    rig_assert_error("dz", dz, want_dz, WT * LDX);
+    rig_assert_error("db", db, want_db, WIDE);
+    if (decays) {
+        rig_assert_error("log a", log_a, want_a, N);
+        rig_assert_error("dalog", dalog, want_dalog, WIDE);
+    }
+    free(z), free(b), free(alog), free(s), free(log_a), free(ds), free(dlog_a), free(dz);
+    free(db), free(dalog), free(want_s), free(want_a), free(want_db), free(want_dz);
+    free(want_dalog);
+}
+END_TEST
+
 /* ---- elementary functions ---------------------------------------------------------- */
 
 static double true_sigmoid(double x)
@@ -372,6 +538,9 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, swiglu_is_its_formula, 0, 3);
     tcase_add_test(tc, rotation_turns_pairs_and_its_gradient_turns_them_back);
     tcase_add_test(tc, without_angles_nothing_rotates);
+    tcase_add_loop_test(tc, a_short_convolution_is_its_formula, 0, 2);
+    tcase_add_test(tc, a_bias_is_added_to_rows_and_gathers_them);
+    tcase_add_loop_test(tc, a_step_in_time_is_its_formula, 0, 3);
     tcase_add_loop_test(tc, an_elementary_function_is_libms, 0,
                         sizeof functions / sizeof *functions);
     tcase_add_test(tc, elementary_functions_keep_their_limits);
