@@ -58,6 +58,16 @@ START_TEST(a_mixer_runs_the_flops_that_it_says)
 }
 END_TEST
 
+/* A s, its exponential, a h, (s u) B, their sum, C h and its sum: seven for each number
+ * of a state, which no product shows. */
+START_TEST(a_selective_state_costs_seven_flops_a_number)
+{
+    struct mixer_cfg cfg = layer_cfg("s6(expand=3,state=5)", C, H, T);
+
+    ck_assert_double_eq(mixer_elementwise(&cfg, T), 7.0 * T * 3 * C * 5);
+}
+END_TEST
+
 static const struct {
     const char *entry;
     int         draw;
@@ -119,6 +129,7 @@ int main(void)
     tcase_add_checked_fixture(t, one_thread, NULL);
     tcase_set_timeout(t, 60);
     tcase_add_loop_test(t, a_mixer_runs_the_flops_that_it_says, 0, variant_count());
+    tcase_add_test(t, a_selective_state_costs_seven_flops_a_number);
     tcase_add_loop_test(t, a_window_counts_at_the_size_drawn, 0,
                         (int)(sizeof windows / sizeof *windows));
     tcase_add_test(t, a_model_runs_the_flops_that_it_says);

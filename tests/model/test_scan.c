@@ -164,6 +164,122 @@ START_TEST(a_scan_equals_the_recurrence_in_double)
 }
 END_TEST
 
+/* The selective recurrence and what backward leaves, in double; arrays as in scan.h. */
+struct selective_truth {
+    double *y, *du, *dstep, *din, *dout, *drate, *dskip;
+};
+
+/* State j of channel c of sequence b. */
+static void naive_selective(const struct selective *s, const real *dy, int b, int c,
+                            int j, struct selective_truth *w)
+{
+    const size_t row = (size_t)b * s->T, at = (size_t)j * s->C + c;
+    const double A = s->rate[at];
+    double      *h = rig_zeros(s->T + 1), later = 0;
+
+    for (int t = 0; t < s->T; t++) {
+        const size_t i = (row + t) * s->C + c, n = (row + t) * s->ld + j;
+
+        h[t + 1] = exp(A * s->step[i]) * h[t] + (double)s->step[i] * s->in[n] * s->u[i];
+        w->y[i] += s->out[n] * h[t + 1];
+    }
+    for (int t = s->T - 1; t >= 0; t--) {
+        const size_t i = (row + t) * s->C + c, n = (row + t) * s->ld + j;
+        const double a = exp(A * s->step[i]), D = (double)s->out[n] * dy[i] + later;
+
+        w->dout[n] += dy[i] * h[t + 1];
+        w->din[n] += (double)s->step[i] * s->u[i] * D;
+        w->drate[b * s->N * s->C + at] += s->step[i] * D * a * h[t];
+        w->dstep[i] += A * D * a * h[t] + (double)s->in[n] * s->u[i] * D;
+        w->du[i] += (double)s->in[n] * s->step[i] * D;
+        later = a * D;
+    }
+    free(h);
+}
+
+/* What the skip adds. */
+static void naive_skip(const struct selective *s, const real *dy,
+                       struct selective_truth *w)
+{
+    for (size_t i = 0; i < (size_t)s->B * s->T * s->C; i++) {
+        size_t c = i % s->C;
+
+        w->y[i] += (double)s->skip[c] * s->u[i];
+        w->du[i] += (double)s->skip[c] * dy[i];
+        w->dskip[i / s->C / s->T * s->C + c] += (double)dy[i] * s->u[i];
+    }
+}
+
+/* The tokens of sequence b through extend, 1, 2, 3, ... at a time. */
+static void stream_selective(const struct selective *s, int b, real *y)
+{
+    real *state = calloc(selective_state(s) + 1, sizeof *state);
+    void *states[] = {state};
+
+    for (int t = 0, n = 1; t < s->T; t += n++) {
+        struct selective part = *s;
+        const size_t     row = (size_t)b * s->T + t;
+
+        part.B = 1;
+        part.T = s->T - t < n ? s->T - t : n;
+        part.u += row * s->C, part.step += row * s->C;
+        part.in += row * s->ld, part.out += row * s->ld;
+        selective_extend(&part, states, 1, y + row * s->C);
+    }
+    free(state);
+}
+
+/* More channels than go through time together. */
+START_TEST(a_selective_scan_equals_the_recurrence_in_double)
+{
+    enum { B = 2, T = 70, C = 150, N = 3, LD = 2 * N + 1, ROWS = B * T };
+    struct rng r = rng_open(2, RNG_TEST, 0);
+    real      *u = rig_reals(ROWS * C), *step = rig_reals(ROWS * C);
+    real      *of = rig_reals(ROWS * LD), *rate = rig_reals(N * C), *skip = rig_reals(C);
+    real      *dy = rig_reals(ROWS * C), *y = rig_reals(ROWS * C);
+    real      *du = rig_reals(ROWS * C), *dstep = rig_reals(ROWS * C);
+    real      *dof = rig_reals(ROWS * LD), *drate = rig_reals(B * N * C);
+    real      *dskip = rig_reals(B * C);
+    double    *d_of = rig_zeros(ROWS * LD);
+    struct selective       s = {B, T, C, N, u, step, of, of + N, LD, rate, skip};
+    struct selective_grad  g = {du, dstep, dof, dof + N, LD, drate, dskip};
+    struct selective_truth w = {rig_zeros(ROWS * C), rig_zeros(ROWS * C),
+                                rig_zeros(ROWS * C), d_of, d_of + N,
+                                rig_zeros(B * N * C), rig_zeros(B * C)};
+    real *kept = rig_reals(selective_kept(&s));
+    real *scratch = rig_reals(selective_scratch(&s));
+
+    rig_normal(&r, u, ROWS * C);
+    rig_normal(&r, of, ROWS * LD);
+    rig_normal(&r, skip, C);
+    rig_normal(&r, dy, ROWS * C);
+    for (int i = 0; i < ROWS * C; i++)
+        step[i] = (real)rng_uniform(&r);
+    for (int i = 0; i < N * C; i++)
+        rate[i] = -(real)rng_uniform(&r);
+    for (int i = 0; i < ROWS; i++)          // between rows nothing is written
+        dof[i * LD + 2 * N] = 0;
+    for (int i = 0; i < B * C * N; i++)
+        naive_selective(&s, dy, i / N / C, i / N % C, i % N, &w);
+    naive_skip(&s, dy, &w);
+    selective_forward(&s, y, kept);
+    rig_assert_error("y", y, w.y, ROWS * C);
+    selective_backward(&s, &g, dy, kept, scratch);
+    rig_assert_error("du", du, w.du, ROWS * C);
+    rig_assert_error("dstep", dstep, w.dstep, ROWS * C);
+    rig_assert_error("din and dout", dof, d_of, ROWS * LD);
+    rig_assert_error("drate", drate, w.drate, B * N * C);
+    rig_assert_error("dskip", dskip, w.dskip, B * C);
+    rig_poison(y, ROWS * C * sizeof *y);
+    for (int b = 0; b < B; b++)
+        stream_selective(&s, b, y);
+    rig_assert_error("y streamed", y, w.y, ROWS * C);
+    free(u), free(step), free(of), free(rate), free(skip), free(dy), free(y), free(du);
+    free(dstep), free(dof), free(drate), free(dskip), free(kept), free(scratch);
+    free(w.y), free(w.du), free(w.dstep), free(d_of), free(w.drate), free(w.dskip);
+}
+END_TEST
+
 START_TEST(powers_of_two_are_good_to_the_last_digits)
 {
     double worst = 0;
@@ -458,6 +574,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, extreme_gates_stay_finite_and_right_over_8192_tokens, 0,
                         N_ENTRIES);
     tcase_add_test(tc, a_scan_equals_the_recurrence_in_double);
+    tcase_add_test(tc, a_selective_scan_equals_the_recurrence_in_double);
     tcase_add_test(tc, powers_of_two_are_good_to_the_last_digits);
     tcase_add_test(tc, a_reversed_qlstm_with_negated_rows_is_the_plain_one);
     tcase_add_test(tc, a_negative_power_forgets_nothing_and_has_no_gradient);
