@@ -1,5 +1,6 @@
 /* What must hold for softmax attention alone. */
 #include "model/cores/attention.h"
+#include "model/cores/kv_cache.h"
 #include "tests/support/layer.h"
 #include "tests/support/rig.h"
 
@@ -338,6 +339,93 @@ START_TEST(a_full_state_drops_its_oldest_tokens)
 }
 END_TEST
 
+/* ---- the cache --------------------------------------------------------------------- */
+
+enum { CROWD = 7, LENGTH = 130 };
+
+/* Heads of one vector, of several and of some with a rest; full, windowed, wrapped. */
+static const struct {
+    enum attention_kind kind;
+    int                 H, Hk, e, span, window;
+    bool                sink;
+} caches[] = {
+    {ATTENTION_SOFTMAX, 4, 2, 8, LENGTH, 0, false},
+    {ATTENTION_SOFTMAX, 4, 4, 12, 33, 20, true},
+    {ATTENTION_SOFTMAX, 2, 1, 76, 50, 0, false},
+    {ATTENTION_SOFTMAX, 6, 3, 64, 40, 64, true},
+    {ATTENTION_RELU, 4, 2, 40, 45, 0, false},
+};
+
+/* n more tokens for sequences from .. to - 1 of a, whose rows are those of whole
+ * sequences; seen (CROWD) tokens are in their states. */
+static void feed(const struct attention *a, int span, void *const *state, long *seen,
+                 int from, int to, int n, real *o)
+{
+    struct attention part = *a;
+    size_t rows = (size_t)(to - from) * n, wide = (size_t)a->H * a->e;
+    real  *q = rig_reals(rows * a->ld_q), *kv = rig_reals(rows * a->ld_kv);
+    real  *got = rig_reals(rows * wide), *scratch;
+
+    part.B = to - from, part.T = n;
+    part.q = q, part.k = kv, part.v = kv + (a->v - a->k);
+    for (int b = from; b < to; b++)
+        for (int t = 0; t < n; t++) {
+            size_t at = (size_t)(b - from) * n + t, row = (size_t)b * a->T + seen[b] + t;
+
+            memcpy(q + at * a->ld_q, a->q + row * a->ld_q, wide * sizeof *q);
+            memcpy(kv + at * a->ld_kv, a->k + row * a->ld_kv, a->ld_kv * sizeof *kv);
+        }
+    scratch = rig_reals(kv_cache_scratch(&part, span));
+    kv_cache_extend(&part, span, state + from, seen + from, got, scratch);
+    for (int b = from; b < to; b++) {
+        memcpy(o + ((size_t)b * a->T + seen[b]) * wide,
+               got + (size_t)(b - from) * n * wide, n * wide * sizeof *o);
+        seen[b] += n;
+    }
+    free(q), free(kv), free(got), free(scratch);
+}
+
+/* Sequences of different lengths, each fed as it comes, then all by pieces of one token
+ * and of several. */
+START_TEST(tokens_read_from_the_cache_what_they_read_at_once)
+{
+    static const int pieces[] = {1, 1, 3, 1, 40, 1};
+    const int        span = caches[_i].span, H = caches[_i].H, e = caches[_i].e;
+    struct rng       r = rng_open(12, RNG_TEST, 0);
+    struct attention a = {.kind = caches[_i].kind, .B = CROWD, .T = LENGTH, .H = H,
+                          .Hk = caches[_i].Hk, .e = e, .window = caches[_i].window,
+                          .scale = (real)0.3, .ld_q = (size_t)H * e + 3};
+    size_t n = (size_t)CROWD * LENGTH * H * e, wide = (size_t)a.Hk * e;
+    real  *q, *kv, *o = rig_reals(n), *want = rig_reals(n), *states, sink[8];
+    void  *state[CROWD];
+    long   seen[CROWD] = {0};
+
+    a.ld_kv = 2 * wide + 5;
+    q = rig_reals(CROWD * LENGTH * a.ld_q);
+    kv = rig_reals(CROWD * LENGTH * a.ld_kv);
+    rig_normal(&r, q, CROWD * LENGTH * a.ld_q);
+    rig_normal(&r, kv, CROWD * LENGTH * a.ld_kv);
+    rig_normal(&r, sink, 8);
+    a.q = q, a.k = kv, a.v = kv + wide, a.sink = caches[_i].sink ? sink : NULL;
+    states = calloc(CROWD * kv_cache_state(&a, span), sizeof *states);
+    for (int b = 0; b < CROWD; b++)
+        state[b] = states + b * kv_cache_state(&a, span);
+    for (int b = 1; b < CROWD; b++)
+        feed(&a, span, state, seen, b, b + 1, 6 * b, o);
+    for (int i = 0; seen[CROWD - 1] < LENGTH; i++) {
+        int left = (int)(LENGTH - seen[CROWD - 1]), piece = pieces[i % 6];
+
+        feed(&a, span, state, seen, 0, CROWD, piece < left ? piece : left, o);
+    }
+    for (int b = 0; b < CROWD - 1; b++)
+        feed(&a, span, state, seen, b, b + 1, (int)(LENGTH - seen[b]), o);
+    a.window = a.window > 0 && a.window < span ? a.window : span;
+    attention_forward(&a, want, NULL);
+    ck_assert_double_lt(rig_error_real(o, want, n), rig_tolerance());
+    free(q), free(kv), free(o), free(want), free(states);
+}
+END_TEST
+
 /* ---- the instrument ---------------------------------------------------------------- */
 
 /* What it says a query gives to each key is what the query read. */
@@ -390,6 +478,8 @@ static Suite *suite(void)
     tcase_add_test(tc, positions_matter_only_by_their_distance);
     tcase_add_test(tc, logits_of_ten_thousand_stay_finite);
     tcase_add_test(tc, a_full_state_drops_its_oldest_tokens);
+    tcase_add_loop_test(tc, tokens_read_from_the_cache_what_they_read_at_once, 0,
+                        sizeof caches / sizeof *caches);
     tcase_add_loop_test(tc, weights_give_the_output, 0, 2);
     suite_add_tcase(s, tc);
     return s;
