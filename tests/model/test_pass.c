@@ -186,7 +186,7 @@ END_TEST
 START_TEST(scores_with_the_likeliest_beside_are_the_scores)
 {
     enum { LONG = 600, WIDE = 1 << 14 };
-    int32_t       tokens[LONG + 1];
+    int32_t       tokens[LONG + 1], targets[LONG], best[LONG];
     real          got[LONG], want[LONG];
     struct likely top[LONG];
     struct config c;
@@ -202,10 +202,67 @@ START_TEST(scores_with_the_likeliest_beside_are_the_scores)
     random_tokens(tokens, LONG + 1);
     ck_assert_msg(!pass_open(&p, &m, 1, LONG, PASS_SCORE, &why), "%s", why.line);
     model_score(&m, &p, 1, LONG, tokens, tokens + 1, 0, want);
+    rig_poison(p.n, (size_t)LONG * c.width * sizeof *p.n);
     model_score_top(&m, &p, LONG, tokens, tokens + 1, got, top, 1);
-    for (int i = 0; i < LONG; i++)
+    for (int i = 0; i < LONG; i++) {
         ck_assert_msg(fabs((double)got[i] - (double)want[i]) < 1e-4, "%d: %g, not %g", i,
                       (double)got[i], (double)want[i]);
+        targets[i] = i % 7 ? tokens[i + 1] : -1;
+    }
+    rig_poison(p.n, (size_t)LONG * c.width * sizeof *p.n);
+    model_predict(&m, &p, 1, LONG, tokens, targets, best);
+    for (int i = 0; i < LONG; i++)
+        ck_assert_int_eq(best[i], i % 7 ? top[i].id : -1);
+    pass_close(&p);
+    model_close(&m);
+}
+END_TEST
+
+/* As what reports memory says beforehand. */
+START_TEST(a_pass_takes_the_memory_that_was_said)
+{
+    static const enum pass_mode modes[] = {PASS_EXTEND, PASS_SCORE, PASS_TRAIN,
+                                           PASS_RECOMPUTE};
+    struct model m;
+    struct pass  p;
+
+    small_model(&m, stacks[_i]);
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        open_pass(&p, &m, modes[i]);
+        ck_assert_uint_eq(pass_bytes(&m, B, T, modes[i]), p.acts_bytes + p.dw_bytes);
+        ck_assert_uint_eq(p.dw_bytes, i < 2 ? 0 : m.n * sizeof(real));
+        pass_close(&p);
+    }
+    model_close(&m);
+}
+END_TEST
+
+/* The loss is the mean over the targets that there are, and its gradient has no part of
+ * the others. */
+START_TEST(targets_that_are_ignored_count_for_nothing)
+{
+    int32_t      tokens[B * T + 1], targets[B * T];
+    real         nats[B * T];
+    double       sum = 0;
+    struct model m;
+    struct pass  p;
+
+    small_model(&m, stacks[_i]);
+    random_tokens(tokens, B * T + 1);
+    open_pass(&p, &m, PASS_TRAIN);
+    for (int i = 0; i < B * T; i++)
+        targets[i] = -1;
+    ck_assert_double_eq(model_step(&m, &p, tokens, targets, 0, 1), 0);
+    for (size_t i = 0; i < m.n; i++)
+        if (p.dw[i] != 0)
+            ck_abort_msg("%s: gradient %zu of nothing is %g", stacks[_i], i,
+                         (double)p.dw[i]);
+    model_score(&m, &p, B, T, tokens, tokens + 1, 0, nats);
+    for (int i = 0; i < 3; i++) {
+        targets[7 * i] = tokens[7 * i + 1];
+        sum += nats[7 * i];
+    }
+    ck_assert_double_eq_tol(model_step(&m, &p, tokens, targets, 0, 1), sum / 3, 1e-5);
     pass_close(&p);
     model_close(&m);
 }
@@ -230,6 +287,47 @@ START_TEST(scoring_between_two_steps_changes_neither)
     assert_bits(stacks[_i], p.dw, alone.dw, m.n);
     pass_close(&p);
     pass_close(&alone);
+    model_close(&m);
+}
+END_TEST
+
+/* Gradients as they were when a pass said that they are ready. */
+struct told {
+    const struct pass *p;
+    real              *dw;
+    size_t             from;
+    int                times;
+};
+
+static void hear(void *user, size_t from)
+{
+    struct told *t = user;
+
+    ck_assert_uint_lt(from, t->from);
+    memcpy(t->dw + from, t->p->dw + from, (t->from - from) * sizeof *t->dw);
+    t->from = from;
+    t->times++;
+}
+
+START_TEST(gradients_are_told_ready_when_nothing_more_is_added)
+{
+    int32_t      tokens[B * T + 1];
+    struct model m;
+    struct pass  p;
+    struct told  t;
+
+    small_model(&m, stacks[_i]);
+    random_tokens(tokens, B * T + 1);
+    open_pass(&p, &m, _i % 2 ? PASS_RECOMPUTE : PASS_TRAIN);
+    t = (struct told){&p, rig_reals(m.n), m.n, 0};
+    p.ready = hear;
+    p.ready_user = &t;
+    model_step(&m, &p, tokens, tokens + 1, 0, 1);
+    ck_assert_int_eq(t.times, m.cfg.layers + 1);
+    ck_assert_uint_eq(t.from, m.param[m.first[0]].at);
+    assert_bits(stacks[_i], t.dw + t.from, p.dw + t.from, m.n - t.from);
+    free(t.dw);
+    pass_close(&p);
     model_close(&m);
 }
 END_TEST
@@ -375,6 +473,61 @@ START_TEST(every_matrix_in_fewer_bits_is_read_in_them)
 }
 END_TEST
 
+/* Every matrix that a product reads, rounded as those in fewer bits are. */
+static void round_weights(struct model *m, const struct packed_weights *like)
+{
+    for (int i = 0; i < like->n; i++) {
+        const struct packed_matrix *x = &like->matrix[i];
+        size_t n = (size_t)x->rows * x->cols, at = (size_t)(x->w - m->w);
+        float *f = malloc(n * sizeof *f);
+        void  *packed = malloc(packed_bytes(like->type, n));
+
+        for (size_t j = 0; j < n; j++)
+            f[j] = (float)m->w[at + j];
+        packed_write(like->type, packed, f, n);
+        packed_read(like->type, f, packed, n);
+        for (size_t j = 0; at && j < n; j++)        // the embedding is not multiplied
+            m->w[at + j] = f[j];
+        free(f), free(packed);
+    }
+}
+
+START_TEST(weights_in_fewer_bits_are_the_weights_rounded)
+{
+    const char   *type = _i / N_STACKS ? "q8_0" : "bf16";
+    real          plain[B * T], nats[B * T], again[B * T];
+    double        want[B * T];
+    struct config c;
+    struct model  m;
+    struct why    why = {"?"};
+
+    small_model(&m, stacks[_i % N_STACKS]);
+    c = m.cfg;
+    model_close(&m);
+    c.tied = 0;
+    ck_assert_msg(!model_open(&m, &c, &why), "%s", why.line);
+    model_init(&m, 3);
+    score_some(&m, plain);
+    ck_assert_msg(!model_pack(&m, type, &why), "%s", why.line);
+    score_some(&m, nats);
+    ck_assert(memcmp(nats, plain, sizeof nats) && product_reads_packed());
+    model_unpack(&m);
+    ck_assert(!product_reads_packed() && m.packed.n == 0);
+    score_some(&m, again);
+    assert_bits(type, again, plain, B * T);
+    ck_assert_msg(!model_pack(&m, type, &why), "%s", why.line);
+    round_weights(&m, &m.packed);
+    ck_assert_msg(!model_pack(&m, "f32", &why), "%s", why.line);
+    score_some(&m, again);
+    ck_assert(!product_reads_packed());
+    for (int i = 0; i < B * T; i++)
+        want[i] = again[i];
+    rig_assert_error(type, nats, want, B * T);
+    ck_assert_int_eq(model_pack(&m, "q4_0", &why), FAIL_USAGE);
+    model_close(&m);
+}
+END_TEST
+
 /* ---- attention transfer ------------------------------------------------------------ */
 
 /* Model b with its mixers' parameters moved by h u: the loss of its imitation of a. */
@@ -453,13 +606,19 @@ static Suite *suite(void)
     tcase_add_loop_test(t, a_pass_scores_every_shape_it_holds_as_one_of_that_shape, 0,
                         N_STACKS);
     tcase_add_test(t, scores_with_the_likeliest_beside_are_the_scores);
+    tcase_add_loop_test(t, a_pass_takes_the_memory_that_was_said, 0, N_STACKS);
+    tcase_add_loop_test(t, targets_that_are_ignored_count_for_nothing, 0, N_STACKS);
     tcase_add_loop_test(t, scoring_between_two_steps_changes_neither, 0, N_STACKS);
+    tcase_add_loop_test(t, gradients_are_told_ready_when_nothing_more_is_added, 0,
+                        N_STACKS);
     tcase_add_loop_test(t, nothing_is_read_that_the_pass_did_not_write, 0, N_STACKS);
     tcase_add_loop_test(t, every_mixer_has_the_same_gradients_by_openblas, 0, n_mixers);
     tcase_add_loop_test(t, every_mixer_has_nearly_the_same_gradients_in_bf16, 0,
                         n_mixers);
     tcase_add_loop_test(t, every_matrix_in_fewer_bits_is_read_in_them, 0,
                         n_mixers + N_MORE);
+    tcase_add_loop_test(t, weights_in_fewer_bits_are_the_weights_rounded, 0,
+                        2 * N_STACKS);
     tcase_add_loop_test(t, imitation_has_the_gradient_of_its_loss_in_mixers_alone, 0,
                         N_STACKS);
     suite_add_tcase(s, t);
