@@ -7,6 +7,7 @@
 #include "model/files/tensors.h"
 #include "tests/support/rig.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -256,11 +257,14 @@ static const struct { const char *word; long step; const char *wrong; } named[] 
     {"@best/", 15, NULL},
     {"@5", 5, NULL},
     {"@00020", 20, NULL},
-    {"@7", 0, "'7' is neither best nor the step of a checkpoint; those it has: 25, 20"},
+    {"@7", 0, "'7' is neither best nor the step of a checkpoint; those it has: 25, 20, "
+              "15, 10, 5"},
+    {"@5x", 0, "'5x' is neither best"},
+    {"@-5", 0, "'-5' is neither best"},
     {"@", 0, "'' is neither best"},
     {"@worst", 0, "'worst' is neither best"},
     {"@99999999999999999999", 0, "neither best nor the step"},
-    {"@best@best", 0, "no such run or checkpoint"},
+    {"@best@best", 0, "a@b@best@best: no such run or checkpoint"},
 };
 
 START_TEST(a_checkpoint_of_a_run_has_a_name)
@@ -277,6 +281,26 @@ START_TEST(a_checkpoint_of_a_run_has_a_name)
     }
     ck_assert_msg(!checkpoint_find(path, dir, sizeof dir, &why), "%s", why.line);
     ck_assert_str_eq(dir, checkpoint_path(want, sizeof want, run, named[_i].step));
+}
+END_TEST
+
+START_TEST(of_many_checkpoints_the_newest_are_named)
+{
+    char       run[512], path[600], dir[PATH_MAX];
+    struct why why;
+    long      *step;
+
+    snprintf(run, sizeof run, "%s/many", rig_tmp());
+    for (long i = 0; i < 40; i++)
+        ck_assert(!dir_make(checkpoint_path(path, sizeof path, run, 7 * i % 40), &why));
+    ck_assert_int_eq(checkpoint_list(run, &step), 40);
+    for (long i = 0; i < 40; i++)
+        ck_assert_int_eq(step[i], 39 - i);
+    snprintf(path, sizeof path, "%s@", run);
+    ck_assert_int_eq(checkpoint_find(path, dir, sizeof dir, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "has: 39, 38, 37, 36, 35, 34, 33, 32 and older ones"),
+                  "%s", why.line);
+    free(step);
 }
 END_TEST
 
@@ -394,6 +418,57 @@ START_TEST(a_damaged_latest_names_the_newest_intact_checkpoint)
     assert_refused(run, words);
     ck_assert(checkpoint_intact(run, older, sizeof older));
     ck_assert_str_eq(older, words);
+}
+END_TEST
+
+static int entries_of(const char *dir)
+{
+    DIR *d = opendir(dir);
+    int  n = -2;                                // without . and ..
+
+    ck_assert_ptr_nonnull(d);
+    while (readdir(d))
+        n++;
+    closedir(d);
+    return n;
+}
+
+/* Where there is no other, none is named: not the one that is wrong itself. */
+START_TEST(a_sole_checkpoint_that_is_wrong_is_not_called_intact)
+{
+    struct model      m;
+    struct tokenizer *t;
+    struct why        why;
+    char              dir[512];
+    const char       *run = new_run(dir);
+
+    replace(dir, "config.json", "[]", 2, true);
+    ck_assert_int_eq(checkpoint_load(run, &m, &t, NULL, 0, &why), FAIL_INPUT);
+    ck_assert_msg(!strstr(why.line, "intact"), "%s", why.line);
+}
+END_TEST
+
+START_TEST(a_saved_model_is_whole_or_not_there)
+{
+    char              path[512], other[512];
+    const char       *dir = rig_tmp();
+    struct tokenizer *t = new_tokenizer(), *u;
+    struct model      m, got;
+    struct why        why;
+
+    new_model(&m);
+    path_join(path, sizeof path, dir, "saved");
+    path_join(other, sizeof other, dir, "other");
+    ck_assert_msg(!checkpoint_save(path, &m, t, &why), "%s", why.line);
+    ck_assert_msg(!checkpoint_load(path, &got, &u, NULL, 0, &why), "%s", why.line);
+    ck_assert(!memcmp(got.w, m.w, m.n * sizeof *m.w));
+    model_close(&got);
+    tokenizer_free(u);
+    m.w[m.n / 2] = NAN;
+    ck_assert_int_eq(checkpoint_save(other, &m, t, &why), FAIL_DIVERGED);
+    ck_assert_int_eq(entries_of(dir), 1);
+    model_close(&m);
+    tokenizer_free(t);
 }
 END_TEST
 
@@ -591,6 +666,61 @@ START_TEST(numbers_that_are_not_finite_are_neither_written_nor_read)
 }
 END_TEST
 
+/* Tensors of more numbers than are looked at together. */
+START_TEST(a_number_far_inside_a_tensor_is_read_and_seen)
+{
+    char          path[512], *bytes;
+    struct config c;
+    struct model  m;
+    struct why    why;
+    size_t        len, bad;
+    real         *kept;
+
+    config_defaults(&c);
+    c.layers = 1, c.width = 160, c.heads = 2, c.context = 24, c.vocab = 257, c.tied = 0;
+    ck_assert(!config_resolve(&c, &why) && !model_open(&m, &c, &why));
+    for (size_t i = 0; i < m.n; i++)
+        m.w[i] = (real)(i % 8191);
+    kept = malloc(m.n * sizeof *kept);
+    memcpy(kept, m.w, m.n * sizeof *kept);
+    struct tensor_set all = {"", true, m.w};
+
+    path_join(path, sizeof path, rig_tmp(), "model.safetensors");
+    ck_assert(!tensors_write(path, &m, &all, 1, &why));
+    memset(m.w, 0, m.n * sizeof *m.w);
+    ck_assert_msg(!tensors_read(path, &m, &all, 1, &why), "%s", why.line);
+    ck_assert(!memcmp(m.w, kept, m.n * sizeof *kept));
+    ck_assert(!file_read(path, 1 << 24, &bytes, &len, &why));
+    bad = len - 20000 * sizeof(float);
+    memcpy(bytes + bad, &(float){NAN}, sizeof(float));
+    ck_assert(!file_write(path, bytes, len, &why));
+    ck_assert_int_eq(tensors_read(path, &m, &all, 1, &why), FAIL_INPUT);
+    ck_assert_msg(strstr(why.line, "head holds numbers that are not finite"), "%s",
+                  why.line);
+    ck_assert_int_eq(tensors_check_finite(path, &why), FAIL_DIVERGED);
+    free(bytes), free(kept);
+    model_close(&m);
+}
+END_TEST
+
+/* One tensor of halves, under its name and in its shape. */
+START_TEST(a_tensor_of_another_type_is_refused)
+{
+    char               dir[512], path[600];
+    struct safetensors s;
+    struct why         why;
+
+    new_run(dir);
+    path_join(path, sizeof path, dir, "model.safetensors");
+    ck_assert(!safetensors_open(&s, path, &why));
+    s.tensor[0].dtype = DTYPE_F16;
+    ck_assert(!safetensors_write(path, s.tensor, s.n, NULL, 0, &why));
+    safetensors_close(&s);
+    ck_assert(!manifest_write(dir, &why));
+    assert_refused(dir, "the tensor embed is not float32 of the shape");
+}
+END_TEST
+
 #define COUNT(table) (int)(sizeof table / sizeof *table)
 
 static Suite *suite(void)
@@ -606,10 +736,13 @@ static Suite *suite(void)
     tcase_add_test(c, a_path_that_is_no_checkpoint_says_what_it_is);
     tcase_add_loop_test(c, a_checkpoint_of_a_run_has_a_name, 0,
                         sizeof named / sizeof *named);
+    tcase_add_test(c, of_many_checkpoints_the_newest_are_named);
     tcase_add_test(c, a_directory_that_is_there_is_taken_by_its_name);
     tcase_add_test(c, a_run_that_was_never_validated_has_no_best);
     tcase_add_loop_test(c, a_missing_or_changed_file_is_noticed, 0, COUNT(files));
     tcase_add_test(c, a_damaged_latest_names_the_newest_intact_checkpoint);
+    tcase_add_test(c, a_sole_checkpoint_that_is_wrong_is_not_called_intact);
+    tcase_add_test(c, a_saved_model_is_whole_or_not_there);
     tcase_add_test(c, a_run_may_train_on_while_it_is_loaded);
     tcase_add_test(c, only_the_names_that_checkpoints_get_are_taken_for_checkpoints);
     tcase_add_loop_test(c, files_that_do_not_belong_together_are_refused, 0,
@@ -617,6 +750,8 @@ static Suite *suite(void)
     tcase_add_test(c, nonsense_in_place_of_a_file_is_refused);
     tcase_add_test(c, parts_come_back_under_their_prefix);
     tcase_add_test(c, numbers_that_are_not_finite_are_neither_written_nor_read);
+    tcase_add_test(c, a_number_far_inside_a_tensor_is_read_and_seen);
+    tcase_add_test(c, a_tensor_of_another_type_is_refused);
     suite_add_tcase(s, c);
     return s;
 }
