@@ -40,6 +40,12 @@ static const struct { const char *key, *value, *words; } refused[] = {
     {"mixers", "", "give 1 to"},
     {"mixers", "soft\nmax", "control"},
     {"mixers", "softmax#", "'#'"},
+    {"prefix", "\"x", "no '#', '\"' or control"},
+    {"prefix", "x\"", "no '#', '\"' or control"},
+    {"prefix", "\"", "no '#', '\"' or control"},
+    {"prefix", "a#", "no '#', '\"' or control"},
+    {"prefix", "a\xc3", "not UTF-8"},
+    {"prefix", "\xc3\xa4\xa4", "not UTF-8"},
 };
 
 START_TEST(a_wrong_setting_is_refused_and_changes_nothing)
@@ -145,20 +151,47 @@ static void assert_same(const struct config *a, const struct config *b)
     }
 }
 
+static char *printed(const struct config *c)
+{
+    char  *text = NULL;
+    size_t len;
+    FILE  *f = open_memstream(&text, &len);
+
+    config_print(c, f);
+    fclose(f);
+    return text;
+}
+
 START_TEST(settings_survive_text_exactly)
 {
     struct config a, b;
     struct why    why;
-    char         *text = NULL;
-    size_t        len;
-    FILE         *f = open_memstream(&text, &len);
+    char         *text;
 
     fill_all(&a);
     config_defaults(&b);
-    config_print(&a, f);
-    fclose(f);
+    text = printed(&a);
     ck_assert_msg(!config_parse(&b, text, "print", NULL, &why), "%s", why.line);
     assert_same(&a, &b);
+    free(text);
+}
+END_TEST
+
+/* Behind a value that is too long for that, after two blanks. */
+START_TEST(what_settings_mean_is_printed_in_a_column)
+{
+    struct config c;
+    char         *text, *next;
+
+    fill_all(&c);
+    text = printed(&c);
+    for (const char *line = text; *line; line = next) {
+        const char *comment = strchr(line, '#');
+
+        next = strchr(line, '\n') + 1;
+        ck_assert_msg(comment - line == 30 || (comment - line > 30 && comment[-3] != ' '),
+                      "%.*s", (int)(next - line), line);
+    }
     free(text);
 }
 END_TEST
@@ -275,6 +308,8 @@ START_TEST(a_quoted_text_keeps_its_blanks)
     ck_assert_str_eq(c.prefix, " ");
     ck_assert(!config_set(&c, "prefix", "x", &why));
     ck_assert_str_eq(c.prefix, "x");
+    ck_assert(!config_set(&c, "prefix", "a\xc3\xa4\xe2\x82\xac", &why));
+    ck_assert_str_eq(c.prefix, "a\xc3\xa4\xe2\x82\xac");
     ck_assert(!config_set(&c, "prefix", "\"\"", &why));
     ck_assert_str_eq(c.prefix, "");
     ck_assert_int_eq(config_set(&c, "prefix", "a\nb", &why), FAIL_USAGE);
@@ -365,6 +400,46 @@ START_TEST(an_included_file_lies_beside_the_one_that_names_it)
 }
 END_TEST
 
+/* As of a run that comes from elsewhere. What lies beside its directory may begin with
+ * the same name. */
+START_TEST(without_presets_a_file_includes_what_lies_below_it_alone)
+{
+    static const struct { const char *name; bool below; } names[] = {
+        {"b.cfg", true}, {"sub/b.cfg", true}, {"../run/b.cfg", true},
+        {"../b.cfg", false}, {"../run2/b.cfg", false}, {"link.cfg", false},
+    };
+    static const char *const dirs[] = {".", "run", "run/sub", "run2"};
+    const char   *tmp = rig_tmp();
+    char          run[512], path[600], text[600];
+    struct config c;
+    struct why    why;
+
+    for (int i = 0; i < 4; i++) {
+        ck_assert(!dir_make(path_join(path, sizeof path, tmp, dirs[i]), &why));
+        put(path, "b.cfg", "width = 32\n", 11);
+    }
+    path_join(run, sizeof run, tmp, "run");
+    path_join(path, sizeof path, run, "a.cfg");
+    ck_assert(!link_replace(run, "link.cfg", "../b.cfg", &why));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(text, sizeof text, "include %s\n", names[i].name);
+        put(run, "a.cfg", text, strlen(text));
+        config_defaults(&c);
+        ck_assert_int_eq(config_parse_file(&c, path, NULL, &why),
+                         names[i].below ? FAIL_NONE : FAIL_USAGE);
+        ck_assert_int_eq(c.width, names[i].below ? 32 : 128);
+        ck_assert_msg(!config_parse_file(&c, path, preset, &why), "%s", why.line);
+    }
+    snprintf(text, sizeof text, "include %s/b.cfg\n", run);
+    put(run, "a.cfg", text, strlen(text));
+    ck_assert_msg(!config_parse_file(&c, path, NULL, &why), "%s", why.line);
+    put(run, "a.cfg", "include a.cfg\n", 14);
+    ck_assert_int_eq(config_parse_file(&c, path, NULL, &why), FAIL_USAGE);
+    ck_assert_msg(strstr(why.line, "more than 8 files inside each other"), "%s",
+                  why.line);
+}
+END_TEST
+
 /* ---- entries ----------------------------------------------------------------------- */
 
 static struct mixer_cfg model_cfg(void)
@@ -408,6 +483,10 @@ START_TEST(an_entry_sets_its_layer)
     ck_assert_int_eq(c.H, entries[_i].H);
     ck_assert_int_eq(c.Hk, entries[_i].Hk);
     ck_assert_double_eq(option(&c, "window"), entries[_i].window);
+    ck_assert_double_eq(c.eps, 1e-5);
+    c.eps = 1e-3;
+    ck_assert(!mixer_parse(&c, entries[_i].entry, &why));
+    ck_assert_double_eq(c.eps, 1e-3);
 }
 END_TEST
 
@@ -489,6 +568,12 @@ static const struct { const char *entry, *words; } bad_entries[] = {
     {"softmax)", "parentheses"},
     {"softmax(window=3)x", "parentheses"},
     {"softmax((window=3))", "parentheses"},
+    {"softmax(x(window=3)", "parentheses"},
+    {"softmax(window=3))", "parentheses"},
+    {"softmax(heads=4097)", "a whole number from 1 to 4096"},
+    {"softmax+rope(base=50x)", "base = 50x: give a number from"},
+    {"softmax+rope(base=0)", "base = 0: give a number from"},
+    {"softmax+rope(base=)", "base = : give a number from"},
 };
 
 START_TEST(a_wrong_entry_is_refused)
@@ -521,6 +606,13 @@ START_TEST(resolving_fills_what_follows_from_the_rest)
     ck_assert_msg(!config_resolve(&c, &why), "%s", why.line);
     ck_assert_int_eq(c.kv_heads, 4);
     ck_assert_int_eq(c.mlp, 384);
+    ck_assert_double_eq(c.eps, 1e-5);
+    c.eps = 1e-3;
+    ck_assert(!config_resolve(&c, &why));
+    ck_assert_double_eq(c.eps, 1e-3);
+    c.eps = 0;
+    ck_assert(!config_resolve(&c, &why));
+    ck_assert_double_eq(c.eps, 1e-5);
     c.width = 768, c.heads = c.kv_heads = 12, c.mlp = 0, c.context = 1024;
     strcpy(c.mixers, "softmax(window=1/8)");
     c.window_p = 0.5;
@@ -585,7 +677,36 @@ static const struct { const char *text, *words; } misfits[] = {
     {"layers = 1024\nwidth = 65536\nvocab = 100000", "make some of them smaller"},
     {"context = 1048576\nbatch = 65536", "make one of them smaller"},
     {"window_p = 0.5", "has a window"},
+    {"mixers = rglru(inner=30)", "rglru(inner=30): rglru: "},
 };
+
+/* On both sides of 2^40 parameters and of 2^28 tokens, by each of what makes them. */
+static const struct { const char *text, *words; } limits[] = {
+    {"layers = 1024\nwidth = 16000\nmlp = 1", NULL},
+    {"layers = 1024\nwidth = 16800\nmlp = 1", "1.2e+12 parameters"},
+    {"layers = 1024\nwidth = 1024\nmlp = 340000", NULL},
+    {"layers = 1024\nwidth = 1024\nmlp = 360000", "1.1e+12 parameters"},
+    {"layers = 1\nwidth = 60000\nmlp = 1\nvocab = 16777216", NULL},
+    {"layers = 1\nwidth = 65536\nmlp = 1\nvocab = 16777216", "1.1e+12 parameters"},
+    {"batch = 256\ncontext = 1048576", NULL},
+    {"batch = 257\ncontext = 1048576", "are 269484032 tokens at once"},
+};
+
+START_TEST(a_model_may_be_so_large_and_no_larger)
+{
+    struct config c;
+    struct why    why;
+    enum fail     err;
+
+    config_defaults(&c);
+    ck_assert_msg(!config_parse(&c, limits[_i].text, "text", NULL, &why), "%s", why.line);
+    err = config_resolve(&c, &why);
+    ck_assert_msg(err == (limits[_i].words ? FAIL_USAGE : FAIL_NONE), "%s",
+                  limits[_i].text);
+    if (err)
+        ck_assert_msg(strstr(why.line, limits[_i].words) != NULL, "%s", why.line);
+}
+END_TEST
 
 START_TEST(parts_that_do_not_fit_are_refused)
 {
@@ -613,6 +734,7 @@ static Suite *suite(void)
     tcase_add_test(keys, a_text_longer_than_its_field_is_refused);
     tcase_add_test(keys, dashes_in_keys_are_underscores);
     tcase_add_test(keys, settings_survive_text_exactly);
+    tcase_add_test(keys, what_settings_mean_is_printed_in_a_column);
     tcase_add_test(keys, settings_survive_json_exactly);
     tcase_add_test(keys, every_key_has_its_own_place_and_a_meaning);
     tcase_add_test(keys, an_optional_key_is_left_out_at_its_default_and_may_be_missing);
@@ -623,6 +745,7 @@ static Suite *suite(void)
     tcase_add_loop_test(files, a_wrong_line_is_named_by_file_and_number, 0,
                         COUNT(bad_text));
     tcase_add_test(files, an_included_file_lies_beside_the_one_that_names_it);
+    tcase_add_test(files, without_presets_a_file_includes_what_lies_below_it_alone);
     tcase_add_loop_test(entry, an_entry_sets_its_layer, 0, COUNT(entries));
     tcase_add_test(entry, an_encoding_has_options_of_its_own);
     tcase_add_loop_test(entry, a_mixer_has_its_encoding_and_takes_every_other_or_none, 0,
@@ -632,6 +755,7 @@ static Suite *suite(void)
     tcase_add_test(all, resolving_fills_what_follows_from_the_rest);
     tcase_add_test(all, the_short_window_is_a_64th_of_the_context_and_at_least_4);
     tcase_add_test(all, layers_take_the_entries_in_turn);
+    tcase_add_loop_test(all, a_model_may_be_so_large_and_no_larger, 0, COUNT(limits));
     tcase_add_loop_test(all, parts_that_do_not_fit_are_refused, 0, COUNT(misfits));
     suite_add_tcase(s, keys);
     suite_add_tcase(s, files);
