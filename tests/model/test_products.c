@@ -21,7 +21,7 @@ static void reset(void) { rig_seed(5); }
 static const int shapes[][3] = {
     {1, 1, 1},   {1, 24, 40},  {3, 5, 7},     {8, 33, 70},    {9, 33, 70},
     {31, 16, 1}, {33, 7, 400}, {300, 24, 40}, {1100, 10, 20}, {70, 20, 900},
-    {5, 33, 70}, {17, 500, 9},
+    {5, 33, 70}, {17, 500, 9}, {1030, 390, 70},
 };
 
 enum { N_SHAPES = sizeof shapes / sizeof *shapes };
@@ -94,10 +94,12 @@ START_TEST(threads_change_no_bit_of_a_product)
     int    threads = omp_get_max_threads();
     size_t all = (size_t)n * out + (size_t)n * in + (size_t)out * in;
     real  *one = on_threads(1, n, in, out), *three = on_threads(3, n, in, out);
+    real  *many = on_threads(16, n, in, out);
 
     omp_set_num_threads(threads);
-    ck_assert_msg(!memcmp(one, three, all * sizeof *one), "%d x %d x %d", n, in, out);
-    free(one), free(three);
+    ck_assert_msg(!memcmp(one, three, all * sizeof *one) &&
+                  !memcmp(one, many, all * sizeof *one), "%d x %d x %d", n, in, out);
+    free(one), free(three), free(many);
 }
 END_TEST
 
