@@ -114,7 +114,7 @@ def named(path):
 
 
 def symbols(path, kinds):
-    """Functions; those that others may call are t in a program, T in an object."""
+    """What others may use: functions (T), data (R, D); local in a program."""
     out = subprocess.run(["nm", "--defined-only", path], capture_output=True, text=True,
                          check=True).stdout
     return {line.split()[-1] for line in out.splitlines() if line.split()[-2] in kinds}
@@ -132,14 +132,14 @@ def suites():
             words = f.read().split()
         if len(words) < 4 or words[2] != "0":
             sys.exit(f"mutate: {program} has not passed; see {ran[:-4]}.log")
-        has = set() if program in SCRIPTS else symbols(program, "tT")
+        has = set() if program in SCRIPTS else symbols(program, "tTrRdD")
         found[program] = (has, float(words[3]), float(words[0]))
     return found
 
 
 def order(path, all_suites):
     """Suites that hold the file: of its name first, then of its room, then the short."""
-    own = symbols(f"{O}/{path}.o", "T")
+    own = symbols(f"{O}/{path}.o", "TRD")
     stem = os.path.basename(path)[:-2]
     room = path.split("/")[0]
     holds = [p for p, (has, *_) in all_suites.items() if own and own <= has]
