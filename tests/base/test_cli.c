@@ -5,6 +5,8 @@
 #include "tests/support/rig.h"
 #include "tests/support/spawn.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
 
 /* ---- parsing ---- */
@@ -160,6 +162,37 @@ START_TEST(help_begins_with_the_verbs_own_words_and_lists_flags_and_settings)
 }
 END_TEST
 
+static int lose_a_map(int argc, char **argv)
+{
+    struct cli c = {.verb = argv[argc - 1]};
+
+    cli_guard_maps(&c);
+    raise(SIGBUS);
+    return 0;
+}
+
+START_TEST(a_mapped_file_that_became_shorter_gets_one_line_and_exit_3)
+{
+    spawn_refused(spawn_verb(lose_a_map, "show", ""), "show", 3,
+                  "weft show: the model's file became shorter while it was used");
+}
+END_TEST
+
+static const struct { const char *called, *as; } programs[] = {
+    {"weft", "weft"},       {"build/release/bin/weft", "build/release/bin/weft"},
+    {"bin/trail", "weft"},  {"/opt/my bin/weft", "weft"},
+};
+
+START_TEST(a_command_is_printed_as_weft_was_called)
+{
+    char *before = program_invocation_name;
+
+    program_invocation_name = (char *)programs[_i].called;
+    ck_assert_str_eq(cli_program(), programs[_i].as);
+    program_invocation_name = before;
+}
+END_TEST
+
 static const struct { const char *text, *shown; } lines[] = {
     {"plain text, with \xc3\xa9", "plain text, with \xc3\xa9"},
     {"a\nb\tc\033[1m\x7f", "a?b?c?[1m?"},
@@ -243,6 +276,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_line_has_nothing_that_a_terminal_obeys, 0,
                         (int)(sizeof lines / sizeof *lines));
     tcase_add_test(tc, help_begins_with_the_verbs_own_words_and_lists_flags_and_settings);
+    tcase_add_test(tc, a_mapped_file_that_became_shorter_gets_one_line_and_exit_3);
+    tcase_add_loop_test(tc, a_command_is_printed_as_weft_was_called, 0, ROWS(programs));
     tcase_add_loop_test(tc, numbers_are_short_and_never_wider_than_they_should, 0,
                         ROWS(shown));
     tcase_add_loop_test(tc, times_and_counts_are_read_as_people_write_them, 0,

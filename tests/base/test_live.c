@@ -85,6 +85,25 @@ START_TEST(a_line_that_stays_breaks_at_words_on_a_terminal_only)
 }
 END_TEST
 
+/* What is in the environment, and what a terminal gets. */
+static const struct { const char *name, *value, *want; } titles[] = {
+    {"NO_COLOR", "", "\033[1mTitle\033[0m\r\n"},
+    {"NO_COLOR", "1", "Title\r\n"},
+    {"TERM", "dumb", "Title\r\n"},
+};
+
+START_TEST(a_title_is_bold_unless_somebody_says_no)
+{
+    unsetenv("NO_COLOR");
+    on_terminal(80);
+    setenv(titles[_i].name, titles[_i].value, 1);
+    struct live l = live_open(0);
+
+    live_title(&l, "Title");
+    expect(titles[_i].want);
+}
+END_TEST
+
 START_TEST(a_pipe_gets_plain_lines)
 {
     on_pipe();
@@ -160,6 +179,8 @@ static Suite *suite(void)
 
     tcase_add_test(tc, a_terminal_sees_one_line_rewritten_and_cut_at_its_width);
     tcase_add_loop_test(tc, a_line_that_stays_breaks_at_words_on_a_terminal_only, 0, 2);
+    tcase_add_loop_test(tc, a_title_is_bold_unless_somebody_says_no, 0,
+                        (int)(sizeof titles / sizeof *titles));
     tcase_add_test(tc, a_pipe_gets_plain_lines);
     tcase_add_test(tc, a_pipe_gets_nothing_from_who_wants_a_terminal);
     tcase_add_test(tc, a_line_is_due_after_its_time);

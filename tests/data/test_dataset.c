@@ -413,6 +413,45 @@ static void assert_text(const struct dataset *d, int split, const char *want)
     free(text);
 }
 
+/* Where validation begins. */
+static const struct {
+    const char *why, *name, *text;
+    double      share;
+    const char *train, *val;
+} cuts[] = {
+    {"the share", "a.txt", "0123456789", 0.3, "0123456", "789"},
+    {"after a newline", "a.txt", "0123456789abcde\nfghij", 0.4, "0123456789abcde\n",
+     "fghij"},
+    {"which is too far", "a.txt", "0123456789abcdefg\nij", 0.4, "0123456789ab",
+     "cdefg\nij"},
+    {"where a document ends", "a.jsonl",
+     "{\"text\": \"0123456789\"}\n{\"text\": \"abcdefghijklmnopqrst\"}\n", 0.7,
+     "0123456789", "abcdefghijklmnopqrst"},
+    {"where one begins", "a.jsonl",
+     "{\"text\": \"01234\"}\n{\"text\": \"5\\n789\"}\n", 0.5, "01234", "5\n789"},
+    {"before a character", "a.txt", "abcdef\u4eba\u4eba\u4eba", 0.5, "abcdef",
+     "\u4eba\u4eba\u4eba"},
+};
+
+START_TEST(validation_begins_near_its_share_where_something_ends)
+{
+    const char    *tmp = rig_tmp();
+    const char    *input = put(tmp, cuts[_i].name, cuts[_i].text, strlen(cuts[_i].text));
+    struct dataset d;
+    struct why     why;
+    struct dataset_options o = {
+        .inputs = &input, .n_inputs = 1, .tokenizer = "bytes",
+        .val_fraction = cuts[_i].share, .lock_fd = -1,
+    };
+
+    ck_assert_msg(!build_with(in(tmp, "set"), &o, 1, &why), "%s", why.line);
+    open_ok(&d, in(tmp, "set"));
+    assert_text(&d, 0, cuts[_i].train);
+    assert_text(&d, 1, cuts[_i].val);
+    dataset_close(&d);
+}
+END_TEST
+
 START_TEST(validation_text_of_its_own_leaves_the_inputs_to_training)
 {
     const char    *tmp = rig_tmp();
@@ -698,6 +737,50 @@ static void same_files(const char *tmp)
     closedir(d);
 }
 
+/* What a build told of its progress. */
+struct heard {
+    char   phases[128];             // each once, in their order
+    char   phase[32];               // the last
+    double done, encoded;           // of it; of encoding, at most
+    bool   back;                    // it went backwards, or beyond its end
+};
+
+static void hear(void *user, const char *phase, double done)
+{
+    struct heard *h = user;
+
+    if (strcmp(h->phase, phase)) {
+        snprintf(h->phase, sizeof h->phase, "%s", phase);
+        strcat(strcat(h->phases, phase), " ");
+        h->done = 0;
+    }
+    h->back |= !(done >= h->done && done <= 1);
+    h->done = done;
+    if (!strcmp(phase, "encoding"))
+        h->encoded = done;
+}
+
+START_TEST(progress_goes_from_phase_to_phase_and_forward)
+{
+    const char   *tmp = rig_tmp();
+    char          path[PATH];
+    const char   *input = path_join(path, PATH, tmp, "a.txt");
+    struct heard *h = mmap(NULL, sizeof *h, PROT_READ | PROT_WRITE,
+                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct why    why;
+    struct dataset_options o = {
+        .inputs = &input, .n_inputs = 1, .tokenizer = "bytes", .val_fraction = 0.01,
+        .lock_fd = -1, .progress = hear, .user = h,
+    };
+
+    put_lines(tmp, "a.txt", 4 << 20, false);
+    ck_assert_msg(!build_with(in(tmp, "set"), &o, 1, &why), "%s", why.line);
+    ck_assert_str_eq(h->phases, "reading encoding measuring ");
+    ck_assert_msg(!h->back && h->encoded > 0.4, "encoding ends at %g", h->encoded);
+    munmap(h, sizeof *h);
+}
+END_TEST
+
 START_TEST(a_killed_build_goes_on_and_gives_the_same_bytes)
 {
     const char *tmp = rig_tmp(), *val = long_builds[_i].val;
@@ -768,6 +851,50 @@ START_TEST(a_stopped_build_keeps_what_stands_for_the_same_text_alone)
     put(in(tmp, "other.part"), "letter", "Dear", 4);
     ck_assert_int_eq(dataset_build(in(tmp, "other"), &o, &why), FAIL_WRITE);
     ck_assert(path_exists(in(tmp, "other.part/letter")));
+}
+END_TEST
+
+/* What differs from the build that was stopped: in the first row nothing. */
+static const struct {
+    const char *what, *prefix;
+    double      share;
+    uint64_t    shard;
+} others[] = {
+    {"nothing", NULL, 0.1, 1 << 20},
+    {"prefix", "x", 0.1, 1 << 20},
+    {"val_fraction", NULL, 0.2, 1 << 20},
+    {"shard", NULL, 0.1, 1 << 21},
+};
+
+START_TEST(other_options_do_not_go_on_with_what_a_stopped_build_left)
+{
+    const char *tmp = rig_tmp();
+    char        path[PATH], copy[4 * PATH];
+    const char *input = path_join(path, PATH, tmp, "a.txt");
+    double     *stands = shared_number();
+    struct why  why;
+    struct dataset_options o = {
+        .inputs = &input, .n_inputs = 1, .tokenizer = "bytes", .val_fraction = 0.1,
+        .shard = 1 << 20, .lock_fd = -1, .progress = stop_there, .stop = &stop_late,
+        .stands = stands,
+    };
+
+    put_lines(tmp, "a.txt", 8 << 20, false);
+    ck_assert_int_eq(build_with(in(tmp, "set"), &o, 1, &why), FAIL_INTERRUPTED);
+    o.progress = NULL;
+    o.stop = &stop_now;                     // as soon as it has looked what there is
+    for (int i = 0; i < ROWS(others); i++) {
+        snprintf(copy, sizeof copy, "cp -r '%s' '%s'", in(tmp, "set.part"),
+                 in(tmp, "again.part"));
+        ck_assert_int_eq(system(copy), 0);
+        o.prefix = others[i].prefix, o.val_fraction = others[i].share;
+        o.shard = others[i].shard;
+        ck_assert_int_eq(build_with(in(tmp, "again"), &o, 1, &why), FAIL_INTERRUPTED);
+        ck_assert_msg((*stands > 0.4) == (i == 0), "another %s: it stands at %g",
+                      others[i].what, *stands);
+        snprintf(copy, sizeof copy, "rm -rf '%s'", in(tmp, "again.part"));
+        ck_assert_int_eq(system(copy), 0);
+    }
 }
 END_TEST
 
@@ -1021,6 +1148,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, bytes_that_are_not_utf8_are_kept_and_counted, 0, 2);
     tcase_add_loop_test(tc, what_cannot_be_built_is_said_and_leaves_nothing, 0,
                         ROWS(refused));
+    tcase_add_loop_test(tc, validation_begins_near_its_share_where_something_ends, 0,
+                        ROWS(cuts));
     tcase_add_test(tc, validation_text_of_its_own_leaves_the_inputs_to_training);
     tcase_add_test(tc, validation_text_that_stands_in_training_is_counted);
     tcase_add_test(tc, beyond_a_million_lines_an_even_sample_is_counted);
@@ -1031,7 +1160,9 @@ static Suite *suite(void)
     tcase_add_test(tc, a_stopped_build_leaves_nothing);
     tcase_add_loop_test(tc, a_killed_build_goes_on_and_gives_the_same_bytes, 0,
                         ROWS(long_builds));
+    tcase_add_test(tc, progress_goes_from_phase_to_phase_and_forward);
     tcase_add_test(tc, a_stopped_build_keeps_what_stands_for_the_same_text_alone);
+    tcase_add_test(tc, other_options_do_not_go_on_with_what_a_stopped_build_left);
     tcase_add_loop_test(tc, damage_is_noticed, 0, ROWS(damage));
     tcase_add_test(tc, another_datasets_shard_is_noticed);
     tcase_add_test(tc, the_order_2_yardstick_is_exact);
