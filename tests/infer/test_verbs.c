@@ -87,7 +87,8 @@ START_TEST(full_attention_says_once_that_it_drops_the_oldest)
     const char *line;
 
     need_run();
-    line = strstr(infer("infer @ -p Hi -n 60 --ignore-eos", "")->err, "past the 32");
+    line = strstr(infer("infer @ -p Hi -n 60 --ignore-eos", "")->err,
+                  "past the 32 tokens the model was trained on: the oldest are dropped");
     ck_assert_ptr_nonnull(line);
     ck_assert_ptr_null(strstr(line + 1, "past the"));
     ck_assert_ptr_null(strstr(infer("infer @ -p Hi -n 9", "")->err, "past the"));
@@ -107,7 +108,8 @@ START_TEST(full_attention_holds_as_many_tokens_as_asked)
     ck_assert_ptr_null(
         strstr(infer("infer @ -p Hi -n 60 --ignore-eos --context 99", "")->err, "past"));
     ck_assert_ptr_nonnull(strstr(
-        infer("infer @ -p Hi -n 99 --ignore-eos --context 99", "")->err, "past the 99"));
+        infer("infer @ -p Hi -n 99 --ignore-eos --context 99", "")->err,
+        "past the 99 tokens the model may hold"));
     free(trained);
 }
 END_TEST
@@ -177,6 +179,82 @@ START_TEST(lines_with_a_slash_are_commands)
     // EOS, then "/x" and the newline
     ck_assert_ptr_nonnull(strstr(infer("infer @ -i -n 0", "//x\n")->err, "prompt 4,"));
     free(want), free(once);
+}
+END_TEST
+
+START_TEST(a_command_says_what_it_set_or_what_it_takes)
+{
+    need_run();
+    const struct ran *r =
+        infer("infer @ -i -n 0 --seed 9 --temp 0.25",
+              "/seed x\n/seed\n/seed 12\n/temp 101\n/temp -1\n/temp 0.5\n/temp 1x\n");
+
+    ck_assert_msg(strstr(r->err, "/seed N: a whole number; it is 9\n"
+                                 "/seed N: a whole number; it is 9\n"
+                                 "seed 12\n"
+                                 "/temp X: a number from 0 to 100; it is 0.25\n"
+                                 "/temp X: a number from 0 to 100; it is 0.25\n"
+                                 "temperature 0.5\n"
+                                 "/temp X: a number from 0 to 100; it is 0.5\n"),
+                  "%s", r->err);
+}
+END_TEST
+
+START_TEST(one_newline_at_the_end_of_stdin_is_no_prompt)
+{
+    static const struct { const char *input, *err; } rows[] = {
+        {"Hi", "prompt 3,"}, {"Hi\n", "prompt 3,"}, {"Hi\n\n", "prompt 4,"},
+    };
+
+    need_run();
+    for (int i = 0; i < 3; i++) {
+        const struct ran *r = infer("infer @ -n 0", rows[i].input);
+
+        ck_assert_msg(strstr(r->err, rows[i].err) != NULL, "%s", r->err);
+        ck_assert_str_eq(r->out, "Hi\n");
+    }
+}
+END_TEST
+
+START_TEST(a_text_ends_before_what_it_is_to_stop_at)
+{
+    need_run();
+    ck_assert_str_eq(infer("infer @ -p Hi -n 9 --temp 0 --logit-bias x+90 --stop xxx "
+                           "--stop nothing", "")->out, "Hi\n");
+    ck_assert_str_eq(infer("infer @ -p Hi -n 2 --temp 0 --logit-bias x+90 --stop xxx",
+                           "")->out, "Hixx\n");
+}
+END_TEST
+
+/* Bytes of the state that a command says it held. */
+static double state_after(const char *line)
+{
+    const char *at = strstr(infer(line, "")->err, "; state ");
+    double      n = 0;
+    char        unit[8] = "";
+
+    ck_assert_ptr_nonnull(at);
+    ck_assert_int_eq(sscanf(at, "; state %lf %7s", &n, unit), 2);
+    return n * (*unit == 'K' ? 1 << 10 : *unit == 'M' ? 1 << 20 : 1);
+}
+
+START_TEST(the_last_line_counts_tokens_and_the_state_that_they_took)
+{
+    double few, many, full;
+
+    need_run();
+    ck_assert_ptr_nonnull(strstr(
+        infer("infer @ -p Hi -n 4 --ignore-eos", "")->err, "tokens: prompt 3, "));
+    ck_assert_ptr_nonnull(strstr(
+        infer("infer @ -p Hi -n 4 --ignore-eos", "")->err, "; text 4, "));
+    few = state_after("infer @ -p Hi -n 5 --ignore-eos");           // 7 of 32 tokens
+    many = state_after("infer @ -p Hi -n 21 --ignore-eos");         // 23
+    full = state_after("infer @ -p Hi -n 60 --ignore-eos");
+    ck_assert_msg(many > 2 * few && full > many, "%g, %g, %g", few, many, full);
+    ck_assert(state_after("infer @ -p Hi -n 90 --ignore-eos") == full);
+    ck_assert_ptr_null(strstr(infer("infer @ -p Hi -n 1", "")->err, " each\n"));
+    ck_assert_ptr_nonnull(
+        strstr(infer("infer @ -p Hi -n 1 --samples 2", "")->err, " each\n"));
 }
 END_TEST
 
@@ -426,6 +504,48 @@ START_TEST(the_table_has_an_error_and_the_positions)
 }
 END_TEST
 
+START_TEST(weights_of_rela_that_are_0_are_counted)
+{
+    char        dir[512], text[100];
+    const char *plain, *at;
+    double      zeros = -1, nulls = -1;
+    json_t     *j;
+
+    need_run();
+    plain = spawn_run_dir;
+    memset(text, 'a', sizeof text - 1);
+    text[sizeof text - 1] = 0;
+    ck_assert_ptr_null(strstr(score("score @ -", text)->out, "sparsity"));
+    ck_assert_ptr_null(strstr(score("score @ - --json", text)->out, "sparsity"));
+    snprintf(dir, sizeof dir, "%s/rela", rig_tmp());
+    spawn_run_dir = dir;
+    ck_assert_int_eq(spawn_verb(spawn_checkpoint, "@ rela", "")->code, 0);
+    at = strstr(score("score @ -", text)->out, "sparsity");
+    ck_assert_ptr_nonnull(at);
+    ck_assert_int_eq(sscanf(at, "sparsity %lf of rela's weights are 0\n"
+                                "null rate %lf of its tokens", &zeros, &nulls), 2);
+    ck_assert(zeros >= 0 && zeros <= 1 && nulls >= 0 && nulls <= 1);
+    j = json_loads(score("score @ - --json", text)->out, 0, NULL);
+    spawn_run_dir = plain;
+    ck_assert_double_eq_tol(json_number_value(json_object_get(j, "sparsity")), zeros,
+                            1e-4);
+    ck_assert_double_eq_tol(json_number_value(json_object_get(j, "null_rate")), nulls,
+                            1e-4);
+    json_decref(j);
+}
+END_TEST
+
+START_TEST(beside_tokens_the_table_goes_to_stderr)
+{
+    need_run();
+    const struct ran *r = score("score @ - --per-token", "ab");
+
+    ck_assert_msg(r->code == 0, "%s", r->err);
+    ck_assert(!strncmp(r->out, "{\"id\":97,", 9) && !strstr(r->out, "nats/token"));
+    ck_assert(!strncmp(r->err, "nats/token   ", 13));
+}
+END_TEST
+
 #define ROWS(table) (int)(sizeof table / sizeof *table)
 
 static Suite *suite(void)
@@ -441,6 +561,10 @@ static Suite *suite(void)
     tcase_add_test(tc, a_long_text_ends_with_the_cost_of_its_first_and_last_tenth);
     tcase_add_test(tc, interactive_answers_every_line);
     tcase_add_test(tc, lines_with_a_slash_are_commands);
+    tcase_add_test(tc, a_command_says_what_it_set_or_what_it_takes);
+    tcase_add_test(tc, one_newline_at_the_end_of_stdin_is_no_prompt);
+    tcase_add_test(tc, a_text_ends_before_what_it_is_to_stop_at);
+    tcase_add_test(tc, the_last_line_counts_tokens_and_the_state_that_they_took);
     tcase_add_test(tc, a_reader_that_leaves_ends_it_quietly);
     tcase_add_test(tc, an_interrupt_ends_the_line_and_exits_130);
     tcase_add_test(tc, biases_and_penalties_reach_the_text);
@@ -450,6 +574,8 @@ static Suite *suite(void)
     tcase_add_test(tc, a_prefix_is_read_before_every_document_and_not_echoed);
     tcase_add_test(tc, the_error_of_bits_per_byte_leaves_the_prefix_out);
     tcase_add_test(tc, the_table_has_an_error_and_the_positions);
+    tcase_add_test(tc, weights_of_rela_that_are_0_are_counted);
+    tcase_add_test(tc, beside_tokens_the_table_goes_to_stderr);
     suite_add_tcase(s, tc);
     return s;
 }
