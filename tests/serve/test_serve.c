@@ -761,6 +761,339 @@ START_TEST(the_end_of_a_text_is_a_token_of_the_answer)
 }
 END_TEST
 
+/* ---- forms ---- */
+
+/* What an address answers to GET; the result is the caller's. */
+static json_t *get(const struct server *s, const char *url)
+{
+    struct got g = client_ask(serve_port(s), "GET", url, "", "");
+    json_t    *j = g.body ? json_loads(g.body, 0, NULL) : NULL;
+
+    ck_assert_msg(g.status == 200 && j, "%s: %d, %.300s", url, g.status, g.body);
+    got_free(&g);
+    return j;
+}
+
+static const char *string_in(const json_t *j, const char *key)
+{
+    const char *text = json_string_value(json_object_get(j, key));
+
+    return text ? text : "";
+}
+
+static long number_in(const json_t *j, const char *key)
+{
+    return (long)json_integer_value(json_object_get(j, key));
+}
+
+/* want: the answer, or the field that is refused. */
+static const struct { const char *url, *body, *want; } of_tokens[] = {
+    {"/tokenize", "{\"content\": \"Hi\"}",
+     "{\"tokens\": [72, 105], \"pieces\": [\"H\", \"i\"], \"count\": 2}"},
+    {"/tokenize", "{\"prompt\": \"\\u00e9\"}",
+     "{\"tokens\": [195, 169], \"pieces\": [\"\\ufffd\", \"\\ufffd\"], \"count\": 2}"},
+    {"/tokenize", "{\"content\": \"</s>\"}",
+     "{\"tokens\": [256], \"pieces\": [\"</s>\"], \"count\": 1}"},
+    {"/tokenize", "{\"content\": \"\", \"prompt\": \"Hi\"}",
+     "{\"tokens\": [], \"pieces\": [], \"count\": 0}"},
+    {"/detokenize", "{\"tokens\": [72, 105, 195, 169]}",
+     "{\"content\": \"Hi\\u00e9\", \"prompt\": \"Hi\\u00e9\"}"},
+    {"/tokenize", "{}", "content"},
+    {"/tokenize", "{\"content\": 5}", "content"},
+    {"/tokenize", "{\"prompt\": [72]}", "prompt"},
+    {"/detokenize", "{}", "tokens"},
+    {"/detokenize", "{\"tokens\": \"Hi\"}", "tokens"},
+    {"/detokenize", "{\"tokens\": [257]}", "tokens"},
+};
+
+START_TEST(a_text_becomes_tokens_and_tokens_a_text)
+{
+    struct server *s = serve();
+    json_t        *j, *want;
+
+    for (size_t i = 0; i < sizeof of_tokens / sizeof *of_tokens; i++) {
+        want = json_loads(of_tokens[i].want, 0, NULL);
+        j = client_post(serve_port(s), of_tokens[i].url, want ? 200 : 400,
+                        of_tokens[i].body);
+        if (want)
+            ck_assert_msg(json_equal(j, want), "%s", of_tokens[i].body);
+        else
+            ck_assert_str_eq(string_in(json_object_get(j, "error"), "param"),
+                             of_tokens[i].want);
+        json_decref(j);
+        json_decref(want);
+    }
+    j = get(s, "/tokenizer_info");
+    want = json_pack("{s:s, s:i, s:i, s:s}", "kind", "bytes", "vocab", 257, "eos_id", 256,
+                     "eos_token", "</s>");
+    ck_assert(json_equal(j, want));
+    json_decref(j);
+    json_decref(want);
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* The likeliest token is taken: it is the first of what is told beside it. */
+static void assert_choice(const json_t *c, int i)
+{
+    const json_t *ids = json_array_get(list_of(c, "top_ids"), 0);
+    const json_t *values = json_array_get(list_of(c, "top_values"), 0);
+    const json_t *texts = json_array_get(list_of(c, "top_tokens"), 0);
+    double        nats = json_number_value(json_array_get(values, 0));
+
+    ck_assert_int_eq(number_in(c, "index"), i);
+    ck_assert_int_eq(json_array_size(list_of(c, "tokens")), 1);
+    ck_assert(json_array_size(ids) == 2 && json_array_size(texts) == 2);
+    ck_assert_int_eq(number_at(ids, 0), number_at(list_of(c, "token_ids"), 0));
+    ck_assert(json_equal(json_array_get(texts, 0),
+                         json_array_get(list_of(c, "tokens"), 0)));
+    ck_assert(nats <= 0 && nats >= json_number_value(json_array_get(values, 1)));
+    ck_assert(nats ==
+              json_number_value(json_array_get(list_of(c, "token_logprobs"), 0)));
+}
+
+START_TEST(an_answer_has_the_form_of_openai)
+{
+    struct server *s = serve();
+    json_t        *j = ask(s, 200, "{\"prompt\": [\"Hi\", \"You\"], \"n\": 2, "
+                           "\"max_tokens\": 1, \"logprobs\": 2, \"temperature\": 0}");
+    const json_t  *usage = json_object_get(j, "usage"), *one, *top;
+    long           since = (long)time(NULL) - number_in(j, "created");
+
+    ck_assert(!strncmp(string_in(j, "id"), "cmpl-", 5));
+    ck_assert_int_eq(strlen(string_in(j, "id")), 5 + 16);
+    ck_assert_str_eq(string_in(j, "object"), "text_completion");
+    ck_assert(since >= 0 && since <= CLIENT_PATIENCE);
+    ck_assert_int_eq(json_array_size(json_object_get(j, "choices")), 4);
+    for (int i = 0; i < 4; i++)
+        assert_choice(json_array_get(json_object_get(j, "choices"), (size_t)i), i);
+    ck_assert_int_eq(number_in(usage, "prompt_tokens"), 5);
+    ck_assert_int_eq(number_in(usage, "completion_tokens"), 4);
+    ck_assert_int_eq(number_in(usage, "total_tokens"), 9);
+    json_decref(j);
+    j = client_post(serve_port(s), "/v1/chat/completions", 200,
+                    "{\"max_tokens\": 1, \"temperature\": 0, \"logprobs\": true, "
+                    "\"top_logprobs\": 1, \"messages\": [{\"role\": \"user\", "
+                    "\"content\": [{\"type\": \"text\", \"text\": \"Hi\"}, "
+                    "{\"type\": \"text\", \"text\": \"!\"}]}]}");
+    ck_assert(!strncmp(string_in(j, "id"), "chatcmpl-", 9));
+    ck_assert_str_eq(string_in(j, "object"), "chat.completion");
+    ck_assert_str_eq(string_in(json_object_get(first(j), "message"), "role"),
+                     "assistant");
+    ck_assert_int_eq(number_in(json_object_get(j, "usage"), "prompt_tokens"), 4);
+    one = json_array_get(list_of(first(j), "content"), 0);
+    top = json_array_get(json_object_get(one, "top_logprobs"), 0);
+    ck_assert(json_is_string(json_object_get(one, "token")) &&
+              json_is_array(json_object_get(one, "bytes")));
+    ck_assert(json_equal(json_object_get(top, "logprob"),
+                         json_object_get(one, "logprob")));
+    ck_assert(json_equal(json_object_get(top, "token"), json_object_get(one, "token")));
+    json_decref(j);
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(a_streamed_chat_says_once_who_speaks)
+{
+    static const char body[] =
+        "{\"max_tokens\": 40, \"seed\": 3, \"logit_bias\": {\"0\": -100, "
+        "\"256\": -100}, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]%s}";
+    struct server *s = serve();
+    char           text[4096] = "", asked[256];
+    json_t        *whole, *j;
+    struct got     g;
+    int            events = 0;
+
+    snprintf(asked, sizeof asked, body, "");
+    whole = client_post(serve_port(s), "/v1/chat/completions", 200, asked);
+    ck_assert(json_is_null(json_object_get(first(whole), "logprobs")));
+    snprintf(asked, sizeof asked, body, ", \"stream\": true");
+    g = client_ask(serve_port(s), "POST", "/v1/chat/completions", as_json_type, asked);
+    for (const char *at = g.body; (at = strstr(at, "data: {")); at += 6, events++) {
+        const json_t *delta;
+
+        j = json_loads(at + 6, JSON_DISABLE_EOF_CHECK, NULL);
+        delta = json_object_get(first(j), "delta");
+        ck_assert_str_eq(string_in(j, "object"), "chat.completion.chunk");
+        ck_assert_str_eq(string_in(delta, "role"), events ? "" : "assistant");
+        strcat(text, string_in(delta, "content"));
+        json_decref(j);
+    }
+    ck_assert_int_ge(events, 1);
+    ck_assert_str_eq(text,
+                     string_in(json_object_get(first(whole), "message"), "content"));
+    json_decref(whole);
+    got_free(&g);
+    serve_stop(s, 5);
+}
+END_TEST
+
+START_TEST(the_metrics_count_what_was_done)
+{
+    static const char body[] = "{\"prompt\": \"Hi\", \"max_tokens\": 10, "
+                               "\"logit_bias\": {\"256\": -100}}";
+    static const struct { const char *name; double want; } rows[] = {
+        {"weft_texts_total", 2},         {"weft_texts_left_total", 0},
+        {"weft_prompt_tokens_total", 3}, {"weft_cached_tokens_total", 3},   // EOS, H, i
+        {"weft_cache_misses_total", 1},  {"weft_cache_hits_total", 1},
+        {"weft_tokens_total", 20},       {"weft_steps_total", 18},
+        {"weft_reloads_total", 0},       {"weft_answers_total{status=\"3xx\"}", 0},
+        {"weft_answers_total{status=\"4xx\"}", 2},
+        {"weft_answers_total{status=\"5xx\"}", 0},
+    };
+    struct server *s = serve();
+    double         up, computed, waited;
+
+    for (int i = 0; i < 2; i++) {
+        json_decref(ask(s, 200, body));
+        assert_idle(s);
+    }
+    ck_assert_int_eq(status_of(serve_port(s), "GET", "/nothing", "", ""), 404);
+    json_decref(ask(s, 400, "{\"n\": 0}"));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        ck_assert_msg(metric(s, rows[i].name) == rows[i].want, "%s is %g, not %g",
+                      rows[i].name, metric(s, rows[i].name), rows[i].want);
+    wait_for(s, "weft_requests_open", 1);           // that which asks
+    computed = metric(s, "weft_compute_seconds_total");
+    waited = metric(s, "weft_first_token_seconds_total");
+    up = metric(s, "weft_uptime_seconds");
+    ck_assert(computed > 0 && computed < up && waited > 0 && waited < up);
+    ck_assert(up < CLIENT_PATIENCE && metric(s, "weft_memory_bytes") > 1 << 20);
+    write_step(9, "gla", FAST);
+    wait_for(s, "weft_reloads_total", 1);
+    serve_stop(s, 5);
+}
+END_TEST
+
+static const struct {
+    const char *method, *url;
+    int         status;
+    const char *type;
+} heads[] = {
+    {"GET", "/", 200, "text/html; charset=utf-8"},
+    {"HEAD", "/", 200, "text/html; charset=utf-8"},
+    {"GET", "/page.js", 200, "text/javascript; charset=utf-8"},
+    {"GET", "/health", 200, "application/json"},
+    {"GET", "/metrics", 200, "text/plain; version=0.0.4; charset=utf-8"},
+    {"GET", "/nothing", 404, "application/json"},
+};
+
+START_TEST(every_answer_says_what_it_is_and_what_a_browser_may_do_with_it)
+{
+    static const char *const lines[] = {
+        "Cache-Control: no-store", "X-Content-Type-Options: nosniff",
+        "Content-Security-Policy: default-src 'none'", "Referrer-Policy: no-referrer"};
+    struct server *s = serve();
+
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
+        struct got g = client_ask(serve_port(s), heads[i].method, heads[i].url, "", "");
+        char       type[96];
+
+        snprintf(type, sizeof type, "Content-Type: %s", heads[i].type);
+        ck_assert_int_eq(g.status, heads[i].status);
+        ck_assert_msg(strstr(g.head, type) != NULL, "%s: %s", heads[i].url, g.head);
+        for (int k = 0; k < 4; k++)
+            ck_assert_msg(strstr(g.head, lines[k]) != NULL, "%s: %s", heads[i].url,
+                          g.head);
+        ck_assert((g.len == 0) == !strcmp(heads[i].method, "HEAD"));
+        got_free(&g);
+    }
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* The status of a request as it stands. */
+static int raw_status(int port, const char *bytes, size_t len)
+{
+    int        fd = client_connect(port), status;
+    struct got g;
+
+    client_send(fd, bytes, len);
+    shutdown(fd, SHUT_WR);
+    g = client_receive(fd);
+    status = g.status;
+    got_free(&g);
+    close(fd);
+    return status;
+}
+
+static const struct { const char *host; int status; } hosts[] = {
+    {"localhost", 200}, {"LocalHost:1", 200},  {"127.0.0.1:8080", 200}, {"[::1]:80", 200},
+    {"192.0.2.7", 403}, {"[2001:db8::1]", 403}, {"localhost.example", 403},
+};
+
+START_TEST(only_this_machines_names_lead_to_it)
+{
+    struct server *s = serve();
+
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts; i++) {
+        char bytes[128];
+        int  status;
+
+        snprintf(bytes, sizeof bytes, "GET /v1/models HTTP/1.1\r\nHost: %s\r\n"
+                 "Connection: close\r\n\r\n", hosts[i].host);
+        status = raw_status(serve_port(s), bytes, strlen(bytes));
+        ck_assert_msg(status == hosts[i].status, "%s: %d", hosts[i].host, status);
+    }
+    serve_stop(s, 5);
+}
+END_TEST
+
+/* A run, its checkpoint, and the step of it: what /served says is the same. */
+static const struct { const char *behind, *kind; } paths[] = {
+    {"", "run"}, {"/ckpt-00000007", "checkpoint"}, {"@7", "checkpoint"},
+};
+
+START_TEST(what_is_served_is_told)
+{
+    static const char numbers[] = "{\"zstd19_bpb\": 2.5, \"order2_bpb\": 3.5}";
+
+    for (int i = 0; i < 3; i++) {
+        struct serve_options o = options();
+        struct server       *s;
+        struct why           why;
+        struct patience      p = {0};
+        char                 path[700], file[700];
+        json_t              *j = NULL, *models;
+        const json_t        *m;
+
+        new_run(FAST);
+        ck_assert_int_eq(dir_make(path_join(file, sizeof file, run, "data"), &why), 0);
+        ck_assert_int_eq(
+            file_write(path_join(file, sizeof file, run, "data/dataset.json"),
+                       numbers, strlen(numbers), &why), 0);
+        snprintf(path, sizeof path, "%s%s", run, paths[i].behind);
+        o.path = path;
+        s = start(&o);
+        do {                                        // the log is read by a thread
+            ck_assert_msg(wait_on(&p), "no val_bpb");
+            json_decref(j);
+            j = get(s, "/served");
+            m = json_array_get(json_object_get(j, "models"), 0);
+        } while (json_number_value(json_object_get(m, "val_bpb")) != 2.5);
+        ck_assert_str_eq(string_in(j, "kind"), paths[i].kind);
+        ck_assert_str_eq(string_in(j, "name"), strrchr(run, '/') + 1);
+        ck_assert(json_is_false(json_object_get(j, "training")));
+        ck_assert(json_number_value(json_object_get(j, "zstd_bpb")) == 2.5);
+        ck_assert(json_number_value(json_object_get(j, "order2_bpb")) == 3.5);
+        ck_assert(json_is_null(json_object_get(j, "floor_bpb")));
+        ck_assert_str_eq(string_in(m, "id"), string_in(j, "name"));
+        ck_assert_str_eq(string_in(m, "checkpoint"), "ckpt-00000007");
+        ck_assert(number_in(m, "step") == 7 && number_in(m, "vocab") == 257 &&
+                  number_in(m, "context") == 32 && number_in(m, "parameters") > 0);
+        ck_assert(json_is_null(json_object_get(m, "seed")));
+        models = get(s, "/v1/models");
+        ck_assert_str_eq(string_in(models, "object"), "list");
+        ck_assert_str_eq(
+            string_in(json_array_get(json_object_get(models, "data"), 0), "id"),
+            string_in(j, "name"));
+        json_decref(models);
+        json_decref(j);
+        serve_stop(s, 5);
+    }
+}
+END_TEST
+
 /* ---- what is refused ---- */
 
 static const struct {
@@ -792,7 +1125,17 @@ static const struct {
     {"{\"stop\": [1]}", "stop"},
     {"{\"stop\": [\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","
      "\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\"]}", "stop"},
+    {"{\"stop\": \"a\\u0000b\"}", "stop"},
     {"{\"seed\": \"x\"}", "seed"},
+    {"{\"seed\": 1.5}", "seed"},
+    {"{\"top_k\": -2}", "top_k"},
+    {"{\"repeat_last_n\": -1}", "repeat_last_n"},
+    {"{\"max_completion_tokens\": -1}", "max_completion_tokens"},
+    {"{\"stream_options\": {\"include_usage\": 1}}", "include_usage"},
+    {"{\"logit_bias\": []}", "logit_bias"},
+    {"{\"logit_bias\": {\"-1\": 1}}", "logit_bias"},
+    {"{\"logit_bias\": {\"5x\": 1}}", "logit_bias"},
+    {"{\"logit_bias\": {\"5\": \"x\"}}", "logit_bias"},
     {"{\"n\": 0}", "n"},
     {"{\"n\": 9}", "n"},
     {"{\"echo\": 1}", "echo"},
@@ -819,24 +1162,13 @@ START_TEST(a_value_that_makes_no_sense_is_refused_by_its_name)
         json_decref(j);
     }
     json_decref(ask(s, 200, "{\"unknown\": {\"field\": [1]}, \"max_tokens\": 1}"));
+    json_decref(ask(s, 200, "{\"prompt\": null, \"stop\": null, \"logit_bias\": null, "
+                            "\"seed\": null, \"echo\": null, \"top_k\": -1, "
+                            "\"temperature\": null, \"stream_options\": null, "
+                            "\"max_tokens\": 1}"));
     serve_stop(s, 5);
 }
 END_TEST
-
-/* The status of a request as it stands. */
-static int raw_status(int port, const char *bytes, size_t len)
-{
-    int        fd = client_connect(port), status;
-    struct got g;
-
-    client_send(fd, bytes, len);
-    shutdown(fd, SHUT_WR);
-    g = client_receive(fd);
-    status = g.status;
-    got_free(&g);
-    close(fd);
-    return status;
-}
 
 /* What an address answers to a method that it does not take. */
 static void assert_allows(int port, const char *url, const char *methods)
@@ -904,7 +1236,12 @@ START_TEST(a_key_opens)
     ck_assert_int_eq(file_write(file, "open sesame\n", 12, &why), 0);
     s = start(&o);
     port = serve_port(s);
-    ck_assert_int_eq(status_of(port, "GET", "/served", "", ""), 401);
+    struct got g = client_ask(port, "GET", "/served", "", "");
+
+    ck_assert_int_eq(g.status, 401);
+    ck_assert(strstr(g.head, "WWW-Authenticate: Bearer") != NULL &&
+              strstr(g.body, "\"authentication_error\"") != NULL);
+    got_free(&g);
     ck_assert_int_eq(status_of(port, "GET", "/served",
                                "Authorization: Bearer open sesam\r\n", ""), 401);
     ck_assert_int_eq(status_of(port, "GET", "/served",
@@ -1342,6 +1679,8 @@ START_TEST(a_comparison_has_a_model_for_each_architecture)
     struct why           why = {"?"};
     static const char *const archs[] = {"gla", "softmax"};
     char                 top[512], path[600];
+    json_t              *served;
+    const json_t        *models;
 
     snprintf(top, sizeof top, "%s/compared", rig_tmp());
     for (int i = 0; i < 2; i++) {
@@ -1349,10 +1688,25 @@ START_TEST(a_comparison_has_a_model_for_each_architecture)
         ck_assert_int_eq(dir_make(run, &why), 0);
         write_step(5, archs[i], FAST);
     }
+    snprintf(path, sizeof path, "%s/gla/seed-2", top);          // has no checkpoint
+    ck_assert_int_eq(dir_make(path, &why), 0);
+    snprintf(path, sizeof path, "%s/.hidden/seed-1", top);
+    ck_assert_int_eq(dir_make(path, &why), 0);
     ck_assert_int_eq(
         file_write(path_join(path, sizeof path, top, "compare.json"), "{}", 2, &why), 0);
     o.path = top;
     s = start(&o);
+    served = get(s, "/served");
+    ck_assert_str_eq(string_in(served, "kind"), "compare");
+    models = json_object_get(served, "models");
+    ck_assert_int_eq(json_array_size(models), 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_str_eq(string_in(json_array_get(models, (size_t)i), "id"), archs[i]);
+        ck_assert_int_eq(number_in(json_array_get(models, (size_t)i), "seed"), 3 + i);
+    }
+    json_decref(served);
+    json_decref(ask(s, 404, "{\"model\": \"gl\"}"));
+    json_decref(ask(s, 404, "{\"model\": \"gla2@5\"}"));
     json_decref(ask(s, 404, "{\"model\": \"mlstm\"}"));
     json_decref(ask(s, 404, "{\"model\": \"../../etc\"}"));
     for (int i = 0; i < 2; i++) {
@@ -1368,6 +1722,8 @@ START_TEST(a_comparison_has_a_model_for_each_architecture)
         snprintf(body, sizeof body, "%s@5", archs[i]);
         ck_assert_str_eq(json_string_value(json_object_get(j, "model")), body);
         json_decref(j);
+        snprintf(body, sizeof body, "{\"model\": \"%s@4\"}", archs[i]);     // the newest
+        json_decref(ask(s, 200, body));
     }
     serve_stop(s, 5);
 }
@@ -1409,6 +1765,14 @@ static Suite *suite(void)
     tcase_add_test(tc, the_logprobs_of_a_prompt_are_the_nats_of_weft_score);
     tcase_add_test(tc, the_requests_of_lm_eval_are_answered);
     tcase_add_test(tc, the_end_of_a_text_is_a_token_of_the_answer);
+    tcase_add_test(tc, a_text_becomes_tokens_and_tokens_a_text);
+    tcase_add_test(tc, an_answer_has_the_form_of_openai);
+    tcase_add_test(tc, a_streamed_chat_says_once_who_speaks);
+    tcase_add_test(tc, the_metrics_count_what_was_done);
+    tcase_add_test(tc,
+                   every_answer_says_what_it_is_and_what_a_browser_may_do_with_it);
+    tcase_add_test(tc, only_this_machines_names_lead_to_it);
+    tcase_add_test(tc, what_is_served_is_told);
     tcase_add_test(tc, a_value_that_makes_no_sense_is_refused_by_its_name);
     tcase_add_test(tc, strangers_and_strange_requests_are_refused);
     tcase_add_test(tc, a_key_opens);
