@@ -21,14 +21,14 @@ else
     say "training $run for a minute: watch the samples"
     # recurrent layers learn how sentences go, one head of the last finds who is who:
     # docs/recipe.md, "Names"
-    "$weft" train $text --out $run --for 1m vocab=2048 --size nano \
-        --arch ssd/ssd/ssd/softmax+none heads=2 copy=12
+    "$weft" train $text --out $run --for 1m vocab=2048 tokenizer=bpe --size nano \
+        --arch rglru/rglru/softmax+none layers=3 heads=2 copy=12
 fi
 
 say "a story from $run"
 "$weft" infer $run -p "This is the story of" -n 250 --temp 0.6 --seed 3
 
-say "32 more, checked: do they keep to the form, and to what they said themselves?"
+say "32 more, checked: do they keep to the form, to what they said, and to their names?"
 "$weft" infer $run -p "" --samples 32 -n 600 --temp 0.6 --seed 4 2> /dev/null |
     sed 's/^--- sample .* ---$/<|endoftext|>/' | "$weft" data stories --check - |
         tail -n 1

@@ -18,7 +18,7 @@ here=$(dirname "$0")
 weft=${WEFT:-build/release/bin/weft}
 work=${WORK:-runs/recipe}
 results=${RESULTS:-$here/demo.tsv}
-times="60 180 600" seeds=101 arch=ssd/ssd/ssd/softmax+none settings=
+times="60 180 600" seeds=101 arch=rglru/rglru/softmax+none settings=
 
 while [ $# -gt 0 ]; do
     case $1 in
@@ -29,7 +29,7 @@ while [ $# -gt 0 ]; do
     *)       echo "demo.sh: $1: not known" >&2; exit 2 ;;
     esac
 done
-settings=${settings:- heads=2 copy=12}
+settings=${settings:- layers=3 heads=2 copy=12 tokenizer=bpe}
 mkdir -p "$work"
 touch "$results"
 
