@@ -2,7 +2,6 @@
 #include "data/base/file.h"
 #include "tests/support/rig.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -109,18 +108,6 @@ static void assert_line(int got, int want, const char *part)
     ck_assert_msg(strstr(why.line, part) != NULL, "'%s' is not in: %s", part, why.line);
 }
 
-static int entries(const char *dir)
-{
-    DIR *d = opendir(dir);
-    int  n = -2;                // without . and ..
-
-    ck_assert_ptr_nonnull(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
-
 /* ---- names ------------------------------------------------------------------------- */
 
 /* dir/././ ... /a, of n bytes or one more. */
@@ -150,7 +137,7 @@ START_TEST(a_name_that_is_too_long_is_refused_and_not_cut)
     ck_assert_int_eq(dir_begin(&d, path, &why), FAIL_WRITE);
     ck_assert_int_eq(dir_continue(&d, long_path(dir, lengths[_i] + 4), "mark", &why),
                      FAIL_WRITE);
-    ck_assert_int_eq(entries(dir), 0);
+    ck_assert_int_eq(rig_entries(dir), 0);
 }
 END_TEST
 
@@ -166,7 +153,7 @@ START_TEST(a_name_alone_is_one_of_this_directory)
     ck_assert_int_eq(dir_commit(&d, &why), 0);
     assert_holds(in(dir, "a"), "x");
     ck_assert(path_is_dir(in(dir, "b")) && path_is_dir(in(dir, "c")));
-    ck_assert_int_eq(entries(dir), 3);
+    ck_assert_int_eq(rig_entries(dir), 3);
 }
 END_TEST
 
@@ -181,7 +168,7 @@ START_TEST(a_file_is_replaced_whole_and_leaves_nothing_beside_it)
     assert_holds(in(dir, "a"), "2nd");
     ck_assert_int_eq(file_write(in(dir, "a"), "", 0, &why), 0);
     assert_holds(in(dir, "a"), "");
-    ck_assert_int_eq(entries(dir), 1);
+    ck_assert_int_eq(rig_entries(dir), 1);
 }
 END_TEST
 
@@ -315,7 +302,7 @@ START_TEST(a_file_is_gone_on_with_where_its_writer_died)
     ck_assert(!path_exists(path) && !file_put(&again, "!", 1, &why) &&
               !file_commit(&again, &why));
     assert_holds(path, "one!");
-    ck_assert_int_eq(entries(dir), 1);
+    ck_assert_int_eq(rig_entries(dir), 1);
 }
 END_TEST
 
@@ -346,7 +333,7 @@ START_TEST(a_failed_write_keeps_the_old_file)
     assert_line(rc, FAIL_WRITE, failing[_i].says);
     ck_assert_ptr_nonnull(strstr(why.line, path));
     assert_holds(path, "old");
-    ck_assert_int_eq(entries(dir), 1);
+    ck_assert_int_eq(rig_entries(dir), 1);
 }
 END_TEST
 
@@ -359,7 +346,7 @@ START_TEST(what_is_no_file_is_not_replaced)
     assert_line(file_write(in(dir, "pipe"), "x", 1, &why), FAIL_WRITE, "a pipe, not a");
     assert_line(file_write(in(dir, "link"), "x", 1, &why), FAIL_WRITE, "a pipe, not a");
     ck_assert(!stat(in(dir, "link"), &st) && S_ISFIFO(st.st_mode));
-    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(rig_entries(dir), 2);
 }
 END_TEST
 
@@ -376,7 +363,7 @@ START_TEST(a_file_in_pieces_appears_when_it_is_committed)
     ck_assert(!file_begin(&f, path, &why) && !file_put(&f, "three", 5, &why));
     file_abort(&f);
     assert_holds(path, "one two");
-    ck_assert_int_eq(entries(dir), 1);
+    ck_assert_int_eq(rig_entries(dir), 1);
 }
 END_TEST
 
@@ -392,12 +379,12 @@ START_TEST(the_next_writer_removes_what_a_killed_one_left)
         _exit(0);
     }
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-    ck_assert_int_eq(entries(dir), 1);
+    ck_assert_int_eq(rig_entries(dir), 1);
     put(dir, "ab.tmp-01234567", "another file's");
     put(dir, "a.tmp-0123456", "not a temporary name");
     ck_assert_int_eq(file_write(in(dir, "a"), "whole", 5, &why), 0);
     assert_holds(in(dir, "a"), "whole");
-    ck_assert_int_eq(entries(dir), 3);
+    ck_assert_int_eq(rig_entries(dir), 3);
 }
 END_TEST
 
@@ -408,10 +395,10 @@ START_TEST(a_living_writers_file_is_kept)
 
     ck_assert(!file_begin(&f, path, &why) && !file_put(&f, "slow", 4, &why));
     ck_assert_int_eq(file_write(path, "fast", 4, &why), 0);
-    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(rig_entries(dir), 2);
     ck_assert_int_eq(file_commit(&f, &why), 0);
     assert_holds(path, "slow");
-    ck_assert_int_eq(entries(dir), 1);
+    ck_assert_int_eq(rig_entries(dir), 1);
 }
 END_TEST
 
@@ -434,7 +421,7 @@ START_TEST(an_unwritable_place_is_said)
     assert_line(file_write(in(dir, unwritable[_i].name), "x", 1, &why), FAIL_WRITE,
                 unwritable[_i].says);
     assert_holds(in(dir, "file"), "text");
-    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(rig_entries(dir), 2);
 }
 END_TEST
 
@@ -519,12 +506,12 @@ START_TEST(a_directory_appears_whole_or_not_at_all)
     ck_assert(path_is_temporary(strrchr(d.tmp, '/') + 1));
     ck_assert_int_eq(dir_commit(&d, &why), 0);
     assert_holds(in(dir, "new/ckpt/a"), "x");
-    ck_assert_int_eq(entries(in(dir, "new")), 1);
+    ck_assert_int_eq(rig_entries(in(dir, "new")), 1);
 
     ck_assert_int_eq(dir_begin(&d, in(dir, "new/other"), &why), 0);
     put(d.tmp, "a", "x");
     dir_abort(&d);
-    ck_assert_int_eq(entries(in(dir, "new")), 1);
+    ck_assert_int_eq(rig_entries(in(dir, "new")), 1);
 }
 END_TEST
 
@@ -546,7 +533,7 @@ START_TEST(committing_never_replaces_what_is_there)
     }
     assert_holds(in(dir, "full/a"), "old");
     assert_holds(in(dir, "file"), "old");
-    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(rig_entries(dir), 2);
 }
 END_TEST
 
@@ -564,7 +551,7 @@ START_TEST(a_commit_that_cannot_reach_the_disk_does_not_happen)
     disk_well();
     dir_abort(&d);
     assert_line(rc, FAIL_WRITE, "the disk is full");
-    ck_assert_int_eq(entries(dir), 0);
+    ck_assert_int_eq(rig_entries(dir), 0);
 }
 END_TEST
 
@@ -614,13 +601,13 @@ START_TEST(what_a_killed_writer_left_is_swept_by_the_next_and_a_living_one_is_le
     }
     ck_assert_int_eq(read(ready[0], &byte, 1), 1);
     ck_assert_int_eq(dir_begin(&d, in(dir, "data"), &why), 0);
-    ck_assert_int_eq(entries(dir), 3);                  // x, and two of them
+    ck_assert_int_eq(rig_entries(dir), 3);                  // x, and two of them
     dir_abort(&d);
-    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(rig_entries(dir), 2);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     ck_assert_int_eq(dir_begin(&d, in(dir, "data"), &why), 0);
-    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(rig_entries(dir), 2);
     ck_assert_int_eq(dir_commit(&d, &why), 0);
 }
 END_TEST
@@ -643,7 +630,7 @@ START_TEST(a_directory_is_gone_on_with_by_one_at_a_time)
     put(d.tmp, "b", "all of it");
     ck_assert_int_eq(dir_commit(&d, &why), 0);
     assert_holds(in(dir, "new/set/b"), "all of it");
-    ck_assert_int_eq(entries(in(dir, "new")), 1);
+    ck_assert_int_eq(rig_entries(in(dir, "new")), 1);
     ck_assert_int_eq(dir_make(in(dir, "mine.part"), &why), 0);
     put(dir, "mine.part/letter", "Dear");
     assert_line(dir_continue(&d, in(dir, "mine"), "mark", &why), FAIL_WRITE,
@@ -678,7 +665,7 @@ START_TEST(what_fails_and_what_is_given_up_leaves_no_file_open)
     ck_assert(!dir_continue(&d, in(dir, "d"), "mark", &why) && !dir_commit(&d, &why));
     dir_sweep(dir);
     ck_assert_int_eq(rig_open_files(), before);
-    ck_assert_int_eq(entries(dir), 3);
+    ck_assert_int_eq(rig_entries(dir), 3);
 }
 END_TEST
 
@@ -706,7 +693,7 @@ START_TEST(a_link_is_replaced_and_stays_relative)
     ck_assert_int_eq(link_replace(dir, "latest", "ckpt-2", &why), 0);
     ck_assert_int_eq(readlink(in(dir, "latest"), target, sizeof target - 1), 6);
     ck_assert_str_eq(target, "ckpt-2");
-    ck_assert_int_eq(entries(dir), 1);
+    ck_assert_int_eq(rig_entries(dir), 1);
     assert_line(link_replace(in(dir, "none"), "latest", "ckpt-1", &why), FAIL_WRITE,
                 "No such");
 }
@@ -726,7 +713,7 @@ START_TEST(sweeping_takes_leftovers_and_nothing_else)
     ck_assert(!path_exists(d.tmp));
     ck_assert(path_exists(in(dir, "notes.tmp-mine")));
     ck_assert(path_exists(in(dir, "a.tmp-0123abcde")));
-    ck_assert_int_eq(entries(dir), 2);
+    ck_assert_int_eq(rig_entries(dir), 2);
 }
 END_TEST
 

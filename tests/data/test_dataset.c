@@ -376,17 +376,6 @@ static const struct {
      "give text, or take tokenizer=bytes"},
 };
 
-static int entries(const char *dir)
-{
-    DIR *d = opendir(dir);
-    int  n = 0;
-
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n - 2;
-}
-
 START_TEST(what_cannot_be_built_is_said_and_leaves_nothing)
 {
     const char *tmp = rig_tmp();
@@ -398,7 +387,7 @@ START_TEST(what_cannot_be_built_is_said_and_leaves_nothing)
                  refused[_i].vocab, 1, &why);
     ck_assert_msg(code == refused[_i].want, "exit %d: %s", code, why.line);
     ck_assert_msg(strstr(why.line, refused[_i].says) != NULL, "%s", why.line);
-    ck_assert_int_eq(entries(tmp), 1);
+    ck_assert_int_eq(rig_entries(tmp), 1);
 }
 END_TEST
 
@@ -624,8 +613,8 @@ START_TEST(an_existing_directory_is_not_touched)
     ck_assert_int_eq(dir_make(dir, &why), 0);
     put(tmp, "a.txt", "text", 4);
     ck_assert_int_eq(build(dir, in(tmp, "a.txt"), "bytes", 0, 1, &why), FAIL_USAGE);
-    ck_assert_int_eq(entries(dir), 0);
-    ck_assert_int_eq(entries(tmp), 2);
+    ck_assert_int_eq(rig_entries(dir), 0);
+    ck_assert_int_eq(rig_entries(tmp), 2);
 }
 END_TEST
 
@@ -658,7 +647,7 @@ START_TEST(a_stopped_build_leaves_nothing)
                                                              .stop = &stop_now},
                                    &why),
                      FAIL_INTERRUPTED);
-    ck_assert_int_eq(entries(tmp), 1);
+    ck_assert_int_eq(rig_entries(tmp), 1);
 }
 END_TEST
 
@@ -728,7 +717,7 @@ static void same_files(const char *tmp)
     struct why     why;
 
     path_join(two, PATH, tmp, "two");
-    ck_assert_int_eq(entries(one), entries(two));
+    ck_assert_int_eq(rig_entries(one), rig_entries(two));
     while ((e = readdir(d)))
         if (e->d_name[0] != '.')
             ck_assert_msg(!file_hash(in(one, e->d_name), &a, &size, &why) &&
@@ -823,6 +812,25 @@ static void stop_there(void *user, const char *phase, double done)
     stop_late = !strcmp(phase, "encoding") && done > 0.7;
 }
 
+/* Begin a build of TMP/set from 8 MB in *input, stop it, and go on with what it returns;
+ * where it stands is in *stands. */
+static struct dataset_options stopped_build(const char *tmp, const char *const *input,
+                                            double *stands)
+{
+    struct dataset_options o = {
+        .inputs = input, .n_inputs = 1, .tokenizer = "bytes", .val_fraction = 0.1,
+        .shard = 1 << 20, .lock_fd = -1, .progress = stop_there, .stop = &stop_late,
+        .stands = stands,
+    };
+    struct why why;
+
+    put_lines(tmp, "a.txt", 8 << 20, false);
+    ck_assert_int_eq(build_with(in(tmp, "set"), &o, 1, &why), FAIL_INTERRUPTED);
+    ck_assert(*stands > 0.4 && path_exists(in(tmp, "set.part/unfinished")));
+    o.progress = NULL;
+    return o;
+}
+
 START_TEST(a_stopped_build_keeps_what_stands_for_the_same_text_alone)
 {
     const char *tmp = rig_tmp();
@@ -830,17 +838,9 @@ START_TEST(a_stopped_build_keeps_what_stands_for_the_same_text_alone)
     const char *input = path_join(path, PATH, tmp, "a.txt");
     double     *stands = shared_number();
     struct why  why;
-    struct dataset_options o = {
-        .inputs = &input, .n_inputs = 1, .tokenizer = "bytes", .val_fraction = 0.1,
-        .shard = 1 << 20, .lock_fd = -1, .progress = stop_there, .stop = &stop_late,
-        .stands = stands,
-    };
+    struct dataset_options o = stopped_build(tmp, &input, stands);
 
-    put_lines(tmp, "a.txt", 8 << 20, false);
-    ck_assert_int_eq(build_with(in(tmp, "set"), &o, 1, &why), FAIL_INTERRUPTED);
-    ck_assert(*stands > 0.4 && path_exists(in(tmp, "set.part/unfinished")));
     put_lines(tmp, "a.txt", 9 << 20, false);
-    o.progress = NULL;
     stop_late = 0;
     ck_assert_int_eq(build_with(in(tmp, "set"), &o, 1, &why), 0);
     ck_assert(*stands == 0);                        // other text: from its beginning
@@ -873,15 +873,8 @@ START_TEST(other_options_do_not_go_on_with_what_a_stopped_build_left)
     const char *input = path_join(path, PATH, tmp, "a.txt");
     double     *stands = shared_number();
     struct why  why;
-    struct dataset_options o = {
-        .inputs = &input, .n_inputs = 1, .tokenizer = "bytes", .val_fraction = 0.1,
-        .shard = 1 << 20, .lock_fd = -1, .progress = stop_there, .stop = &stop_late,
-        .stands = stands,
-    };
+    struct dataset_options o = stopped_build(tmp, &input, stands);
 
-    put_lines(tmp, "a.txt", 8 << 20, false);
-    ck_assert_int_eq(build_with(in(tmp, "set"), &o, 1, &why), FAIL_INTERRUPTED);
-    o.progress = NULL;
     o.stop = &stop_now;                     // as soon as it has looked what there is
     for (int i = 0; i < ROWS(others); i++) {
         snprintf(copy, sizeof copy, "cp -r '%s' '%s'", in(tmp, "set.part"),

@@ -7,7 +7,6 @@
 #include "model/files/tensors.h"
 #include "tests/support/rig.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -421,18 +420,6 @@ START_TEST(a_damaged_latest_names_the_newest_intact_checkpoint)
 }
 END_TEST
 
-static int entries_of(const char *dir)
-{
-    DIR *d = opendir(dir);
-    int  n = -2;                                // without . and ..
-
-    ck_assert_ptr_nonnull(d);
-    while (readdir(d))
-        n++;
-    closedir(d);
-    return n;
-}
-
 /* Where there is no other, none is named: not the one that is wrong itself. */
 START_TEST(a_sole_checkpoint_that_is_wrong_is_not_called_intact)
 {
@@ -466,7 +453,7 @@ START_TEST(a_saved_model_is_whole_or_not_there)
     tokenizer_free(u);
     m.w[m.n / 2] = NAN;
     ck_assert_int_eq(checkpoint_save(other, &m, t, &why), FAIL_DIVERGED);
-    ck_assert_int_eq(entries_of(dir), 1);
+    ck_assert_int_eq(rig_entries(dir), 1);
     model_close(&m);
     tokenizer_free(t);
 }

@@ -37,6 +37,9 @@ double *rig_zeros(size_t n);
 /* A new empty directory below $TMPDIR, removed when the program ends. */
 const char *rig_tmp(void);
 
+/* How many entries a directory has. */
+int rig_entries(const char *dir);
+
 /* How many files are open: what a call leaves open shows. */
 int rig_open_files(void);
 
