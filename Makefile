@@ -57,7 +57,7 @@ CC     ?= cc
 CXX    ?= c++
 
 # MODE=portable is all of weft once for each of these, in directories below its own.
-LEVELS := v2 v3 v4 v4-bf16
+LEVELS := v2 v3 v4 v4-bf16 v4-amx
 LEVEL  ?=
 O      := build/$(MODE)$(if $(MPI),-mpi)$(LEVEL:%=/%)
 
@@ -80,7 +80,9 @@ MATH += $(shell $(CC) -Werror --param=avoid-fma-max-bits=0 -x c -fsyntax-only /d
           echo --param=avoid-fma-max-bits=0)
 
 OPT.release := -O3 -march=$(MARCH)
-OPT.portable := -O3 $(if $(LEVEL),-march=x86-64-$(LEVEL:%-bf16=% -mavx512vnni -mavx512bf16))
+BF16        := -mavx512vnni -mavx512bf16
+OPT.portable := -O3 $(if $(LEVEL),-march=x86-64-$(patsubst %-bf16,% $(BF16),\
+                  $(LEVEL:%-amx=% $(BF16) -mamx-tile -mamx-bf16)))
 OPT.debug   := -O0 -g
 OPT.asan    := -O2 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT.fuzz    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -Wno-pass-failed

@@ -69,5 +69,14 @@ const char *const level_needs[] = {
 #ifdef __AVX512BF16__
     "avx512bf16",
 #endif
+#ifdef __AMX_TILE__
+    "amx-tile",
+#endif
+#ifdef __AMX_BF16__
+    "amx-bf16",
+#endif
+#ifdef __AMX_INT8__
+    "amx-int8",
+#endif
     NULL,
 };

@@ -9,6 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 /* The Makefile's list, best last: X(v2) X(v3) ... in MODE=portable, else X(). */
 #define DECLARE(name) extern const struct level weft_level##name;
@@ -21,6 +26,16 @@ static const struct level *const levels[] = {
 enum { N_LEVELS = sizeof levels / sizeof *levels };
 
 #ifdef __x86_64__
+/* AMX, of which edx of cpuid's seventh leaf tells; Linux lends its tiles to who asks. */
+static bool has_tiles(int bit)
+{
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    unsigned a, b, c, d;
+
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && d >> bit & 1 &&
+           !syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA);
+}
+
 static bool cpu_has(const char *name)
 {
 #define TRY(it)                                                                         \
@@ -32,7 +47,9 @@ static bool cpu_has(const char *name)
     TRY("avx512vnni") TRY("avx512bitalg") TRY("avx512vpopcntdq") TRY("gfni")
     TRY("avx512bf16")
 #undef TRY
-                        return false;
+    return (!strcmp(name, "amx-bf16") && has_tiles(22)) ||
+           (!strcmp(name, "amx-tile") && has_tiles(24)) ||
+           (!strcmp(name, "amx-int8") && has_tiles(25));
 }
 #else
 static bool cpu_has(const char *name)

@@ -506,10 +506,13 @@ static enum fail choose_products(struct setup *s, struct why *why)
  * runs. */
 static double machine_peak(void)
 {
-    static double peak;
+    static double             peak;
+    static const struct gemm *of;
 
-    if (peak == 0)
-        peak = 1e9 * ranks_n() * product_gflops(&gemm_own, 3);
+    if (of != gemm_yardstick()) {
+        of = gemm_yardstick();
+        peak = 1e9 * ranks_n() * product_gflops(of, 3);
+    }
     return peak;
 }
 
@@ -570,7 +573,8 @@ static enum fail measure_validation(struct setup *s, struct why *why)
         ranks_share(&enough, sizeof enough);
     }
     start = wall_seconds();
-    s->peak = fmax(s->peak, 1e9 * ranks_n() * product_gflops(&gemm_own, PEAK_TRIES));
+    s->peak = fmax(s->peak,
+                   1e9 * ranks_n() * product_gflops(gemm_yardstick(), PEAK_TRIES));
     s->cost.eval = seconds + wall_seconds() - start;
     return err;
 }

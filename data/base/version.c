@@ -10,7 +10,9 @@
 
 #if defined __AVX512F__ && defined __AVX512BW__ && defined __AVX512CD__ && \
     defined __AVX512DQ__ && defined __AVX512VL__
-#ifdef __AVX512BF16__
+#if defined __AVX512BF16__ && defined __AMX_BF16__
+#define LEVEL "v4-amx"
+#elif defined __AVX512BF16__
 #define LEVEL "v4-bf16"
 #else
 #define LEVEL "v4"

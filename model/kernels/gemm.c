@@ -487,6 +487,8 @@ const struct gemm gemm_pairs = {"bf16 in pairs", pairs_nt, pairs_nn, pairs_tn};
 
 const struct gemm *gemm_in_bf16(void)
 {
+    if (gemm_amx())
+        return gemm_amx();
 #if defined __AVX512BF16__ && !defined WEFT_DOUBLE
     return &gemm_pairs;
 #else
@@ -505,6 +507,8 @@ const struct gemm *gemm_use(const struct gemm *by)
     used = by;
     return was;
 }
+
+const struct gemm *gemm_yardstick(void) { return used->foreign ? &gemm_own : used; }
 
 void gemm_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b, size_t ldb,
              int m, int n, int k, real alpha, real beta)

@@ -21,6 +21,7 @@
 #include "model/kernels/packed.h"
 #include "model/kernels/real.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef void gemm_form(real *c, size_t ldc, const real *a, size_t lda, const real *b,
@@ -38,6 +39,7 @@ void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed 
 struct gemm {
     const char *name;
     gemm_form  *nt, *nn, *tn;
+    bool        foreign;                // not weft's
 };
 extern const struct gemm gemm_own;
 
@@ -47,11 +49,20 @@ extern const struct gemm gemm_own;
  * has the bits of gemm_bf16, and is slower. MODE=double has none. */
 extern const struct gemm gemm_bf16, gemm_pairs;
 
-/* The faster of the two on the CPU that this was compiled for. */
+/* The same by AMX's tiles, a sum over 32 of k at a time: ten times the rate of floats.
+ * NULL where this was not compiled for it, or the system does not allow it. Subnormal
+ * numbers are zeros. */
+const struct gemm *gemm_amx(void);
+
+/* The fastest of them on the CPU that this was compiled for. */
 const struct gemm *gemm_in_bf16(void);
 
 /* Set outside of parallel regions. Returns who made them before. */
 const struct gemm *gemm_use(const struct gemm *by);
+
+/* weft's, of such numbers as are multiplied now: what a share of the peak is a share
+ * of. */
+const struct gemm *gemm_yardstick(void);
 
 /* OpenBLAS's, loaded on the first call. FAIL_INPUT: there is none, or not of the flavour
  * that runs inside OpenMP's threads. */

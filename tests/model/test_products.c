@@ -357,13 +357,13 @@ START_TEST(slices_of_tokens_add_up)
 }
 END_TEST
 
-/* Sizes on both sides of every block: strips of 6 rows, 128 or 384 rows copied at once,
- * panels of up to 64 columns and 384 rows. */
+/* Sizes on both sides of every block: strips of 6 rows, 128, 384 or 512 rows copied at
+ * once, panels of up to 64 columns and 384 rows, squares of 32. */
 static const int sizes[][3] = {
     {1, 1, 1},     {5, 15, 16},   {6, 16, 17},    {7, 17, 1},
     {12, 64, 191}, {13, 65, 192}, {96, 63, 193},  {97, 128, 9},
     {100, 3, 383}, {11, 130, 384}, {200, 66, 385}, {50, 31, 900},
-    {400, 9, 130},
+    {400, 9, 130}, {513, 33, 65},
 };
 
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
@@ -430,6 +430,63 @@ static void assert_sums(const real *c, const real *want, size_t n, int k)
 }
 #endif
 
+/* What AMX's instruction adds to c for a and b rounded to bf16, as its manual says: of
+ * 32 of k, those at even and at odd places apart, their sum to c. */
+static float tile_sum(float c, const real *a, size_t a_step, const real *b, size_t b_step,
+                      int k)
+{
+    for (int p = 0; p < k; p += 32) {
+        float sum[2] = {0};
+
+        for (int q = p; q < p + 32 && q < k; q++)
+            sum[q % 2] = fmaf((float)a[q * a_step], (float)b[q * b_step], sum[q % 2]);
+        c += sum[0] + sum[1];
+    }
+    return c;
+}
+
+/* alpha a b + beta c for a, b rounded, in parts of 384 of k. */
+static void by_plain_tiles(real *c, int form, const real *a, size_t lda, const real *b,
+                           size_t ldb, int m, int n, int k, real alpha, real beta)
+{
+    for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++) {
+            real *to = &c[(size_t)i * n + j], keep = beta;
+
+            for (int p = 0; p < k; p += 384, keep = 1) {
+                const real *ap = ta[form] ? a + p * lda + i : a + i * lda + p;
+                const real *bp = tb[form] ? b + j * ldb + p : b + p * ldb + j;
+                float       sum = tile_sum(alpha == 1 ? (float)(keep * *to) : 0, ap,
+                                           ta[form] ? lda : 1, bp, tb[form] ? 1 : ldb,
+                                           k - p < 384 ? k - p : 384);
+
+                *to = alpha == 1 ? sum : alpha * sum + keep * *to;
+            }
+        }
+}
+
+static const real factors[][2] = {{1, 0}, {1, 1}, {0.5, 2}};
+
+START_TEST(products_by_amx_are_its_sums)
+{
+    int form = _i % 3, m = sizes[_i / 9][0], n = sizes[_i / 9][1], k = sizes[_i / 9][2];
+    real   alpha = factors[_i / 3 % 3][0], beta = factors[_i / 3 % 3][1];
+    size_t lda = (ta[form] ? m : k) + 3, ldb = (tb[form] ? k : n) + 5;
+    size_t na = lda * (ta[form] ? k : m), nb = ldb * (tb[form] ? n : k);
+    real  *a = rig_normals(na), *b = rig_normals(nb), *ra = kept_by_bf16(a, na);
+    real  *rb = kept_by_bf16(b, nb), *c = rig_normals((size_t)m * n);
+    real  *want = rig_reals((size_t)m * n);
+
+    memcpy(want, c, (size_t)m * n * sizeof *c);
+    if (gemm_amx()) {
+        form_of(gemm_amx(), form)(c, n, a, lda, b, ldb, m, n, k, alpha, beta);
+        by_plain_tiles(want, form, ra, lda, rb, ldb, m, n, k, alpha, beta);
+    }
+    ck_assert_mem_eq(c, want, (size_t)m * n * sizeof *c);
+    free(a), free(b), free(ra), free(rb), free(c), free(want);
+}
+END_TEST
+
 /* Among them ties to even, and one that rounds to infinity. */
 START_TEST(products_in_bf16_are_those_of_rounded_factors)
 {
@@ -437,6 +494,7 @@ START_TEST(products_in_bf16_are_those_of_rounded_factors)
     size_t lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
     real  *a = rig_normals((size_t)m * k), *b = rig_normals((size_t)k * n), *ra, *rb;
     real  *c = rig_normals(all), *want = rig_reals(all), *pairs = rig_reals(all);
+    real  *old = rig_reals(all);
 
     a[0] = (real)(1 + 0x1p-8);
     b[0] = (real)(1 + 0x3p-8);
@@ -446,30 +504,39 @@ START_TEST(products_in_bf16_are_those_of_rounded_factors)
     ck_assert(m * k < 4 || memcmp(a, ra, (size_t)m * k * sizeof *a));
     memcpy(want, c, all * sizeof *c);
     memcpy(pairs, c, all * sizeof *c);
+    memcpy(old, c, all * sizeof *c);
     form_of(&gemm_own, form)(want, n, ra, lda, rb, ldb, m, n, k, 0.5, 2);
     form_of(&gemm_bf16, form)(c, n, a, lda, b, ldb, m, n, k, 0.5, 2);
     ck_assert_mem_eq(c, want, all * sizeof *c);
 #ifndef WEFT_DOUBLE
     form_of(&gemm_pairs, form)(pairs, n, a, lda, b, ldb, m, n, k, 0.5, 2);
     assert_sums(pairs, want, all, k);
+    if (gemm_amx()) {
+        memcpy(pairs, old, all * sizeof *c);
+        form_of(gemm_amx(), form)(pairs, n, a, lda, b, ldb, m, n, k, 0.5, 2);
+        assert_sums(pairs, want, all, k);
+    }
 #endif
     free(a), free(b), free(ra), free(rb), free(c), free(want), free(pairs);
+    free(old);
 }
 END_TEST
 
 START_TEST(cutting_rows_and_columns_changes_no_bit)
 {
-    int form = _i % 3, m = sizes[_i / 3][0], n = sizes[_i / 3][1], k = sizes[_i / 3][2];
+    int form = _i % 3, at = _i / 3 % N_SIZES, m = sizes[at][0], n = sizes[at][1],
+        k = sizes[at][2];
+    gemm_form *by = form_of(_i < 3 * N_SIZES ? &gemm_own : gemm_in_bf16(), form);
     size_t lda = ta[form] ? m : k, ldb = tb[form] ? k : n, all = (size_t)m * n;
     real  *a = rig_normals((size_t)m * k), *b = rig_normals((size_t)k * n);
     real  *c = rig_reals(all), *cut = rig_reals(all);
 
-    gemm[form](c, n, a, lda, b, ldb, m, n, k, 0.5, 0);
+    by(c, n, a, lda, b, ldb, m, n, k, 0.5, 0);
     for (int i = 0; i < m; i += 10)
         for (int j = 0; j < n; j += 20)
-            gemm[form](cut + (size_t)i * n + j, n, a + i * (ta[form] ? 1 : lda), lda,
-                       b + j * (tb[form] ? ldb : 1), ldb, m - i < 10 ? m - i : 10,
-                       n - j < 20 ? n - j : 20, k, 0.5, 0);
+            by(cut + (size_t)i * n + j, n, a + i * (ta[form] ? 1 : lda), lda,
+               b + j * (tb[form] ? ldb : 1), ldb, m - i < 10 ? m - i : 10,
+               n - j < 20 ? n - j : 20, k, 0.5, 0);
     ck_assert_msg(!memcmp(c, cut, all * sizeof *c), "form %d, %d x %d x %d", form, m, n,
                   k);
     free(a), free(b), free(c), free(cut);
@@ -522,6 +589,8 @@ START_TEST(products_touch_nothing_behind_their_matrices)
                              k, 1, 2);
     form_of(&gemm_bf16, form)(reals_of(&c), n, reals_of(&a), lda, reals_of(&b), ldb, m, n,
                               k, 1, 2);
+    form_of(gemm_in_bf16(), form)(reals_of(&c), n, reals_of(&a), lda, reals_of(&b), ldb,
+                                  m, n, k, 1, 2);
     unfence(&a), unfence(&b), unfence(&c);
 }
 END_TEST
@@ -575,9 +644,10 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_row_has_the_same_bits_alone_and_in_company, 0, N_TYPES);
     tcase_add_loop_test(tc, products_in_bf16_are_those_of_rounded_factors, 0,
                         3 * N_SIZES);
+    tcase_add_loop_test(tc, products_by_amx_are_its_sums, 0, 9 * N_SIZES);
     tcase_add_loop_test(tc, products_of_weft_and_of_openblas_are_their_sums, 0,
                         3 * N_SIZES);
-    tcase_add_loop_test(tc, cutting_rows_and_columns_changes_no_bit, 0, 3 * N_SIZES);
+    tcase_add_loop_test(tc, cutting_rows_and_columns_changes_no_bit, 0, 6 * N_SIZES);
     tcase_add_loop_test(tc, products_touch_nothing_behind_their_matrices, 0, 3 * N_SIZES);
     tcase_add_loop_test(tc, layers_over_few_rows_touch_nothing_behind_them, 0, N_TYPES);
     tcase_add_test(tc, the_rate_of_products_is_in_gflops);

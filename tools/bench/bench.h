@@ -24,6 +24,7 @@ struct shape {
     bool        recompute;
     bool        muon;               // and AdamW for the rest
     bool        openblas;           // makes the products
+    bool        bf16;               // is what they multiply
 };
 
 /* Seconds of the best step, by part; REST is the optimiser and data together. */

@@ -46,7 +46,7 @@ static struct result machine_rates(struct live *l)
 
     live_show(l, "products");
     for (int i = 0; i < TURNS; i++) {
-        r.own_gflops = fmax(r.own_gflops, product_gflops(&gemm_own, TRIES));
+        r.own_gflops = fmax(r.own_gflops, product_gflops(gemm_yardstick(), TRIES));
         if (there)
             r.openblas_gflops = fmax(r.openblas_gflops, product_gflops(openblas, TRIES));
     }
@@ -80,7 +80,8 @@ static void print_shape(const struct shape *s)
            s->arch, s->layers, s->layers > 1 ? "s" : "", s->width, s->heads,
            s->heads > 1 ? "s" : "", s->vocab, s->context, s->batch,
            omp_get_max_threads(), omp_get_max_threads() > 1 ? "s" : "",
-           s->recompute ? ", recompute" : "", s->openblas ? ", by OpenBLAS" : "");
+           s->recompute ? ", recompute" : "",
+           s->openblas ? ", by OpenBLAS" : s->bf16 ? ", bf16" : "");
 }
 
 /* "76 GFLOP/s in products (OpenBLAS 71)"; the result is buf. */
@@ -184,6 +185,8 @@ static void print_json(const struct shape *s, const struct result *r)
         json_object_set_new(j, "recompute", json_true());
     if (s->openblas)
         json_object_set_new(j, "openblas", json_true());
+    if (s->bf16)
+        json_object_set_new(j, "bf16", json_true());
     for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
         json_object_set_new(j, measured[i].name, json_from_double(measured[i].value));
     json_object_set_new(j, "state_bytes", json_integer((json_int_t)r->state_bytes));
@@ -275,6 +278,7 @@ static struct shape changed(struct shape s, const struct shape *asked)
     s.recompute = asked->recompute;
     s.muon = asked->muon;
     s.openblas = asked->openblas;
+    s.bf16 = asked->bf16;
     return s;
 }
 
@@ -344,6 +348,8 @@ int bench_main(int argc, char **argv)
          .on = &s.muon},
         {.name = "openblas", .about = "let OpenBLAS make the products",
          .on = &s.openblas},
+        {.name = "bf16", .about = "multiply numbers rounded to bf16 (precision=bf16)",
+         .on = &s.bf16},
         {.name = "threads", .value = "N", .about = "threads (all cores)",
          .number = &threads, .min = 1, .max = 1024},
         {.name = "slopes", .about = "cost against length, every mixer's or --arch's",
@@ -371,8 +377,12 @@ int bench_main(int argc, char **argv)
                    s.batch || s.steps || s.recompute))
         cli_die(&cli, FAIL_USAGE, "--slopes has a shape of its own; only --arch and "
                                   "--threads go with it");
+    if (s.openblas && s.bf16)
+        cli_die(&cli, FAIL_USAGE, "--bf16 does not go with --openblas");
     if (s.openblas && (err = gemm_openblas(&by, &why)))
         cli_fail(&cli, err, &why);
+    if (s.bf16)
+        by = gemm_in_bf16();
     gemm_use(by);
     if (changes)
         err = bench_changes(cli.args[0], cli.args[1], &why);

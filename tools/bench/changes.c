@@ -9,7 +9,7 @@
 
 static const char *const shape_keys[] = {
     "arch", "layers", "width", "heads", "vocab", "context", "batch", "threads",
-    "muon", "recompute", "openblas",
+    "muon", "recompute", "openblas", "bf16",
 };
 
 static const struct measure {

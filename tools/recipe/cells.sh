@@ -193,3 +193,10 @@ done
 for seed in 101 102 103; do
     rates rates stories $seed 1.5e-3 2.4e-2
 done
+
+# ---- reported: the same with products of bf16 ------------------------------------------
+
+with "$chosen" precision=bf16
+for seed in 101 102 103; do
+    cells precision stories $seed 300 softmax linear gla mlstm deltanet ssd
+done
