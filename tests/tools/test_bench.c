@@ -171,9 +171,10 @@ static void write_line(FILE *f, const char *more, double speed)
 }
 
 static const struct { const char *key, *heading; } switches[] = {
-    {", \"muon\": true", "muon 1 recompute 0 openblas 0\n"},
-    {", \"recompute\": true", "muon 0 recompute 1 openblas 0\n"},
-    {", \"openblas\": true", "muon 0 recompute 0 openblas 1\n"},
+    {", \"muon\": true", "muon 1 recompute 0 openblas 0 bf16 0\n"},
+    {", \"recompute\": true", "muon 0 recompute 1 openblas 0 bf16 0\n"},
+    {", \"openblas\": true", "muon 0 recompute 0 openblas 1 bf16 0\n"},
+    {", \"bf16\": true", "muon 0 recompute 0 openblas 0 bf16 1\n"},
 };
 
 /* With and without a switch: one falls from 100 to 50, the other stays at 200. */
@@ -212,6 +213,14 @@ START_TEST(files_without_measurements_are_refused)
 }
 END_TEST
 
+START_TEST(openblas_multiplies_no_bf16)
+{
+    const char *line = "bench tiny --bf16 --openblas";
+
+    spawn_refused(bench(line), line, 2, "does not go with");
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("bench");
@@ -227,6 +236,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_switch_makes_another_shape, 0,
                         sizeof switches / sizeof *switches);
     tcase_add_test(tc, files_without_measurements_are_refused);
+    tcase_add_test(tc, openblas_multiplies_no_bf16);
     suite_add_tcase(s, tc);
     return s;
 }
