@@ -12,6 +12,8 @@ enum { QB = TINY(64, 4), KB = TINY(256, 5) };    // a block of scores: queries, 
 
 #define LOWEST (-FLT_MAX / 2)           // below any score; finite, so that
                                         // -INFINITY - LOWEST is not NaN
+#define LOG2_E ((real)1.4426950408889634)
+#define LN_2   ((real)0.6931471805599453)
 
 /* Query head i of sequence b. Positions count from its first key. */
 struct head {
@@ -92,14 +94,16 @@ static bool all_visible(const struct attention *a, const struct score_block *x)
            (a->window <= 0 || x->t0 + x->n - 1 - x->u < a->window);
 }
 
-/* s = scale k q, -INFINITY where a query does not see a key. */
+/* s = scale k q, of softmax in units of log 2; -INFINITY where a query does not see a
+ * key. */
 static void scores(const struct head *h, const struct score_block *x, real *s)
 {
     const struct attention *a = h->a;
+    const real scale = a->kind == ATTENTION_SOFTMAX ? a->scale * LOG2_E : a->scale;
 
     gemm_nt(s, QB, h->k + x->u * a->ld_kv, a->ld_kv,
             h->q + (size_t)(x->t0 - a->first) * a->ld_q, a->ld_q, x->keys, x->n, a->e,
-            a->scale, 0);
+            scale, 0);
     if (all_visible(a, x))
         return;
     for (int j = 0; j < x->keys; j++) {
@@ -133,17 +137,20 @@ static inline void relu(real *s, int keys, int n)
  *
  * and in the end o / sum and lse = M + log sum. A sink is one score more, whose value
  * is 0:  lse' = log(e^lse + e^sink),  o' = e^{lse - lse'} o.
+ *
+ * s and M are held in units of log 2, so that e^s is 2^s of what is held.
  */
 
 /* What is known of each query of a block so far: the largest score, and the sum
- * of e^(s - max). */
+ * of 2^(s - max). */
 struct running {
     real max[QB], sum[QB];
 };
 
-/* s <- e^(s - max) after the block's scores have gone into max; the sums follow.
+/* s <- 2^(s - max) after the block's scores have gone into max; the sums follow.
  * shrink is what earlier sums and outputs were multiplied by. */
-static void absorb(struct running *r, real *s, int keys, int n, real *shrink)
+static inline __attribute__((always_inline)) void
+absorb_columns(struct running *r, real *s, int keys, int n, real *shrink)
 {
     real max[QB];
 
@@ -155,29 +162,39 @@ static void absorb(struct running *r, real *s, int keys, int n, real *shrink)
     }
     #pragma omp simd
     for (int i = 0; i < n; i++) {
-        shrink[i] = vexp(r->max[i] - max[i]);
+        shrink[i] = vexp2(r->max[i] - max[i]);
         r->sum[i] *= shrink[i];
         r->max[i] = max[i];
     }
     for (int j = 0; j < keys; j++) {
         #pragma omp simd
         for (int i = 0; i < n; i++)
-            r->sum[i] += s[j * QB + i] = vexp(s[j * QB + i] - max[i]);
+            r->sum[i] += s[j * QB + i] = vexp2(s[j * QB + i] - max[i]);
     }
+}
+
+/* Of a whole block the number of columns is a constant, and its loops are unrolled. */
+static void absorb(struct running *r, real *s, int keys, int n, real *shrink)
+{
+    if (n == QB)
+        absorb_columns(r, s, keys, QB, shrink);
+    else
+        absorb_columns(r, s, keys, n, shrink);
 }
 
 /* Divide a row by its sum; the sink takes its share and has no value. Returns
  * the log-sum-exp. */
 static inline real finish(const struct head *h, real *o, real max, real sum)
 {
-    real lse = max + (real)log(sum), all = lse;
+    real lse = max * LN_2 + (real)log(sum), all = lse, share = 1;
 
     if (h->sink) {
         real hi = lse > *h->sink ? lse : *h->sink, lo = lse > *h->sink ? *h->sink : lse;
 
         all = hi + (real)log1p(exp(lo - hi));
+        share = (real)exp(lse - all);
     }
-    vscale(o, (real)exp(lse - all) / sum, o, h->a->e);
+    vscale(o, share / sum, o, h->a->e);
     return all;
 }
 
@@ -248,24 +265,34 @@ struct head_grad {
     real       *dq, *dk, *dv;
 };
 
-/* From scores to p and from dp to ds, in place. */
-static void block_back(const struct attention *a, const struct score_block *x, real *p,
-                       real *ds, const real *lse, const real *delta)
+/* From scores to p and from dp to ds, in place; lse in units of log 2. */
+static inline __attribute__((always_inline)) void
+columns_back(enum attention_kind kind, int keys, int n, real *p, real *ds,
+             const real *lse, const real *delta)
 {
-    for (int j = 0; j < x->keys; j++, p += QB, ds += QB)
-        if (a->kind == ATTENTION_RELU) {
+    for (int j = 0; j < keys; j++, p += QB, ds += QB)
+        if (kind == ATTENTION_RELU) {
             #pragma omp simd
-            for (int i = 0; i < x->n; i++) {
+            for (int i = 0; i < n; i++) {
                 p[i] = p[i] < 0 ? 0 : p[i];
                 ds[i] = p[i] > 0 ? ds[i] : 0;
             }
         } else {
             #pragma omp simd
-            for (int i = 0; i < x->n; i++) {
-                p[i] = vexp(p[i] - lse[i]);
+            for (int i = 0; i < n; i++) {
+                p[i] = vexp2(p[i] - lse[i]);
                 ds[i] = p[i] * (ds[i] - delta[i]);
             }
         }
+}
+
+static void block_back(const struct attention *a, const struct score_block *x, real *p,
+                       real *ds, const real *lse, const real *delta)
+{
+    if (a->kind == ATTENTION_SOFTMAX && x->n == QB)
+        columns_back(ATTENTION_SOFTMAX, x->keys, QB, p, ds, lse, delta);
+    else
+        columns_back(a->kind, x->keys, x->n, p, ds, lse, delta);
 }
 
 /* delta = d_o . o of n rows; returns the derivative by the sink. */
@@ -290,14 +317,15 @@ static real backward_block(const struct head *h, const struct head_grad *g,
 {
     const struct attention *a = h->a;
     const real *q = h->q + from * a->ld_q, *d_o = g->d_o + from * ld_o(a);
-    const real *lse = g->lse ? g->lse + from : NULL;
     _Alignas(64) real p[KB * QB], ds[KB * QB];
-    real  *dq = g->dq + from * a->ld_q, delta[QB] = {0}, dsink = 0;
+    real  *dq = g->dq + from * a->ld_q, lse[QB], delta[QB], dsink = 0;
     size_t ld = a->ld_kv;
     int    t0 = a->first + (int)from, begin = first_key(a, t0), end = t0 + n;
 
-    if (a->kind == ATTENTION_SOFTMAX)
+    if (a->kind == ATTENTION_SOFTMAX) {
+        vscale(lse, LOG2_E, g->lse + from, n);
         dsink = deltas(h, g, from, n, delta);
+    }
     for (int u = begin; u < end; u += KB) {
         struct score_block x = {t0, n, u, block_keys(u, end)};
         size_t      at = u * ld;
