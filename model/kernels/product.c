@@ -9,9 +9,10 @@
 
 enum {
     BY_DOTS  = TINY(16, 2),     // rows of x up to which y is made of dot products
-    TILE     = TINY(512, 8),    // most rows of a tile of y and of dx
-    DW_ROWS  = TINY(384, 8),    // most rows of a tile of dw
-    DW_COLS  = TINY(384, 8),
+    TILE     = TINY(256, 8),    // most rows of a tile of y and of dx
+    DW_MOST  = TINY(384, 8),    // most rows and columns of a tile of dw
+    DW_ROWS  = TINY(24, 2),     // which are multiples of these, but at the edge
+    DW_COLS  = TINY(64, 4),
     DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at least when decoding
     PAIR     = 2,               // rows of w that meet one row of x, or X_MANY, together,
     AHEAD    = 4096 / sizeof(real), // and what is sent for of them meanwhile
@@ -27,7 +28,7 @@ enum {
 
 int product_tile(long n)
 {
-    return n >= 4 * TILE ? TILE : n >= TILE ? TILE / 2 : TILE / 8;
+    return n >= 2 * TILE ? TILE : TILE / 4;
 }
 
 /* Columns of a tile: where there are few tiles of rows, columns are cut too. */
@@ -350,32 +351,52 @@ void product_forward(real *y, const real *x, const real *w, long n, int in, int 
     }
 }
 
-/* Rows of a tile of dw: three tiles for each thread, if they are tall enough to pay for
- * copying x. */
-static int weights_tile(int in, int out)
-{
-    enum { LEAST = TINY(24, 2) };
-    int across = (in + DW_COLS - 1) / DW_COLS, most = (out + DW_ROWS - 1) / DW_ROWS,
-        cells = 3 * omp_get_num_threads(), parts = (cells + across - 1) / across, rows;
+/* A tile of dw. */
+struct cut {
+    int rows, cols;
+};
 
-    parts = parts > most ? parts : most;
-    rows = (out + parts - 1) / parts;
-    return rows > LEAST ? rows : LEAST;
+/* What dw (out, in) costs cut so: the multiply-adds of the tiles that one thread makes,
+ * and half a tile that it waits for others. An element that is copied costs as
+ * much as COPY multiply-adds; each tile copies its columns of dy and of x. */
+static double cut_cost(struct cut c, int in, int out, int threads)
+{
+    enum { COPY = 30 };
+    int    cells = ((out + c.rows - 1) / c.rows) * ((in + c.cols - 1) / c.cols),
+           turns = (cells + threads - 1) / threads;
+    double tile = (double)c.rows * c.cols + COPY * ((double)c.rows + c.cols);
+
+    return (turns + 0.5) * tile;
 }
 
-/* dw (out, in) += dyᵀ x, tile by tile; inside a parallel region. */
-static void backward_weights(real *dw, const real *dy, const real *x, long n,
-                             int in, int out)
+static struct cut weights_cut(int in, int out, int threads)
 {
-    const int rows = weights_tile(in, out);
+    struct cut best = {0};
+    double     least = 0;
 
-    #pragma omp for schedule(dynamic) collapse(2)
-    for (int o = 0; o < out; o += rows)
-        for (int j = 0; j < in; j += DW_COLS)
+    for (int r = DW_ROWS; r <= DW_MOST; r += DW_ROWS)
+        for (int c = DW_COLS; c <= DW_MOST; c += DW_COLS) {
+            struct cut cut = {min_int(out, r), min_int(in, c)};
+            double     cost = cut_cost(cut, in, out, threads);
+
+            if (!best.rows || cost < least)
+                best = cut, least = cost;
+        }
+    return best;
+}
+
+void product_weights(real *dw, const real *dy, const real *x, long n, int in, int out)
+{
+    const struct cut c = weights_cut(in, out, omp_get_num_threads());
+
+    #pragma omp for schedule(dynamic) collapse(2) nowait
+    for (int o = 0; o < out; o += c.rows)
+        for (int j = 0; j < in; j += c.cols)
             gemm_tn(dw + (size_t)o * in + j, in, dy + o, out, x + j, in,
-                    min_int(out - o, rows), min_int(in - j, DW_COLS), (int)n, 1, 1);
+                    min_int(out - o, c.rows), min_int(in - j, c.cols), (int)n, 1, 1);
 }
 
+/* The tiles of dw are larger, so they come first. */
 void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
                       const real *w, long n, int in, int out)
 {
@@ -383,18 +404,20 @@ void product_backward(real *dx, real keep, real *dw, const real *dy, const real 
 
     #pragma omp parallel
     {
+        if (dw)
+            product_weights(dw, dy, x, n, in, out);
         if (dx) {
             #pragma omp for schedule(dynamic) nowait
             for (long i = 0; i < n; i += tile)
                 gemm_nn(dx + i * in, in, dy + i * out, out, w, in,
                         min_int(n - i, tile), in, out, 1, keep);
         }
-        if (dw)
-            backward_weights(dw, dy, x, n, in, out);
     }
 }
 
 /* ---- the yardstick ----------------------------------------------------------------- */
+
+enum { ROWS = 512 };            // of each thread
 
 /* The best rate of y (n, D) = x wᵀ, w (D, D), n rows on all threads. */
 static double best_gflops(const struct gemm *by, real *y, const real *x, const real *w,
@@ -406,8 +429,8 @@ static double best_gflops(const struct gemm *by, real *y, const real *x, const r
         double start = omp_get_wtime(), rate;
 
         #pragma omp parallel for schedule(static)
-        for (int t = 0; t < n; t += TILE)
-            by->nt(y + (size_t)t * D, D, x + (size_t)t * D, D, w, D, TILE, D, D, 1, 0);
+        for (int t = 0; t < n; t += ROWS)
+            by->nt(y + (size_t)t * D, D, x + (size_t)t * D, D, w, D, ROWS, D, D, 1, 0);
         rate = 2.0 * n * D * D / (omp_get_wtime() - start) / 1e9;
         best = rate > best ? rate : best;
     }
@@ -417,7 +440,7 @@ static double best_gflops(const struct gemm *by, real *y, const real *x, const r
 double product_gflops(const struct gemm *by, int tries)
 {
     enum { D = 768 };
-    int    rows = TILE * omp_get_max_threads();
+    int    rows = ROWS * omp_get_max_threads();
     size_t bytes = (2 * (size_t)rows * D + (size_t)D * D) * sizeof(real);
     real  *x = pages_alloc(bytes), *y, *w;
     double best;

@@ -44,6 +44,10 @@ void product_forward(real *y, const real *x, const real *w, long n, int in, int 
 void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
                       const real *w, long n, int in, int out);
 
+/* dw += dyᵀ x inside a parallel region, which all its threads must reach: they share the
+ * tiles, and go on without waiting for each other. */
+void product_weights(real *dw, const real *dy, const real *x, long n, int in, int out);
+
 /* Rows of a tile for a product over n rows: for loops that make several products of the
  * same rows while these are in the cache. */
 int product_tile(long n);

@@ -54,13 +54,14 @@ void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *
     }
 }
 
-/* dx, act and dgu by rows. A row of act first holds da, until gate_back replaces it. */
+/* dx, act and dgu by rows, inside a parallel region. A row of act first holds da, until
+ * gate_back replaces it. */
 static void backward_rows(real *dx, const real *dy, const real *wgu, const real *wd,
                           const real *gu, real *act, real *dgu, long n, int C, int h)
 {
     int tile = product_tile(n);
 
-    #pragma omp parallel for schedule(dynamic)
+    #pragma omp for schedule(dynamic)
     for (long t = 0; t < n; t += tile) {
         int rows = (int)(n - t < tile ? n - t : tile);
 
@@ -77,7 +78,10 @@ void mlp_backward(real *dx, real *dwgu, real *dwd, const real *dy, const real *x
 {
     real *act = scratch, *dgu = scratch + n * h;
 
-    backward_rows(dx, dy, wgu, wd, gu, act, dgu, n, C, h);
-    product_backward(NULL, 0, dwd, dy, act, wd, n, h, C);
-    product_backward(NULL, 0, dwgu, dgu, x, wgu, n, C, 2 * h);
+    #pragma omp parallel
+    {
+        backward_rows(dx, dy, wgu, wd, gu, act, dgu, n, C, h);
+        product_weights(dwgu, dgu, x, n, C, 2 * h);
+        product_weights(dwd, dy, act, n, h, C);
+    }
 }
