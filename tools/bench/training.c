@@ -8,6 +8,7 @@
 #include "train/presets.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum fail shape_config(struct config *c, const struct shape *s, struct why *why)
 {
@@ -113,12 +114,12 @@ static void *still_there(const struct rig *r, const void *p, void *own)
     return own;
 }
 
-/* Run all products of the log again, the threads taking them in order. Their
- * operands are spoilt. */
+/* Run all products of the log again, the threads taking them in order; their seconds.
+ * Activations are spoilt, gradients are left zero, as a step wants them. */
 static double replay(const struct rig *r, const struct trace *log)
 {
     enum { OWN = 1 << 17 };                 // reals: the largest block on any stack
-    double start = wall_seconds();
+    double start = wall_seconds(), seconds;
 
     #pragma omp parallel
     {
@@ -135,7 +136,9 @@ static double replay(const struct rig *r, const struct trace *log)
         }
         free(own);
     }
-    return wall_seconds() - start;
+    seconds = wall_seconds() - start;
+    memset(r->pass.dw, 0, r->pass.dw_bytes);
+    return seconds;
 }
 
 /* Two steps to warm up. The first counts its products, the second writes them down. */
@@ -150,20 +153,6 @@ static void warm_up(struct rig *r, struct trace *log)
     trace_products(NULL);
 }
 
-/* Seconds of the products alone, best of tries; 0 when there was no memory to write them
- * down. */
-static double products_alone(const struct rig *r, const struct trace *log, int tries)
-{
-    double best = 0;
-
-    for (int i = 0; log->call && i < tries; i++) {
-        double t = replay(r, log);
-
-        best = i == 0 || t < best ? t : best;
-    }
-    return best;
-}
-
 /* ---- training ---- */
 
 static int ascending(const void *a, const void *b)
@@ -173,27 +162,32 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The best and the median of some steps; returns how many there was time for. */
-static int time_steps(struct rig *r, const struct shape *s, struct result *out)
+/* The best and the median of some steps, and the best of their products alone; in turns,
+ * since machines are faster at times. Without memory for the log products take 0. */
+static void time_steps(struct rig *r, const struct shape *s, const struct trace *log,
+                       struct result *out)
 {
     enum { MOST = 64, SECONDS = 20 };
     double seconds[MOST], start = wall_seconds(), tokens = (double)s->batch * s->context,
-           best = 0;
+           best = 0, products = 0;
     int    n = 0;
 
     while (n < MOST && n < s->steps && (n < 3 || wall_seconds() - start < SECONDS)) {
         struct parts p;
+        double       alone;
 
         seconds[n] = rig_step(r, &p);
         if (n == 0 || seconds[n] < best)
             best = seconds[n], out->parts = p;
+        alone = log->call ? replay(r, log) : 0;
+        products = n == 0 || alone < products ? alone : products;
         n++;
     }
     qsort(seconds, n, sizeof *seconds, ascending);
     out->step_ms = best * 1e3;
+    out->products_ms = products * 1e3;
     out->tok_s = tokens / best;
     out->tok_s_median = tokens / seconds[n / 2];
-    return n;
 }
 
 /* Bytes of a pass but its gradients. */
@@ -207,22 +201,20 @@ enum fail bench_training(struct rig *r, const struct shape *s, struct result *ou
                          struct why *why)
 {
     struct trace log = {0};
-    int             tries;
-    enum fail       err;
+    enum fail    err;
 
     peak_reset();
     if ((err = rig_open(r, s, why)))
         return err;
     warm_up(r, &log);
-    tries = time_steps(r, s, out);
+    out->peak_rss_mib = peak_mib();
+    time_steps(r, s, &log, out);
     out->mfu = (3 * model_flops(&r->model, s->context, 0) * s->batch +
                 (s->muon ? muon_flops(&r->model) : 0)) /
                (out->step_ms * 1e6) / out->own_gflops;
-    out->peak_rss_mib = peak_mib();
     out->activations = activations(&r->model, s, PASS_TRAIN);
     out->recomputed = activations(&r->model, s, PASS_RECOMPUTE);
     out->params = (double)model_count(&r->model);
-    out->products_ms = products_alone(r, &log, tries) * 1e3;
     free(log.call);
     return FAIL_NONE;
 }
