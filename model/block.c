@@ -57,7 +57,7 @@ void block_layout(struct block *b, enum pass_mode mode, int B, int T, struct are
     b->y = arena_reals(scratch, "y", n * C);
     b->partial = arena_reals(scratch, "partial", train ? norm_partial(&norm) : 0);
     mlp = *scratch;                     // which never runs at the same time as the mixer
-    b->wide = arena_reals(&mlp, "wide", n * (train ? 3 : 1) * b->mlp);
+    b->wide = arena_reals(&mlp, "wide", n * b->mlp);
     b->mixer = (struct mixer_layer){
         .ctx = {.cfg = b->cfg, .B = B, .T = T}, .w = b->w + MIXER,
         .dw = b->dw ? b->dw + MIXER : NULL,

@@ -34,7 +34,7 @@ struct block {
     real *a;                // (B, T, C) after the mixer        kept for backward
     real *gu;               // (B, T, 2h) gate and up of MLP    kept for backward
     real *n, *y;            // (B, T, C) normalised; of the mixer or the MLP
-    real *wide;             // of the MLP: (B, T, h) in forward, (B, T, 3h) in backward
+    real *wide;             // (B, T, h) of the MLP
     real *partial;          // of the norms
     struct mixer_layer mixer;
 };

@@ -11,16 +11,17 @@ static inline void gate(real *act, const real *gu, int h)
         act[j] = gu[j] * vsigmoid(gu[j]) * gu[h + j];
 }
 
-/* From da of one row: act again, and dgu = [da u silu'(g), da silu(g)]. */
-static inline void gate_back(real *act, real *dgu, const real *da, const real *gu, int h)
+/* One row, from act = da and gu = [g, u]: act as it was, and the gradient of gu in its
+ * place, [da u silu'(g), da silu(g)]. */
+static inline void gate_back(real *act, real *gu, int h)
 {
     #pragma omp simd
     for (int j = 0; j < h; j++) {
-        real g = gu[j], u = gu[h + j], s = vsigmoid(g), d = da[j];
+        real g = gu[j], u = gu[h + j], s = vsigmoid(g), d = act[j];
 
         act[j] = g * s * u;
-        dgu[j] = d * u * s * (1 + g * (1 - s));
-        dgu[h + j] = d * g * s;
+        gu[j] = d * u * s * (1 + g * (1 - s));
+        gu[h + j] = d * g * s;
     }
 }
 
@@ -54,10 +55,10 @@ void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *
     }
 }
 
-/* dx, act and dgu by rows, inside a parallel region. A row of act first holds da, until
- * gate_back replaces it. */
+/* dx, act and the gradient of gu by rows, inside a parallel region. A row of act first
+ * holds da, until gate_back replaces it. */
 static void backward_rows(real *dx, const real *dy, const real *wgu, const real *wd,
-                          const real *gu, real *act, real *dgu, long n, int C, int h)
+                          real *gu, real *act, long n, int C, int h)
 {
     int tile = product_tile(n);
 
@@ -67,21 +68,19 @@ static void backward_rows(real *dx, const real *dy, const real *wgu, const real 
 
         gemm_nn(act + t * h, h, dy + t * C, C, wd, h, rows, h, C, 1, 0);
         for (long i = t; i < t + rows; i++)
-            gate_back(act + i * h, dgu + i * 2 * h, act + i * h, gu + i * 2 * h, h);
-        gemm_nn(dx + t * C, C, dgu + t * 2 * h, 2 * h, wgu, C, rows, C, 2 * h, 1, 0);
+            gate_back(act + i * h, gu + i * 2 * h, h);
+        gemm_nn(dx + t * C, C, gu + t * 2 * h, 2 * h, wgu, C, rows, C, 2 * h, 1, 0);
     }
 }
 
 void mlp_backward(real *dx, real *dwgu, real *dwd, const real *dy, const real *x,
-                  const real *wgu, const real *wd, const real *gu, real *scratch, long n,
-                  int C, int h)
+                  const real *wgu, const real *wd, real *gu, real *act, long n, int C,
+                  int h)
 {
-    real *act = scratch, *dgu = scratch + n * h;
-
     #pragma omp parallel
     {
-        backward_rows(dx, dy, wgu, wd, gu, act, dgu, n, C, h);
-        product_weights(dwgu, dgu, x, n, C, 2 * h);
+        backward_rows(dx, dy, wgu, wd, gu, act, n, C, h);
+        product_weights(dwgu, gu, x, n, C, 2 * h);
         product_weights(dwd, dy, act, n, h, C);
     }
 }

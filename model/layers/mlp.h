@@ -12,9 +12,10 @@
 void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *gu,
                  real *act, long n, int C, int h);
 
-/* dx is overwritten, dwgu and dwd are added to. scratch: 3 n h reals. */
+/* dx is overwritten, dwgu and dwd are added to. gu becomes its gradient. act (n, h) is
+ * scratch. */
 void mlp_backward(real *dx, real *dwgu, real *dwd, const real *dy, const real *x,
-                  const real *wgu, const real *wd, const real *gu, real *scratch, long n,
-                  int C, int h);
+                  const real *wgu, const real *wd, real *gu, real *act, long n, int C,
+                  int h);
 
 #endif

@@ -227,13 +227,13 @@ static void check_swiglu(const struct golden *g)
     real  *y = rig_reals(n), *dx = rig_reals(n);
     real  *wgu = rig_reals(2 * hd), *wd = golden_new(g, "param.wd", hd);
     real  *dwgu = calloc(2 * hd, sizeof *dwgu), *dwd = calloc(hd, sizeof *dwd);
-    real  *gu = rig_reals(2 * rows * h), *scratch = rig_reals(3 * rows * h);
+    real  *gu = rig_reals(2 * rows * h), *scratch = rig_reals(rows * h);
 
     golden_read(g, "param.wg", wgu, hd);
     golden_read(g, "param.wu", wgu + hd, hd);
     mlp_forward(y, x, wgu, wd, gu, scratch, (long)rows, d, h);
     golden_compare(g, "y", "", y, n);
-    rig_poison(scratch, 3 * rows * h * sizeof *scratch);
+    rig_poison(scratch, rows * h * sizeof *scratch);
     mlp_backward(dx, dwgu, dwd, dy, x, wgu, wd, gu, scratch, (long)rows, d, h);
     golden_compare(g, "dx", "", dx, n);
     golden_compare(g, "grad.wg", "", dwgu, hd);

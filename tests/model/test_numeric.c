@@ -166,7 +166,7 @@ START_TEST(swiglu_is_its_formula)
     real   *x = rig_normals(n_x), *dy = rig_normals(n_x), *wgu = rig_normals(2 * hC);
     real   *wd = rig_normals(hC);
     real   *y = rig_reals(n_x), *dx = rig_reals(n_x), *gu = rig_reals((size_t)n * 2 * h);
-    real   *scratch = rig_reals((size_t)3 * n * h);
+    real   *scratch = rig_reals((size_t)n * h);
     real   *dwgu = calloc(2 * hC, sizeof *dwgu), *dwd = calloc(hC, sizeof *dwd);
     double *z = rig_zeros(2 * h), *want = rig_zeros(n_x), *want_dx = rig_zeros(n_x);
     double *want_dwgu = rig_zeros(2 * hC), *want_dwd = rig_zeros(hC);
