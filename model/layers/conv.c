@@ -6,11 +6,14 @@
 
 enum { TAPS = CONV_TAPS, PAST = TAPS - 1 };
 enum { STRIPE = TINY(64, 4) };       // channels that go through time together
+enum { AHEAD = 8, LINE = 64 / sizeof(real) };
 
 /* The channels [c, c + n) of the kernel, one row per tap, and the bias. */
 struct taps {
     real w[TAPS][STRIPE], b[STRIPE];
 };
+
+static const real zeros[STRIPE];
 
 static struct taps taps_of(const struct conv *o, int c, int n)
 {
@@ -29,33 +32,34 @@ static int channels(const struct conv *o, int c)
     return o->C - c < STRIPE ? o->C - c : STRIPE;
 }
 
-/* z of one token; x[j] is the row of tap j, NULL before the start. */
-static inline void taps_apply(const struct taps *k, real *z, const real *const *x, int n)
+/* z of channel i of one token; x[j] is the row of tap j. */
+static inline __attribute__((always_inline)) real
+taps_sum(const struct taps *k, const real *const *x, int i)
 {
-    memcpy(z, k->b, n * sizeof *z);
-    for (int j = 0; j < TAPS; j++)
-        if (x[j]) {
-            #pragma omp simd
-            for (int i = 0; i < n; i++)
-                z[i] += k->w[j][i] * x[j][i];
-        }
+    return k->b[i] + k->w[0][i] * x[0][i] + k->w[1][i] * x[1][i] + k->w[2][i] * x[2][i] +
+           k->w[3][i] * x[3][i];
 }
 
-static inline void activate(real *y, const real *z, int n, bool silu)
+/* y of one token. silu is a constant wherever this is inlined. */
+static inline __attribute__((always_inline)) void
+convolve_token(const struct taps *k, real *y, const real *const *x, int n, bool silu)
 {
     #pragma omp simd
-    for (int i = 0; i < n; i++)
-        y[i] = silu ? z[i] * vsigmoid(z[i]) : z[i];
+    for (int i = 0; i < n; i++) {
+        real z = taps_sum(k, x, i);
+
+        y[i] = silu ? z * vsigmoid(z) : z;
+    }
 }
 
 /* The input of token t of a sequence: one of x, or, before them, of the last PAST that
- * past remembers (NULL: none). Both from some channel on. */
+ * past remembers (NULL: zeros). Both from some channel on. */
 static inline const real *row_of(const struct conv *o, const real *x, const real *past,
                                  int t)
 {
     if (t >= 0)
         return x + t * o->ld_x;
-    return past ? past + (size_t)(PAST + t) * o->C : NULL;
+    return past ? past + (size_t)(PAST + t) * o->C : zeros;
 }
 
 /* The rows of the taps of token t. */
@@ -64,6 +68,14 @@ static inline void rows_of(const struct conv *o, const real **row, const real *x
 {
     for (int j = 0; j < TAPS; j++)
         row[j] = row_of(o, x, past, t - PAST + j);
+}
+
+/* A stripe is a few lines of each row, which the CPU does not foresee: those of the row
+ * AHEAD tokens later are sent for. */
+static inline void send_for(const real *row, size_t ld, int n)
+{
+    for (int i = 0; i < n; i += LINE)
+        __builtin_prefetch(row + AHEAD * ld + i);
 }
 
 /* The stripe of channels at c of one sequence; x, y and past are its own from 0 on. */
@@ -75,11 +87,15 @@ static void convolve(const struct conv *o, real *y, const real *x, const real *p
 
     for (int t = 0; t < o->T; t++) {
         const real *row[TAPS];
-        real        z[STRIPE];
+        real       *yt = y + t * o->ld_y + c;
 
         rows_of(o, row, x + c, past ? past + c : NULL, t);
-        taps_apply(&k, z, row, n);
-        activate(y + t * o->ld_y + c, z, n, o->silu);
+        send_for(row[PAST], o->ld_x, n);
+        send_for(yt, o->ld_y, n);
+        if (o->silu)
+            convolve_token(&k, yt, row, n, true);
+        else
+            convolve_token(&k, yt, row, n, false);
     }
 }
 
@@ -94,60 +110,68 @@ void conv_forward(const struct conv *o, real *y, const real *x)
         }
 }
 
-/* dy <- dz = dy silu'(z) */
-static inline void activate_back(real *dy, const real *z, int n)
+/* dz of one token, and what it adds to the sums dk. silu is a constant wherever this is
+ * inlined. */
+static inline __attribute__((always_inline)) void
+gather(const struct taps *k, struct taps *dk, real *dz, const real *dy,
+       const real *const *x, int n, bool silu)
 {
     #pragma omp simd
     for (int i = 0; i < n; i++) {
-        real s = vsigmoid(z[i]);
+        real d = dy[i];
 
-        dy[i] *= s * (1 + z[i] * (1 - s));
-    }
-}
+        if (silu) {
+            real z = taps_sum(k, x, i), s = vsigmoid(z);
 
-/* dz, and the sums of one sequence into dk. */
-static void gather(const struct conv *o, const struct taps *k, struct taps *dk, real *dy,
-                   const real *x, int n)
-{
-    for (int t = 0; t < o->T; t++) {
-        const real *row[TAPS];
-        real       *d = dy + t * o->ld_y;
-
-        rows_of(o, row, x, NULL, t);
-        if (o->silu) {
-            real z[STRIPE];
-
-            taps_apply(k, z, row, n);
-            activate_back(d, z, n);
+            d *= s * (1 + z * (1 - s));
         }
         for (int j = 0; j < TAPS; j++)
-            for (int i = 0; row[j] && i < n; i++)
-                dk->w[j][i] += d[i] * row[j][i];
-        for (int i = 0; i < n; i++)
-            dk->b[i] += d[i];
+            dk->w[j][i] += d * x[j][i];
+        dk->b[i] += d;
+        dz[i] = d;
     }
 }
 
-/* dx_t = sum_j w[:, j] dz_{t+3-j} */
-static void scatter(const struct conv *o, const struct taps *k, real *dx,
-                    const real *dz, int n)
+/* dx_t = sum_j w[:, j] dz_{t+3-j}; dz holds token t of a sequence at t mod TAPS. */
+static inline void scatter(const struct taps *k, real *dx, real dz[TAPS][STRIPE], int t,
+                           int n)
 {
-    for (int t = 0; t < o->T; t++) {
-        real *d = dx + t * o->ld_x;
+    const real *d0 = dz[(t + 3) % TAPS], *d1 = dz[(t + 2) % TAPS],
+               *d2 = dz[(t + 1) % TAPS], *d3 = dz[t % TAPS];
 
-        memset(d, 0, n * sizeof *d);
-        for (int j = 0; j < TAPS; j++)
-            if (t + PAST - j < o->T) {
-                const real *from = dz + (t + PAST - j) * o->ld_y;
+    #pragma omp simd
+    for (int i = 0; i < n; i++)
+        dx[i] = k->w[0][i] * d0[i] + k->w[1][i] * d1[i] + k->w[2][i] * d2[i] +
+                k->w[3][i] * d3[i];
+}
 
-                #pragma omp simd
-                for (int i = 0; i < n; i++)
-                    d[i] += k->w[j][i] * from[i];
-            }
+/* One sequence: dx of a token as soon as dz of the last that read it is there. */
+static void convolve_back(const struct conv *o, const struct taps *k, struct taps *dk,
+                          real *dx, const real *dy, const real *x, int n)
+{
+    real dz[TAPS][STRIPE];
+
+    for (int t = 0; t < o->T + PAST; t++) {
+        const real *row[TAPS];
+
+        if (t >= o->T)
+            memset(dz[t % TAPS], 0, n * sizeof **dz);
+        else {
+            rows_of(o, row, x, NULL, t);
+            send_for(row[PAST], o->ld_x, n);
+            send_for(dy + t * o->ld_y, o->ld_y, n);
+            send_for(dx + t * o->ld_x, o->ld_x, n);
+            if (o->silu)
+                gather(k, dk, dz[t % TAPS], dy + t * o->ld_y, row, n, true);
+            else
+                gather(k, dk, dz[t % TAPS], dy + t * o->ld_y, row, n, false);
+        }
+        if (t >= PAST)
+            scatter(k, dx + (t - PAST) * o->ld_x, dz, t - PAST, n);
     }
 }
 
-void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
+void conv_backward(const struct conv *o, real *dx, real *dw, real *db, const real *dy,
                    const real *x)
 {
     #pragma omp parallel for schedule(static)
@@ -156,11 +180,10 @@ void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
         struct taps k = taps_of(o, c, n), dk = {0};
 
         for (int b = 0; b < o->B; b++) {
-            real *d = dy + (size_t)b * o->T * o->ld_y + c;
             size_t at = (size_t)b * o->T * o->ld_x + c;
 
-            gather(o, &k, &dk, d, x + at, n);
-            scatter(o, &k, dx + at, d, n);
+            convolve_back(o, &k, &dk, dx + at, dy + (size_t)b * o->T * o->ld_y + c,
+                          x + at, n);
         }
         for (int i = 0; i < n; i++) {
             for (int j = 0; j < TAPS; j++)

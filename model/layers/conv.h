@@ -26,9 +26,9 @@ struct conv {
 /* y may not be x. */
 void conv_forward(const struct conv *o, real *y, const real *x);
 
-/* dx (ld_x apart) is overwritten, dw and db (NULL when there is no bias) are added to;
- * dy (ld_y apart) is left holding dz. */
-void conv_backward(const struct conv *o, real *dx, real *dw, real *db, real *dy,
+/* dx (ld_x apart) is overwritten, dw and db (NULL when there is no bias) are added to.
+ * dy is ld_y apart, and not dx. */
+void conv_backward(const struct conv *o, real *dx, real *dw, real *db, const real *dy,
                    const real *x);
 
 /* T more tokens of each sequence, whose state is the conv_state() reals at
