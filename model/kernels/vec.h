@@ -19,6 +19,13 @@ typedef real vec __attribute__((vector_size(VEC_BYTES), may_alias));
 typedef real loose __attribute__((vector_size(VEC_BYTES), may_alias,
                                   aligned(sizeof(real))));
 
+#ifdef WEFT_DOUBLE
+typedef long lane_index;
+#else
+typedef int lane_index;
+#endif
+typedef lane_index order __attribute__((vector_size(VEC_BYTES)));   // of lanes, shuffled
+
 /* The sum of all elements: halves are added until sixteen bytes are left. */
 static inline real vec_sum(vec x)
 {
@@ -41,13 +48,6 @@ static inline real vec_sum(vec x)
 }
 
 #if defined __GNUC__ && !defined __clang__
-#ifdef WEFT_DOUBLE
-typedef long lane_index;
-#else
-typedef int lane_index;
-#endif
-typedef lane_index order __attribute__((vector_size(VEC_BYTES)));   // of lanes, shuffled
-
 /* n vectors that hold groups of m lanes become n / 2 with groups of m / 2, in their
  * order. Lanes that vec_sum adds are added: halves, and of sixteen bytes neighbours.
  * n and m are constants wherever this is inlined. */

@@ -1,6 +1,7 @@
 #include "model/layers/piecewise.h"
 
 #include "model/kernels/arena.h"
+#include "model/kernels/vec.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -14,14 +15,14 @@ static int channels_of(const struct piecewise *p)
 size_t piecewise_layout(struct piecewise *p, real *base)
 {
     struct arena a = arena_over(base, SIZE_MAX);
-    size_t       n = (size_t)p->hidden + 1;
 
-    for (p->search = 1; p->search <= p->hidden;)
+    for (p->search = 2 * LANES; p->search < p->hidden;)
         p->search *= 2;
+    p->row = p->search + LANES;
     p->knot = arena_reals(&a, "knot", (size_t)p->groups * p->search);
-    p->anchor = arena_reals(&a, "anchor", p->groups * n);
-    p->value = arena_reals(&a, "value", n * p->channels);
-    p->slope = arena_reals(&a, "slope", n * p->channels);
+    p->anchor = arena_reals(&a, "anchor", (size_t)p->groups * p->row);
+    p->value = arena_reals(&a, "value", (size_t)p->channels * p->row);
+    p->slope = arena_reals(&a, "slope", (size_t)p->channels * p->row);
     return a.used / sizeof(real);
 }
 
@@ -56,12 +57,12 @@ static void sort(real *a, int n)
     }
 }
 
-/* A finite end of piece i, if it has one. */
-static real anchor_of(const real *knot, int i)
+/* A finite end of piece i of n + 1, if it has one. */
+static real anchor_of(const real *knot, int i, int n)
 {
     if (i > 0 && isfinite(knot[i - 1]))
         return knot[i - 1];
-    return isfinite(knot[i]) ? knot[i] : 0;
+    return i < n && isfinite(knot[i]) ? knot[i] : 0;
 }
 
 static void build_piece(const struct piecewise *p, const struct piecewise_net *w, int g,
@@ -70,9 +71,9 @@ static void build_piece(const struct piecewise *p, const struct piecewise_net *w
     const int   hidden = p->hidden, per = channels_of(p);
     const real *knot = p->knot + (size_t)g * p->search, *f1 = w->f1 + (size_t)g * hidden;
     const real *f1b = w->f1b + (size_t)g * hidden;
-    real        at = anchor_of(knot, i);
+    real        at = anchor_of(knot, i, hidden);
 
-    p->anchor[g * (hidden + 1) + i] = at;
+    p->anchor[g * p->row + i] = at;
     for (int l = g * per; l < (g + 1) * per; l++) {
         const real *f2 = w->f2 + (size_t)l * hidden;
         double      value = w->f2b[l], slope = 0;
@@ -82,9 +83,16 @@ static void build_piece(const struct piecewise *p, const struct piecewise_net *w
                 value += (double)f2[j] * ((double)f1[j] * (double)at + (double)f1b[j]);
                 slope += (double)f2[j] * (double)f1[j];
             }
-        p->value[(size_t)i * p->channels + l] = (real)value;
-        p->slope[(size_t)i * p->channels + l] = (real)slope;
+        p->value[l * p->row + i] = (real)value;
+        p->slope[l * p->row + i] = (real)slope;
     }
+}
+
+/* Pieces beyond the last are as it is. */
+static void repeat_last(const struct piecewise *p, real *table)
+{
+    for (int i = p->hidden + 1; i < p->row; i++)
+        table[i] = table[p->hidden];
 }
 
 void piecewise_build(struct piecewise *p, const struct piecewise_net *w)
@@ -99,74 +107,182 @@ void piecewise_build(struct piecewise *p, const struct piecewise_net *w)
         sort(knot, p->hidden);
         for (int i = 0; i <= p->hidden; i++)
             build_piece(p, w, g, i);
+        repeat_last(p, p->anchor + (size_t)g * p->row);
     }
+    for (int l = 0; l < p->channels; l++) {
+        repeat_last(p, p->value + (size_t)l * p->row);
+        repeat_last(p, p->slope + (size_t)l * p->row);
+    }
+}
+
+/* ---- reading -------------------------------------------------------------------------
+ *
+ * LANES numbers at a time. A table of some vectors is read by shuffling them, a long one
+ * element by element.
+ */
+
+enum { MOST = 4 };      // pairs of vectors that are shuffled
+
+/* table[at] for at < 2 LANES pairs; pairs, 0 for a long table, is a constant wherever
+ * this is inlined. */
+static inline __attribute__((always_inline)) vec
+look_up(const real *table, int pairs, order at)
+{
+    const loose *t = (const loose *)table;
+    vec        x = {0};
+
+#if defined __GNUC__ && !defined __clang__
+    if (pairs)
+        x = __builtin_shuffle((vec)t[0], (vec)t[1], at);
+    #pragma GCC unroll 4
+    for (int j = 1; j < pairs; j++) {
+        order here = at >= j * 2 * LANES;
+
+        vec   y = __builtin_shuffle((vec)t[2 * j], (vec)t[2 * j + 1], at);
+
+        x = (vec)(((order)x & ~here) | ((order)y & here));
+    }
+    if (pairs)
+        return x;
+#endif
+    for (int i = 0; i < LANES; i++)
+        x[i] = table[at[i]];
+    return x;
 }
 
 /* How many knots are at or below u. */
-static inline int find(const struct piecewise *p, const real *knot, real u)
+static inline __attribute__((always_inline)) order
+find(const struct piecewise *p, const real *knot, int pairs, vec u)
 {
-    int i = 0;
+    order at = {0};
 
-    for (int step = p->search / 2; step; step /= 2)
-        i += knot[i + step - 1] <= u ? step : 0;
-    return i < p->hidden ? i : p->hidden;
+    for (int step = (pairs ? pairs * 2 * LANES : p->search) / 2; step; step /= 2)
+        at += (look_up(knot, pairs, at + (step - 1)) <= u) & step;
+    return at - (look_up(knot, pairs, at) <= u);
 }
 
-/* ---- reading ----------------------------------------------------------------------- */
-
-void piecewise_read(const struct piecewise *p, real *psi, const real *u, int n)
+/* table[at] of pieces, of which one is beyond the vectors that are shuffled. */
+static inline __attribute__((always_inline)) vec
+of_piece(const struct piecewise *p, const real *table, int pairs, order at)
 {
-    const int per = channels_of(p), channels = p->channels;
+    order last = at >= p->search;
+    vec   x = look_up(table, pairs, at), y = x - x + table[p->search];
 
-    for (int g = 0; g < p->groups; g++) {
-        const real *knot = p->knot + (size_t)g * p->search;
-        const real *anchor = p->anchor + (size_t)g * (p->hidden + 1);
-
-        for (int i = 0; i < n; i++) {
-            int    piece = find(p, knot, u[i]);
-            size_t at = (size_t)piece * channels + (size_t)g * per;
-            real   from = u[i] - anchor[piece];
-
-            for (int l = 0; l < per; l++)
-                psi[(size_t)i * channels + g * per + l] = p->value[at + l] +
-                                                          p->slope[at + l] * from;
-        }
-    }
+    return pairs ? (vec)(((order)x & ~last) | ((order)y & last)) : x;
 }
 
-size_t piecewise_sums(const struct piecewise *p)
+static inline vec load(const real *x, int n)
 {
-    return 2 * ((size_t)p->hidden + 1) * p->channels;
+    vec v = {0};
+
+    if (n >= LANES)
+        return *(const loose *)x;
+    memcpy(&v, x, n * sizeof *x);
+    return v;
 }
 
-void piecewise_back(const struct piecewise *p, real *du, double *sums, const real *dpsi,
-                    const real *u, int n)
+static inline void store(real *x, vec v, int n)
 {
-    const int per = channels_of(p), channels = p->channels;
-    double   *plain = sums + piecewise_sums(p) / 2;
+    if (n >= LANES)
+        *(loose *)x = v;
+    else
+        memcpy(x, &v, n * sizeof *x);
+}
 
-    memset(du, 0, n * sizeof *du);
-    for (int g = 0; g < p->groups; g++)
-        for (int i = 0; i < n; i++) {
-            int         piece = find(p, p->knot + (size_t)g * p->search, u[i]);
-            size_t      at = (size_t)piece * channels + (size_t)g * per;
-            const real *d = dpsi + (size_t)i * channels + g * per;
+static inline __attribute__((always_inline)) void
+read_row(const struct piecewise *p, int pairs, real *psi, const real *u, int m)
+{
+    const int per = channels_of(p);
 
-            for (int l = 0; l < per; l++) {
-                du[i] += p->slope[at + l] * d[l];
-                sums[at + l] += (double)d[l] * (double)u[i];
-                plain[at + l] += d[l];
+    for (int j = 0; j < m; j += LANES)
+        for (int g = 0; g < p->groups; g++) {
+            vec   x = load(u + j, m - j);
+            order at = find(p, p->knot + (size_t)g * p->search, pairs, x);
+            vec   from = x - of_piece(p, p->anchor + (size_t)g * p->row, pairs, at);
+
+            for (int l = g * per; l < (g + 1) * per; l++) {
+                const size_t row = (size_t)l * p->row;
+
+                store(psi + (size_t)l * m + j,
+                      of_piece(p, p->value + row, pairs, at) +
+                      of_piece(p, p->slope + row, pairs, at) * from, m - j);
             }
         }
 }
 
-static double column_sum(const double *a, int n, int step)
+static int pairs_of(const struct piecewise *p)
 {
-    double sum = 0;
+    int pairs = p->search / (2 * LANES);
 
-    for (int i = 0; i < n; i++)
-        sum += a[(size_t)i * step];
-    return sum;
+    return pairs <= MOST ? pairs : 0;
+}
+
+void piecewise_read(const struct piecewise *p, real *psi, const real *u, long n, int m)
+{
+    const int pairs = pairs_of(p);
+
+    for (; n > 0; n--, psi += (size_t)p->channels * m, u += m)
+        switch (pairs) {
+        case 1: read_row(p, 1, psi, u, m); break;
+        case 2: read_row(p, 2, psi, u, m); break;
+        case 4: read_row(p, 4, psi, u, m); break;
+        default: read_row(p, 0, psi, u, m);
+        }
+}
+
+size_t piecewise_sums(const struct piecewise *p)
+{
+    return 2 * (size_t)p->row * p->channels;
+}
+
+/* d u and d of n lanes, each added to those of its piece. */
+static inline void add_to_pieces(double *sums, order at, vec d, vec u, int n)
+{
+    vec x = d * u;
+
+    for (int i = 0; i < n; i++) {
+        sums[2 * at[i]] += x[i];
+        sums[2 * at[i] + 1] += d[i];
+    }
+}
+
+static inline __attribute__((always_inline)) void
+back_row(const struct piecewise *p, int pairs, real *du, double *sums, const real *dpsi,
+         const real *u, int m)
+{
+    const int per = channels_of(p);
+
+    for (int j = 0; j < m; j += LANES) {
+        const int n = m - j < LANES ? m - j : LANES;
+        vec       x = load(u + j, n), sum = {0};
+
+        for (int g = 0; g < p->groups; g++) {
+            order at = find(p, p->knot + (size_t)g * p->search, pairs, x);
+
+            for (int l = g * per; l < (g + 1) * per; l++) {
+                const size_t row = (size_t)l * p->row;
+                vec          d = load(dpsi + (size_t)l * m + j, n);
+
+                sum += of_piece(p, p->slope + row, pairs, at) * d;
+                add_to_pieces(sums + 2 * row, at, d, x, n);
+            }
+        }
+        store(du + j, sum, n);
+    }
+}
+
+void piecewise_back(const struct piecewise *p, real *du, double *sums, const real *dpsi,
+                    const real *u, long n, int m)
+{
+    const int pairs = pairs_of(p);
+
+    for (; n > 0; n--, du += m, u += m, dpsi += (size_t)p->channels * m)
+        switch (pairs) {
+        case 1: back_row(p, 1, du, sums, dpsi, u, m); break;
+        case 2: back_row(p, 2, du, sums, dpsi, u, m); break;
+        case 4: back_row(p, 4, du, sums, dpsi, u, m); break;
+        default: back_row(p, 0, du, sums, dpsi, u, m);
+        }
 }
 
 /* With X, Y the sums of dpsi u and dpsi over the pieces where unit j is active:
@@ -176,12 +292,12 @@ static double column_sum(const double *a, int n, int step)
 void piecewise_weights(const struct piecewise *p, const struct piecewise_net *dw,
                        const struct piecewise_net *w, const double *sums)
 {
-    const int     hidden = p->hidden, channels = p->channels, per = channels_of(p);
-    const double *plain = sums + piecewise_sums(p) / 2;
+    const int hidden = p->hidden, per = channels_of(p);
 
-    for (int l = 0; l < channels; l++) {
+    for (int l = 0; l < p->channels; l++, sums += 2 * (size_t)p->row) {
         int         g = l / per;
         const real *knot = p->knot + (size_t)g * p->search;
+        double      all = 0;
 
         for (int j = 0; j < hidden; j++) {
             size_t in = (size_t)g * hidden + j, out = (size_t)l * hidden + j;
@@ -189,13 +305,15 @@ void piecewise_weights(const struct piecewise *p, const struct piecewise_net *dw
 
             for (int i = 0; i <= hidden; i++)
                 if (active(w->f1[in], w->f1b[in], knot, i)) {
-                    X += sums[(size_t)i * channels + l];
-                    Y += plain[(size_t)i * channels + l];
+                    X += sums[2 * i];
+                    Y += sums[2 * i + 1];
                 }
             dw->f2[out] += (real)((double)w->f1[in] * X + (double)w->f1b[in] * Y);
             dw->f1[in] += (real)((double)w->f2[out] * X);
             dw->f1b[in] += (real)((double)w->f2[out] * Y);
         }
-        dw->f2b[l] += (real)column_sum(plain + l, hidden + 1, channels);
+        for (int i = 0; i <= hidden; i++)
+            all += sums[2 * i + 1];
+        dw->f2b[l] += (real)all;
     }
 }

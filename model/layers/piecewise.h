@@ -16,10 +16,12 @@
 
 struct piecewise {
     int   groups, channels, hidden;
-    int   search;        // a power of two above hidden
+    int   search;        // a power of two, at least hidden
+    int   row;           // of anchor, value and slope: search + 1 and some; from piece
+                         // hidden on all are the same
     real *knot;          // (groups, search) ascending, then INFINITY
-    real *anchor;        // (groups, hidden + 1) a number in each piece
-    real *value, *slope; // (hidden + 1, channels) of psi at the anchor
+    real *anchor;        // (groups, row) a number in each piece
+    real *value, *slope; // (channels, row) of psi at the anchor
 };
 
 /* The weights, as stored; or their gradients. */
@@ -35,16 +37,16 @@ size_t piecewise_layout(struct piecewise *p, real *base);
 /* Fill the tables from the weights. */
 void piecewise_build(struct piecewise *p, const struct piecewise_net *w);
 
-/* psi (n, channels) of u (n). */
-void piecewise_read(const struct piecewise *p, real *psi, const real *u, int n);
+/* psi (n, channels, m) of u (n, m). */
+void piecewise_read(const struct piecewise *p, real *psi, const real *u, long n, int m);
 
-/* Sums over each piece, in double: of dpsi u and of dpsi, (2, hidden + 1, channels). */
+/* Sums over each piece, in double: of dpsi u and of dpsi, (channels, pieces, 2). */
 size_t piecewise_sums(const struct piecewise *p); // doubles
 
-/* du (n) = sum_l slope_l dpsi_l of the piece that u is in; dpsi u and dpsi are added to
- * that piece's sums. */
+/* du (n, m) = sum_l slope_l dpsi_l of the piece that u is in, dpsi (n, channels, m);
+ * dpsi u and dpsi are added to that piece's sums. */
 void piecewise_back(const struct piecewise *p, real *du, double *sums, const real *dpsi,
-                    const real *u, int n);
+                    const real *u, long n, int m);
 
 /* Add to dw what follows from the sums. */
 void piecewise_weights(const struct piecewise *p, const struct piecewise_net *dw,

@@ -3,7 +3,7 @@
  *     q, k, v = Wq x, Wk x, Wv x       (H, e), e = C / H; the encoding rotates q, k
  *     u = fw z + fb                    (m), for z = q and z = k of every head
  *     psi_l(u) = sum_j f2[l, j] relu(f1[g, j] u + f1b[g, j]) + f2b[l], and relu of it
- *     phi(z) = m^(-1/2) [psi_l(u_i)]   (m, channels)
+ *     phi(z) = m^(-1/2) [psi_l(u_i)]   (channels, m)
  *     w_ts = phi(q_t) . phi(k_s)       times a_{s+1} ... a_t with a decay a
  *                                      (model/mixer_forget.h)
  *     o_t = sum_{s <= t} w_ts v_s / (sum_s w_ts + 1e-6)
@@ -21,6 +21,7 @@
  * (model/layers/piecewise.h).
  */
 #include "model/kernels/product.h"
+#include "model/layers/bias.h"
 #include "model/layers/piecewise.h"
 #include "model/mixer_forget.h"
 
@@ -46,7 +47,7 @@ struct acts {
     struct act row, q, k, v;    // (H, e), rotated
     int m;                      // numbers u of a head
     struct act u;               // (2 H, m) of the queries, then of the keys
-    struct act phi;             // (2 H, m, channels)
+    struct act phi;             // (2 H, channels, m)
     struct weight fw, fb, wo;   // (m, e), (m)
     struct piecewise_net net, dnet;     // weights of psi, gradients
     real *dfw;                  // (2 H, m, e + 1) each head's share of fw's and fb's
@@ -160,11 +161,11 @@ static void map_rows(const struct ctx *ctx, const struct acts *a, long i, int n)
     for (int h = 0; h < 2 * c->H; h++)
         gemm_nt(u + (size_t)h * m, a->u.ld, a->row.x + i * a->row.ld + (size_t)h * e,
                 a->row.ld, a->fw.w, e, n, m, e, 1, 0);
-    for (size_t j = 0; j < n * a->u.ld; j++)
-        u[j] += a->fb.w[j % m];
-    piecewise_read(&a->psi, phi, u, (int)(n * a->u.ld));
+    bias_forward(u, a->fb.w, (long)n * 2 * c->H, m);
+    piecewise_read(&a->psi, phi, u, (long)n * 2 * c->H, m);
+    #pragma omp simd
     for (size_t j = 0; j < n * a->phi.ld; j++)
-        phi[j] = phi[j] < 0 ? 0 : norm * phi[j];
+        phi[j] = norm * (phi[j] < 0 ? 0 : phi[j]);
 }
 
 static void map_features(const struct ctx *ctx, struct acts *a)
@@ -187,9 +188,10 @@ static void map_rows_back(const struct ctx *ctx, const struct acts *a, double *s
     real       *du = a->u.dx + i * a->u.ld, *dphi = a->phi.dx + i * a->phi.ld;
     const real *phi = a->phi.x + i * a->phi.ld;
 
+    #pragma omp simd
     for (size_t j = 0; j < n * a->phi.ld; j++)
         dphi[j] = phi[j] > 0 ? norm * dphi[j] : 0;
-    piecewise_back(&a->psi, du, sums, dphi, a->u.x + i * a->u.ld, (int)(n * a->u.ld));
+    piecewise_back(&a->psi, du, sums, dphi, a->u.x + i * a->u.ld, (long)n * 2 * c->H, m);
     for (int h = 0; h < 2 * c->H; h++)
         gemm_nn(a->row.dx + i * a->row.ld + (size_t)h * e, a->row.ld, du + (size_t)h * m,
                 a->u.ld, a->fw.w, e, n, e, m, 1, 0);
@@ -233,8 +235,9 @@ static void map_back(const struct ctx *ctx, const struct acts *a)
     for (int b = 0; b < BLOCKS; b++) {
         long from = rows * b / BLOCKS, to = rows * (b + 1) / BLOCKS;
 
-        if (to > from)
-            map_rows_back(ctx, a, a->sums + b * per, from, (int)(to - from));
+        for (long i = from; i < to; i += TILE)
+            map_rows_back(ctx, a, a->sums + b * per, i,
+                          to - i < TILE ? (int)(to - i) : TILE);
     }
     for (size_t j = per; j < BLOCKS * per; j++)
         a->sums[j % per] += a->sums[j];

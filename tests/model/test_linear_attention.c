@@ -565,7 +565,7 @@ END_TEST
  * Two units do not depend on u, two share a knot. */
 START_TEST(a_piecewise_psi_is_the_network)
 {
-    enum { L = 3, HID = 11, N = 500 };
+    enum { L = 3, HID = 11, M = 20, N = 25 * M };
     struct rng        r = rng_open(4, RNG_TEST, 0);
     real              w[4][L * HID], d[4][L * HID] = {{0}}, u[N], psi[N * L], du[N],
                       dpsi[N * L];
@@ -586,12 +586,12 @@ START_TEST(a_piecewise_psi_is_the_network)
         piecewise_layout(&p, memory);
         piecewise_build(&p, &net);
         sums = calloc(piecewise_sums(&p), sizeof *sums);
-        piecewise_read(&p, psi, u, N);
-        piecewise_back(&p, du, sums, dpsi, u, N);
+        piecewise_read(&p, psi, u, N / M, M);
+        piecewise_back(&p, du, sums, dpsi, u, N / M, M);
         piecewise_weights(&p, &dnet, &net, sums);
         for (int i = 0; i < N * L; i++) {
-            int    l = i % L, g = groups > 1 ? l : 0;
-            double at = u[i / L], by = dpsi[i];
+            int    l = i / M % L, g = groups > 1 ? l : 0, n = i / M / L * M + i % M;
+            double at = u[n], by = dpsi[i];
 
             want[i] = w[3][l];
             want_d[3][l] += by;
@@ -602,7 +602,7 @@ START_TEST(a_piecewise_psi_is_the_network)
                 if (pre <= 0)
                     continue;
                 want[i] += f2 * pre;
-                want_du[i / L] += by * f2 * f1;
+                want_du[n] += by * f2 * f1;
                 want_d[0][g * HID + j] += by * f2 * at;
                 want_d[1][g * HID + j] += by * f2;
                 want_d[2][l * HID + j] += by * pre;
