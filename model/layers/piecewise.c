@@ -20,6 +20,7 @@ size_t piecewise_layout(struct piecewise *p, real *base)
         p->search *= 2;
     p->row = p->search + LANES;
     p->knot = arena_reals(&a, "knot", (size_t)p->groups * p->search);
+    p->heap = arena_reals(&a, "heap", (size_t)p->groups * p->search);
     p->anchor = arena_reals(&a, "anchor", (size_t)p->groups * p->row);
     p->value = arena_reals(&a, "value", (size_t)p->channels * p->row);
     p->slope = arena_reals(&a, "slope", (size_t)p->channels * p->row);
@@ -55,6 +56,14 @@ static void sort(real *a, int n)
             a[j] = a[j - 1];
         a[j] = x;
     }
+}
+
+static void build_heap(real *heap, const real *knot, int n)
+{
+    heap[0] = 0;
+    for (int level = 1; level < n; level *= 2)
+        for (int i = 0; i < level; i++)
+            heap[level + i] = knot[(2 * i + 1) * (n / level / 2) - 1];
 }
 
 /* A finite end of piece i of n + 1, if it has one. */
@@ -105,6 +114,7 @@ void piecewise_build(struct piecewise *p, const struct piecewise_net *w)
         for (int j = 0; j < p->hidden; j++)
             knot[j] = knot_of(w->f1[g * p->hidden + j], w->f1b[g * p->hidden + j]);
         sort(knot, p->hidden);
+        build_heap(p->heap + (size_t)g * p->search, knot, p->search);
         for (int i = 0; i <= p->hidden; i++)
             build_piece(p, w, g, i);
         repeat_last(p, p->anchor + (size_t)g * p->row);
@@ -123,52 +133,76 @@ void piecewise_build(struct piecewise *p, const struct piecewise_net *w)
 
 enum { MOST = 4 };      // pairs of vectors that are shuffled
 
+/* y in the lanes where the bit `size` of at is set, else x. By shifts, which leave whole
+ * lanes: a comparison would go through a mask register and back. */
+static inline vec by_bit(vec x, vec y, order at, int size)
+{
+    const int top = 8 * sizeof(real) - 1;
+    order     here = at << (top - __builtin_ctz(size)) >> top;
+
+    return (vec)(((order)x & ~here) | ((order)y & here));
+}
+
+#if defined __GNUC__ && !defined __clang__
+static inline vec look_in_one(const loose *t, order at)
+{
+    return __builtin_shuffle((vec)t[0], (vec)t[1], at);
+}
+
+static inline vec look_in_two(const loose *t, order at)
+{
+    return by_bit(look_in_one(t, at), look_in_one(t + 2, at), at, 2 * LANES);
+}
+#endif
+
 /* table[at] for at < 2 LANES pairs; pairs, 0 for a long table, is a constant wherever
  * this is inlined. */
 static inline __attribute__((always_inline)) vec
 look_up(const real *table, int pairs, order at)
 {
-    const loose *t = (const loose *)table;
-    vec        x = {0};
+    vec x = {0};
 
 #if defined __GNUC__ && !defined __clang__
-    if (pairs)
-        x = __builtin_shuffle((vec)t[0], (vec)t[1], at);
-    #pragma GCC unroll 4
-    for (int j = 1; j < pairs; j++) {
-        order here = at >= j * 2 * LANES;
+    const loose *t = (const loose *)table;
 
-        vec   y = __builtin_shuffle((vec)t[2 * j], (vec)t[2 * j + 1], at);
-
-        x = (vec)(((order)x & ~here) | ((order)y & here));
-    }
-    if (pairs)
-        return x;
+    if (pairs == 1)
+        return look_in_one(t, at);
+    if (pairs == 2)
+        return look_in_two(t, at);
+    if (pairs == 4)
+        return by_bit(look_in_two(t, at), look_in_two(t + 4, at), at, 4 * LANES);
 #endif
     for (int i = 0; i < LANES; i++)
         x[i] = table[at[i]];
     return x;
 }
 
-/* How many knots are at or below u. */
+/* How many knots are at or below u, down the tree; the last knot has no place in it. */
 static inline __attribute__((always_inline)) order
-find(const struct piecewise *p, const real *knot, int pairs, vec u)
+find(const struct piecewise *p, int g, int pairs, vec u)
 {
-    order at = {0};
+    const int   n = pairs ? pairs * 2 * LANES : p->search;
+    const real *heap = p->heap + (size_t)g * n, *knot = p->knot + (size_t)g * n;
+    order       at = {0};
 
-    for (int step = (pairs ? pairs * 2 * LANES : p->search) / 2; step; step /= 2)
-        at += (look_up(knot, pairs, at + (step - 1)) <= u) & step;
-    return at - (look_up(knot, pairs, at) <= u);
+    at += 1;
+    #pragma GCC unroll 8
+    for (int level = 1; level < n; level *= 2) {
+        const int from = level < 2 * LANES ? 0 : level, wide = from / 2 / LANES;
+
+        at += at - (look_up(heap + from, pairs ? wide + !wide : 0, at - from) <= u);
+    }
+    return at - n - (knot[n - 1] <= u);
 }
 
-/* table[at] of pieces, of which one is beyond the vectors that are shuffled. */
+/* table[at] of pieces, of which the last is beyond what is shuffled. */
 static inline __attribute__((always_inline)) vec
-of_piece(const struct piecewise *p, const real *table, int pairs, order at)
+of_piece(const real *table, int pairs, order at)
 {
-    order last = at >= p->search;
-    vec   x = look_up(table, pairs, at), y = x - x + table[p->search];
+    const int n = pairs * 2 * LANES;
+    vec       x = look_up(table, pairs, at);
 
-    return pairs ? (vec)(((order)x & ~last) | ((order)y & last)) : x;
+    return pairs ? by_bit(x, *(const loose *)(table + n), at, n) : x;
 }
 
 static inline vec load(const real *x, int n)
@@ -197,15 +231,15 @@ read_row(const struct piecewise *p, int pairs, real *psi, const real *u, int m)
     for (int j = 0; j < m; j += LANES)
         for (int g = 0; g < p->groups; g++) {
             vec   x = load(u + j, m - j);
-            order at = find(p, p->knot + (size_t)g * p->search, pairs, x);
-            vec   from = x - of_piece(p, p->anchor + (size_t)g * p->row, pairs, at);
+            order at = find(p, g, pairs, x);
+            vec   from = x - of_piece(p->anchor + (size_t)g * p->row, pairs, at);
 
             for (int l = g * per; l < (g + 1) * per; l++) {
                 const size_t row = (size_t)l * p->row;
 
                 store(psi + (size_t)l * m + j,
-                      of_piece(p, p->value + row, pairs, at) +
-                      of_piece(p, p->slope + row, pairs, at) * from, m - j);
+                      of_piece(p->value + row, pairs, at) +
+                      of_piece(p->slope + row, pairs, at) * from, m - j);
             }
         }
 }
@@ -238,12 +272,20 @@ size_t piecewise_sums(const struct piecewise *p)
 /* d u and d of n lanes, each added to those of its piece. */
 static inline void add_to_pieces(double *sums, order at, vec d, vec u, int n)
 {
-    vec x = d * u;
+    typedef double two __attribute__((vector_size(2 * sizeof(double)), may_alias,
+                                      aligned(sizeof(double))));
+    _Alignas(VEC_BYTES) lane_index piece[LANES];
+    _Alignas(VEC_BYTES) real of_u[LANES], plain[LANES], both[2 * LANES];
 
-    for (int i = 0; i < n; i++) {
-        sums[2 * at[i]] += x[i];
-        sums[2 * at[i] + 1] += d[i];
+    *(order *)piece = at;
+    *(loose *)of_u = d * u;
+    *(loose *)plain = d;
+    for (int i = 0; i < LANES; i++) {
+        both[2 * i] = of_u[i];
+        both[2 * i + 1] = plain[i];
     }
+    for (int i = 0; i < n; i++)
+        *(two *)(sums + 2 * piece[i]) += (two){both[2 * i], both[2 * i + 1]};
 }
 
 static inline __attribute__((always_inline)) void
@@ -257,13 +299,13 @@ back_row(const struct piecewise *p, int pairs, real *du, double *sums, const rea
         vec       x = load(u + j, n), sum = {0};
 
         for (int g = 0; g < p->groups; g++) {
-            order at = find(p, p->knot + (size_t)g * p->search, pairs, x);
+            order at = find(p, g, pairs, x);
 
             for (int l = g * per; l < (g + 1) * per; l++) {
                 const size_t row = (size_t)l * p->row;
                 vec          d = load(dpsi + (size_t)l * m + j, n);
 
-                sum += of_piece(p, p->slope + row, pairs, at) * d;
+                sum += of_piece(p->slope + row, pairs, at) * d;
                 add_to_pieces(sums + 2 * row, at, d, x, n);
             }
         }

@@ -20,6 +20,8 @@ struct piecewise {
     int   row;           // of anchor, value and slope: search + 1 and some; from piece
                          // hidden on all are the same
     real *knot;          // (groups, search) ascending, then INFINITY
+    real *heap;          // (groups, search) the same but the last, as a tree from 1 on:
+                         // below i are 2 i, smaller, and 2 i + 1
     real *anchor;        // (groups, row) a number in each piece
     real *value, *slope; // (channels, row) of psi at the anchor
 };
