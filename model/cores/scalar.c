@@ -161,7 +161,17 @@ static void step(const struct scalar *u, real *S, real *o)
 struct weights {
     double key[CHUNK], top[CHUNK];
     real   past[CHUNK], m[CHUNK];
+    _Alignas(64) real E[CHUNK * CHUNK];
 };
+
+/* Without gates every weight is 1. */
+static inline bool flat(const struct scalar *c) { return !c->log_f && !c->log_i; }
+
+/* Gates that all tokens share make the same weights in every chunk. */
+static inline bool steady(const struct scalar *c)
+{
+    return !c->log_i && (!c->log_f || !c->ld_f);
+}
 
 static void weigh(struct weights *w, const struct scalar *u, real m)
 {
@@ -173,44 +183,55 @@ static void weigh(struct weights *w, const struct scalar *u, real m)
         top = u->log_i && top > w->key[x] ? top : w->key[x];
         w->m[x] = u->log_i ? (real)(top + b) : 0;
         w->top[x] = top = w->m[x] - b;
-        w->past[x] = vexp((real)(m - top));
+    }
+    #pragma omp simd
+    for (int x = 0; x < u->T; x++)
+        w->past[x] = vexp((real)(m - w->top[x]));
+    for (int x = 0; x < u->T; x++) {
+        const double above = w->top[x];
+
+        #pragma omp simd
+        for (int y = 0; y <= x; y++)
+            w->E[x * CHUNK + y] = vexp((real)(w->key[y] - above));
     }
 }
 
-/* Without gates every weight is 1. */
-static inline bool flat(const struct scalar *c) { return !c->log_f && !c->log_i; }
-
-/* e (n): row x of E up to and including y = n - 1. */
-static inline void weights_row(real *e, const struct weights *w, int x, int n)
+/* The weights of the chunk u that S enters; those of a whole chunk, where they are
+ * steady, serve all that follow. */
+static inline void weigh_chunk(struct weights *w, const struct scalar *u, const real *S,
+                               bool first)
 {
-    double top = w->top[x];
-
-    #pragma omp simd
-    for (int y = 0; y < n; y++)
-        e[y] = vexp((real)(w->key[y] - top));
+    if (!steady(u) || first)
+        weigh(w, u, u->log_i ? m_of(u, S) : 0);
 }
 
-/* a <- a . E, and p <- (p + shift 1ᵀ) . E where p is given. a, p (T, CHUNK). */
+/* a <- a . E, and p <- (p + shift 1ᵀ) . E where p is given. a, p (T, CHUNK); n, which is
+ * T, may be a constant. */
+static inline __attribute__((always_inline)) void
+apply_rows(const struct weights *w, real *a, real *p, const real *shift, int n)
+{
+    for (int x = 0; x < n; x++) {
+        const real *e = w->E + x * CHUNK, by = p ? shift[x] : 0;
+        real       *ax = a + x * CHUNK, *px = p + x * CHUNK;
+
+        #pragma omp simd
+        for (int y = 0; y < n; y++)
+            ax[y] = y <= x ? ax[y] * e[y] : 0;
+        if (p) {
+            #pragma omp simd
+            for (int y = 0; y < n; y++)
+                px[y] = y <= x ? (px[y] + by) * e[y] : 0;
+        }
+    }
+}
+
 static void apply_weights(const struct scalar *u, const struct weights *w, real *a,
                           real *p, const real *shift)
 {
-    real e[CHUNK];
-
-    for (int y = 0; y < CHUNK; y++)
-        e[y] = 1;
-    for (int x = 0; x < u->T; x++, a += CHUNK) {
-        if (!flat(u))
-            weights_row(e, w, x, x + 1);
-        for (int y = 0; y <= x; y++)
-            a[y] *= e[y];
-        memset(a + x + 1, 0, (u->T - x - 1) * sizeof *a);
-        if (p) {
-            for (int y = 0; y <= x; y++)
-                p[y] = (p[y] + shift[x]) * e[y];
-            memset(p + x + 1, 0, (u->T - x - 1) * sizeof *p);
-            p += CHUNK;
-        }
-    }
+    if (u->T == CHUNK)
+        apply_rows(w, a, p, shift, CHUNK);
+    else
+        apply_rows(w, a, p, shift, u->T);
 }
 
 /* S (dk, dv) = keep S + alpha sum_x w_x a_x b_xᵀ. */
@@ -279,12 +300,11 @@ static void chunk_read(const struct scalar *u, const struct weights *w, const re
 static void chunk_write(const struct scalar *u, const struct weights *w, const real *from,
                         real *to)
 {
-    int  last = u->T - 1;
-    real e[CHUNK], keep = from ? w->past[last] : 0;
+    const int   last = u->T - 1;
+    const real *e = w->E + last * CHUNK, keep = from ? w->past[last] : 0;
 
     if (from && from != to)
         memcpy(to, from, head_state(u) * sizeof *to);
-    weights_row(e, w, last, u->T);
     if (flat(u))
         gemm_tn(to, u->dv, u->k, u->ld_k, u->v, u->ld_v, u->dk, u->dv, u->T, 1, keep);
     else
@@ -303,12 +323,12 @@ void scalar_forward(const struct scalar *c, real *o, real *kept)
             real       *next = kept + ((size_t)b * c->H + h) * head_kept(c);
             real       *l = next + (chunks(c) - 1) * head_state(c);
             const real *S = NULL;
+            struct weights w;
 
             for (int t = 0; t < c->T; t += CHUNK) {
-                struct scalar  u = chunk_of(c, b, h, t);
-                struct weights w;
+                struct scalar u = chunk_of(c, b, h, t);
 
-                weigh(&w, &u, m_of(c, S));
+                weigh_chunk(&w, &u, S, t == 0);
                 chunk_read(&u, &w, S, chunk_of_o(c, o, b, h, t), c->den ? l + t : NULL);
                 if (t + CHUNK < c->T) {
                     chunk_write(&u, &w, S, next);
@@ -324,17 +344,17 @@ void scalar_extend(const struct scalar *c, void *const *state, size_t at, real *
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < c->B; b++)
         for (int h = 0; h < c->H; h++) {
-            real *S = (real *)state[b] + at + h * head_state(c);
+            real          *S = (real *)state[b] + at + h * head_state(c);
+            struct weights w;
 
             for (int t = 0; t < c->T; t += CHUNK) {
-                struct scalar  u = chunk_of(c, b, h, t);
-                struct weights w;
+                struct scalar u = chunk_of(c, b, h, t);
 
                 if (u.T == 1) {
                     step(&u, S, chunk_of_o(c, o, b, h, t));
                     continue;
                 }
-                weigh(&w, &u, m_of(c, S));
+                weigh_chunk(&w, &u, S, t == 0);
                 chunk_read(&u, &w, S, chunk_of_o(c, o, b, h, t), NULL);
                 chunk_write(&u, &w, S, S);
             }
@@ -417,7 +437,7 @@ double scalar_flops(int T, int dk, int dv)
 
 /* What backward needs of a chunk beside u. */
 struct back {
-    struct weights w;
+    const struct weights *w;
     const real    *S;               // entering, NULL: empty
     real          *G;               // G, Gn of the leaving, then of the entering state
     bool           last;            // nothing leaves: G is not set yet
@@ -442,14 +462,25 @@ static void back_divide(const struct scalar *u, struct back *p, const real *o,
 {
     for (int x = 0; x < u->T; x++) {
         real *du = p->du + x * u->ld_o;
-        real  D = denominator(u, l[x], p->w.m[x]), slope = 1;
+        real  D = denominator(u, l[x], p->w->m[x]), slope = 1;
 
         if (u->den == SCALAR_MAX)
             slope = (real)fabs(l[x]) < D ? 0 : l[x] < 0 ? -1 : 1;
         p->dl[x] = -slope * vdot(du, o + x * u->ld_o, u->dv) / D;
-        for (int j = 0; j < u->dv; j++)
-            du[j] /= D;
+        vscale(du, 1 / D, du, u->dv);
     }
+}
+
+/* y <- by (y + a x); x NULL: by y. */
+static inline void add_and_scale(real *y, const real *x, real a, real by, int n)
+{
+    if (!x) {
+        vscale(y, by, y, n);
+        return;
+    }
+    #pragma omp simd
+    for (int j = 0; j < n; j++)
+        y[j] = by * (y[j] + a * x[j]);
 }
 
 static void back_q(const struct scalar *u, const struct scalar_grad *g,
@@ -458,10 +489,9 @@ static void back_q(const struct scalar *u, const struct scalar_grad *g,
     if (p->S) {
         gemm_nt(p->dq, g->ld_dq, p->du, u->ld_o, p->S, u->dv, u->T, u->dk, u->dv,
                 u->scale, 0);
-        for (int x = 0; u->den && x < u->T; x++)
-            vaxpy(p->dq + x * g->ld_dq, u->scale * p->dl[x], p->S + n_at(u), u->dk);
-        if (!flat(u))
-            vscale_rows(p->dq, p->dq, g->ld_dq, p->w.past, u->T, u->dk);
+        for (int x = 0; (u->den || !flat(u)) && x < u->T; x++)
+            add_and_scale(p->dq + x * g->ld_dq, u->den ? p->S + n_at(u) : NULL,
+                          u->den ? u->scale * p->dl[x] : 0, p->w->past[x], u->dk);
     }
     gemm_nn(p->dq, g->ld_dq, P, CHUNK, u->k, u->ld_k, u->T, u->dk, u->T, 1,
             p->S != NULL);
@@ -470,18 +500,16 @@ static void back_q(const struct scalar *u, const struct scalar_grad *g,
 static void back_kv(const struct scalar *u, const struct scalar_grad *g,
                     const struct back *p, const real *A, const real *P)
 {
-    real e[CHUNK], keep = !p->last;
+    const real *e = p->w->E + (size_t)(u->T - 1) * CHUNK, keep = !p->last;
 
     if (!p->last) {
-        weights_row(e, &p->w, u->T - 1, u->T);
         gemm_nt(p->dk, g->ld_dk, u->v, u->ld_v, p->G, u->dv, u->T, u->dk, u->dv, 1, 0);
-        for (int y = 0; u->den && y < u->T; y++)
-            vaxpy(p->dk + y * g->ld_dk, 1, p->G + n_at(u), u->dk);
+        for (int y = 0; (u->den || !flat(u)) && y < u->T; y++)
+            add_and_scale(p->dk + y * g->ld_dk, u->den ? p->G + n_at(u) : NULL, 1, e[y],
+                          u->dk);
         gemm_nn(p->dv, g->ld_dv, u->k, u->ld_k, p->G, u->dv, u->T, u->dv, u->dk, 1, 0);
-        if (!flat(u)) {
-            vscale_rows(p->dk, p->dk, g->ld_dk, e, u->T, u->dk);
+        if (!flat(u))
             vscale_rows(p->dv, p->dv, g->ld_dv, e, u->T, u->dv);
-        }
     }
     gemm_tn(p->dk, g->ld_dk, P, CHUNK, u->q, u->ld_q, u->T, u->dk, u->T, 1, keep);
     gemm_tn(p->dv, g->ld_dv, A, CHUNK, p->du, u->ld_o, u->T, u->dv, u->T, 1, keep);
@@ -490,17 +518,17 @@ static void back_kv(const struct scalar *u, const struct scalar_grad *g,
 /* G and Gn, from the leaving to the entering state. */
 static void back_state(const struct scalar *u, struct back *p)
 {
-    real keep = p->last ? 0 : p->w.past[u->T - 1], by[CHUNK];
+    real keep = p->last ? 0 : p->w->past[u->T - 1], by[CHUNK];
 
     if (flat(u))
         gemm_tn(p->G, u->dv, u->q, u->ld_q, p->du, u->ld_o, u->dk, u->dv, u->T, u->scale,
                 keep);
     else
-        add_outer(u, p->G, keep, u->scale, p->w.past, u->q, u->ld_q, p->du, u->ld_o);
+        add_outer(u, p->G, keep, u->scale, p->w->past, u->q, u->ld_q, p->du, u->ld_o);
     if (!u->den)
         return;
     for (int x = 0; x < u->T; x++)
-        by[x] = u->scale * p->w.past[x] * p->dl[x];
+        by[x] = u->scale * p->w->past[x] * p->dl[x];
     add_rows(u, p->G + n_at(u), keep, by, u->q, u->ld_q);
 }
 
@@ -513,7 +541,7 @@ static void chunk_back(const struct scalar *u, const struct scalar_grad *g,
         shift[x] = u->den ? u->scale * p->dl[x] : 0;
     gemm_nt(A, CHUNK, u->q, u->ld_q, u->k, u->ld_k, u->T, u->T, u->dk, u->scale, 0);
     gemm_nt(P, CHUNK, p->du, u->ld_o, u->v, u->ld_v, u->T, u->T, u->dv, u->scale, 0);
-    apply_weights(u, &p->w, A, P, shift);
+    apply_weights(u, p->w, A, P, shift);
     back_q(u, g, p, P);
     back_kv(u, g, p, A, P);
     if (p->S)
@@ -539,13 +567,19 @@ static void back_gates(const struct scalar *u, const struct scalar_grad *g,
 static void head_back(const struct scalar *c, const struct scalar_grad *g, const real *o,
                       real *d_o, const real *kept, real *G, int b, int h)
 {
-    const real *l = kept + (chunks(c) - 1) * head_state(c);
+    const real    *l = kept + (chunks(c) - 1) * head_state(c);
+    struct weights w;
 
+    if (steady(c)) {
+        struct scalar u = chunk_of(c, b, h, 0);
+
+        weigh(&w, &u, 0);
+    }
     for (int i = chunks(c) - 1; i >= 0; i--) {
         struct scalar u = chunk_of(c, b, h, i * CHUNK);
         size_t        row = (size_t)b * c->T + (size_t)i * CHUNK;
         struct back   p = {
-            .S = i ? kept + (i - 1) * head_state(c) : NULL,
+            .w = &w, .S = i ? kept + (i - 1) * head_state(c) : NULL,
             .G = G, .last = i == chunks(c) - 1,
             .dq = g->dq + row * g->ld_dq + (size_t)h * c->dk,
             .dk = g->dk + row * g->ld_dk + (size_t)h * c->dk,
@@ -556,7 +590,7 @@ static void head_back(const struct scalar *c, const struct scalar_grad *g, const
 
         if (!p.last && g->dlog_f)
             later = inner(G, kept + i * head_state(c), sums(c));
-        weigh(&p.w, &u, m_of(c, p.S));
+        weigh_chunk(&w, &u, p.S, false);
         if (c->den)
             back_divide(&u, &p, o + (p.du - d_o), l + i * CHUNK);
         chunk_back(&u, g, &p);
