@@ -6,8 +6,10 @@
 
 #include "model/kernels/arena.h"
 #include "model/kernels/product.h"
+#include "model/kernels/vec.h"
 #include "model/kernels/vmath.h"
 
+#include <omp.h>
 #include <string.h>
 
 enum {
@@ -88,11 +90,15 @@ static void chunk_open(struct chunk *u, const struct delta *c, int b, int h, int
         u->r[x] = vexp((real)(sum - u->b[x]));
 }
 
-/* The heads of all sequences are dealt out to at most MAX_SHARES shares, each with memory
- * of its own: share i takes heads i, i + shares, ... */
+/* Threads that take heads, each with memory of its own, which stays in its cache. */
 static int shares(const struct delta *c)
 {
     return c->B * c->H < MAX_SHARES ? c->B * c->H : MAX_SHARES;
+}
+
+static int threads(const struct delta *c)
+{
+    return omp_get_max_threads() < shares(c) ? omp_get_max_threads() : shares(c);
 }
 
 size_t delta_scratch(const struct delta *c, bool back)
@@ -102,10 +108,11 @@ size_t delta_scratch(const struct delta *c, bool back)
     return shares(c) * chunk_layout(&u, NULL, c, back);
 }
 
-static void share_open(struct chunk *u, const struct delta *c, real *scratch, int share,
-                       bool back)
+/* Memory of the calling thread. */
+static void share_open(struct chunk *u, const struct delta *c, real *scratch, bool back)
 {
-    chunk_layout(u, scratch + share * chunk_layout(u, NULL, c, back), c, back);
+    chunk_layout(u, scratch + omp_get_thread_num() * chunk_layout(u, NULL, c, back), c,
+                 back);
 }
 
 /* ---- 1. the recurrence ----------------------------------------------------------------
@@ -166,47 +173,97 @@ static void step(const struct chunk *u, const struct delta *c, real *S, real *pa
  * above is one product.
  */
 
-/* qs, ks, A and C; E where it is wanted (NULL: not). */
-static void chunk_score(const struct chunk *u, const struct delta *c, real *E)
+/* A . E and C . E, and E where it is wanted. n may be a constant. */
+static inline __attribute__((always_inline)) void
+weigh_scores(const struct chunk *u, real *E, int n)
 {
-    const int n = u->n, dk = u->dk;
-    real      here[CHUNK];
+    real here[CHUNK];
 
-    for (int x = 0; x < n; x++) {
-        vscale(u->qs + (size_t)x * dk, c->scale, u->q + x * c->ld, dk);
-        memcpy(u->ks + (size_t)x * dk, u->k + x * c->ld, dk * sizeof(real));
-    }
-    gemm_nt(u->A, CHUNK, u->qs, dk, u->ks, dk, 2 * n, n, dk, 1, 0);
     for (int x = 0; x < n; x++) {
         real  *A = u->A + x * CHUNK, *C = u->C + x * CHUNK, *e = E ? E + x * CHUNK : here;
         double top = u->b[x];
 
         #pragma omp simd
-        for (int y = 0; y <= x; y++) {
-            e[y] = vexp((real)(top - u->b[y]));
-            A[y] *= e[y];
-            C[y] *= e[y];
+        for (int y = 0; y < n; y++) {
+            e[y] = y <= x ? vexp((real)(top - u->b[y])) : 0;
+            A[y] = y <= x ? A[y] * e[y] : 0;
+            C[y] = y <= x ? C[y] * e[y] : 0;
         }
-        memset(A + x + 1, 0, (n - x - 1) * sizeof(real));
     }
 }
 
-/* w -= sum_{y < n} c_y u_y.  u (n, dv), c_y at c[y ld]. Four rows at once spare w. */
-static inline void subtract(real *w, const real *c, size_t ld, const real *u, int n,
-                            int dv)
+/* qs, ks, A and C; E where it is wanted (NULL: not). */
+static void chunk_score(const struct chunk *u, const struct delta *c, real *E)
 {
-    for (; n >= 4; n -= 4, c += 4 * ld, u += 4 * dv) {
-        const real c0 = c[0], c1 = c[ld], c2 = c[2 * ld], c3 = c[3 * ld];
-        const real *u1 = u + dv, *u2 = u1 + dv, *u3 = u2 + dv;
+    const int n = u->n, dk = u->dk;
 
-        #pragma omp simd
-        for (int j = 0; j < dv; j++)
-            w[j] -= c0 * u[j] + c1 * u1[j] + c2 * u2[j] + c3 * u3[j];
+    for (int x = 0; x < n; x++) {
+        vscale(u->qs + (size_t)x * dk, c->scale, u->q + x * c->ld, dk);
+        vscale(u->ks + (size_t)x * dk, 1, u->k + x * c->ld, dk);
     }
-    for (; n > 0; n--, c += ld, u += dv) {
-        #pragma omp simd
-        for (int j = 0; j < dv; j++)
-            w[j] -= *c * u[j];
+    gemm_nt(u->A, CHUNK, u->qs, dk, u->ks, dk, 2 * n, n, dk, 1, 0);
+    if (n == CHUNK)
+        weigh_scores(u, E, CHUNK);
+    else
+        weigh_scores(u, E, n);
+}
+
+static inline vec load(const real *x, int n)
+{
+    vec v = {0};
+
+    if (n >= LANES)
+        return *(const loose *)x;
+    memcpy(&v, x, n * sizeof *x);
+    return v;
+}
+
+static inline void store(real *x, vec v, int n)
+{
+    if (n >= LANES)
+        *(loose *)x = v;
+    else
+        memcpy(x, &v, n * sizeof *x);
+}
+
+/* n columns, at most LANES, of some rows: from the first to the last, or from the last
+ * with `up`, u = beta w of a row is taken from all that follow, C times, or with `up` its
+ * transpose times. Where rows is a constant, w is in registers. */
+static inline __attribute__((always_inline)) void
+solve_rows(real *w, real *u, size_t dv, const real *C, const real *beta, int rows, int n,
+           bool up)
+{
+    vec r[SOLVE_ROWS] = {0};
+
+    #pragma GCC unroll 16
+    for (int x = 0; x < rows; x++)
+        r[x] = load(w + x * dv, n);
+    #pragma GCC unroll 16
+    for (int i = 0; i < rows; i++) {
+        const int x = up ? rows - 1 - i : i;
+        const vec by = r[x] * beta[x];
+
+        store(w + x * dv, r[x], n);
+        store(u + x * dv, by, n);
+        #pragma GCC unroll 16
+        for (int z = 0; z < rows; z++)
+            if (up ? z < x : z > x)
+                r[z] -= by * (up ? C[x * CHUNK + z] : C[z * CHUNK + x]);
+    }
+}
+
+static inline __attribute__((always_inline)) void
+solve_block(const struct chunk *s, real *w, real *u, int at, int end, bool up)
+{
+    const size_t dv = s->dv;
+    const real  *C = s->C + at * CHUNK + at, *beta = s->beta + at;
+
+    w += at * dv, u += at * dv;
+    for (int j = 0; j < s->dv; j += LANES) {
+        if (end - at == SOLVE_ROWS && s->dv - j >= LANES)
+            solve_rows(w + j, u + j, dv, C, beta, SOLVE_ROWS, LANES, up);
+        else
+            solve_rows(w + j, u + j, dv, C, beta, end - at, s->dv - j, up);
     }
 }
 
@@ -221,10 +278,7 @@ static void solve_down(const struct chunk *s, real *w, real *u)
         if (at > 0)
             gemm_nn(w + at * dv, dv, s->C + at * CHUNK, CHUNK, u, dv, end - at, s->dv, at,
                     -1, 1);
-        for (int x = at; x < end; x++) {
-            subtract(w + x * dv, s->C + x * CHUNK + at, 1, u + at * dv, x - at, s->dv);
-            vscale(u + x * dv, s->beta[x], w + x * dv, s->dv);
-        }
+        solve_block(s, w, u, at, end, false);
     }
 }
 
@@ -285,13 +339,12 @@ static void head_forward(struct chunk *u, const struct delta *c, real *o,
 
 void delta_forward(const struct delta *c, real *o, real *kept, real *scratch)
 {
-    #pragma omp parallel for schedule(dynamic)
-    for (int share = 0; share < shares(c); share++) {
+    #pragma omp parallel for schedule(dynamic) num_threads(threads(c))
+    for (int i = 0; i < c->B * c->H; i++) {
         struct chunk u;
 
-        share_open(&u, c, scratch, share, false);
-        for (int i = share; i < c->B * c->H; i += shares(c))
-            head_forward(&u, c, o, kept + i * head_kept(c), i / c->H, i % c->H);
+        share_open(&u, c, scratch, false);
+        head_forward(&u, c, o, kept + i * head_kept(c), i / c->H, i % c->H);
     }
 }
 
@@ -312,16 +365,13 @@ static void head_extend(struct chunk *u, const struct delta *c, real *S, real *o
 void delta_extend(const struct delta *c, void *const *state, size_t at, real *o,
                   real *scratch)
 {
-    #pragma omp parallel for schedule(static)
-    for (int share = 0; share < shares(c); share++) {
+    #pragma omp parallel for schedule(static) num_threads(threads(c))
+    for (int i = 0; i < c->B * c->H; i++) {
         struct chunk u;
+        int          b = i / c->H, h = i % c->H;
 
-        share_open(&u, c, scratch, share, false);
-        for (int i = share; i < c->B * c->H; i += shares(c)) {
-            int b = i / c->H, h = i % c->H;
-
-            head_extend(&u, c, (real *)state[b] + at + h * head_state(c), o, b, h);
-        }
+        share_open(&u, c, scratch, false);
+        head_extend(&u, c, (real *)state[b] + at + h * head_state(c), o, b, h);
     }
 }
 
@@ -396,11 +446,7 @@ static void chunk_solve_back(const struct chunk *s)
         if (end < s->n)
             gemm_tn(z + at * dv, dv, s->C + end * CHUNK + at, CHUNK, y + end * dv, dv,
                     end - at, s->dv, s->n - end, -1, 1);
-        for (int x = end - 1; x >= at; x--) {
-            subtract(z + x * dv, s->C + (x + 1) * CHUNK + x, CHUNK, y + (x + 1) * dv,
-                     end - 1 - x, s->dv);
-            vscale(y + x * dv, s->beta[x], z + x * dv, s->dv);
-        }
+        solve_block(s, z, y, at, end, true);
     }
 }
 
@@ -527,12 +573,11 @@ static void head_back(struct chunk *u, const struct delta *c,
 void delta_backward(const struct delta *c, const struct delta_grad *g, const real *d_o,
                     const real *kept, real *scratch)
 {
-    #pragma omp parallel for schedule(dynamic)
-    for (int share = 0; share < shares(c); share++) {
+    #pragma omp parallel for schedule(dynamic) num_threads(threads(c))
+    for (int i = 0; i < c->B * c->H; i++) {
         struct chunk u;
 
-        share_open(&u, c, scratch, share, true);
-        for (int i = share; i < c->B * c->H; i += shares(c))
-            head_back(&u, c, g, d_o, kept + i * head_kept(c), i / c->H, i % c->H);
+        share_open(&u, c, scratch, true);
+        head_back(&u, c, g, d_o, kept + i * head_kept(c), i / c->H, i % c->H);
     }
 }

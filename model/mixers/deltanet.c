@@ -99,10 +99,12 @@ static void lengths(const struct ctx *ctx, const struct acts *a)
 static void gates(const struct ctx *ctx, const struct acts *a)
 {
     const int  H = ctx->cfg->H;
+    const long n = ctx_rows(ctx);
     const real top = ctx->cfg->opt[NEG_EIG] > 0 ? 2 : 1;
 
     heads_step_forward(&a->step);
-    for (long i = 0; i < ctx_rows(ctx); i++)
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i++)
         for (int h = 0; h < H; h++)
             a->beta.x[i * H + h] = top * vsigmoid(a->b.x[i * a->b.ld + h]);
 }
@@ -156,9 +158,11 @@ static void lengths_back(const struct ctx *ctx, const struct acts *a)
 /* db = dbeta beta sigmoid(-b), and back through g. */
 static void gates_back(const struct ctx *ctx, const struct acts *a)
 {
-    const int H = ctx->cfg->H;
+    const int  H = ctx->cfg->H;
+    const long n = ctx_rows(ctx);
 
-    for (long i = 0; i < ctx_rows(ctx); i++)
+    #pragma omp parallel for schedule(static)
+    for (long i = 0; i < n; i++)
         for (int h = 0; h < H; h++) {
             size_t at = i * H + h, row = i * a->b.ld + h;
 
