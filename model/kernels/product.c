@@ -15,7 +15,8 @@ enum {
     DW_COLS  = TINY(64, 4),
     DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at least when decoding
     PAIR     = 2,               // rows of w that meet one row of x, or X_MANY, together,
-    AHEAD    = 4096 / sizeof(real), // and what is sent for of them meanwhile
+    PAGE     = 4096,            // bytes ahead of them that are sent for meanwhile,
+    AHEAD    = PAGE / sizeof(real),
     AFTER    = 4,               // groups of rows of w ahead that are sent for:
     W_ROWS   = 4,               // rows of w whose dot products are taken together,
 #if defined __AVX512F__
@@ -234,7 +235,7 @@ static const unsigned char *find_packed(const real *w, int in)
 
 /* sum (nx) of nx rows of x, a constant wherever this is inlined, and one packed row. The
  * sums of a block's vectors are kept apart until the end: one chain of additions would be
- * slower than memory. */
+ * slower than memory. What lies a page ahead is sent for, as in dots_of_one. */
 static inline __attribute__((always_inline)) void
 sum_packed(enum packed type, vec *sum, const real *x, int nx, const unsigned char *w,
            int in)
@@ -245,6 +246,7 @@ sum_packed(enum packed type, vec *sum, const real *x, int nx, const unsigned cha
     for (int p = 0; p < in; p += Q8_BLOCK, w += bytes) {
         vec block[BLOCK_VECS];
 
+        __builtin_prefetch(w + PAGE, 0, 3);
         unpack_block(type, block, w);
         #pragma GCC unroll 4
         for (int i = 0; i < nx; i++)
