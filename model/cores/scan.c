@@ -3,21 +3,27 @@
  */
 #include "model/cores/scan.h"
 
+#include "model/kernels/vec.h"
 #include "model/kernels/vmath.h"
 
 #include <string.h>
 
 enum {
     CHUNK  = SCAN_CHUNK,
-    STRIPE = TINY(64, 4),           // channels that go through time together
-    ROWS   = CHUNK + 2,
+    STRIPE = TINY(64, 4),           // channels that go through time together:
+    PATCH  = TINY(32, 4),           // those of the selective form,
+    WIDE   = (PATCH + LANES - 1) / LANES * LANES,       // in whole vectors,
+    TOGETHER = 4,                   // and states: forward,
+    PAIR   = 2,                     // backward
+    ROWS   = (CHUNK > LANES ? CHUNK : LANES) + 2,
+    LINE   = 64 / sizeof(real),     // of cache
     SERIAL = TINY(1 << 14, 1),      // numbers up to which a scan stays on one thread
 };
 
-static int channels(int C, int c) { return C - c < STRIPE ? C - c : STRIPE; }
+static int channels(int C, int c, int most) { return C - c < most ? C - c : most; }
 static int tokens(int T, int t) { return T - t < CHUNK ? T - t : CHUNK; }
 static int chunks(int T) { return (T + CHUNK - 1) / CHUNK; }
-static int stripes(int C) { return (C + STRIPE - 1) / STRIPE; }
+static int patches(int C) { return (C + PATCH - 1) / PATCH; }
 
 /* ---- 1. the recurrence ----------------------------------------------------------------
  *
@@ -49,7 +55,7 @@ void scan_forward(const struct scan *s, real *h)
         for (int c = 0; c < s->C; c += STRIPE) {
             real past[STRIPE] = {0};
 
-            scan_stripe(s, h, past, b, c, channels(s->C, c));
+            scan_stripe(s, h, past, b, c, channels(s->C, c, STRIPE));
         }
 }
 
@@ -59,7 +65,7 @@ void scan_extend(const struct scan *s, void *const *state, size_t at, real *h)
         if ((size_t)s->B * s->T * s->C > SERIAL)
     for (int b = 0; b < s->B; b++)
         for (int c = 0; c < s->C; c += STRIPE)
-            scan_stripe(s, h, (real *)state[b] + at + c, b, c, channels(s->C, c));
+            scan_stripe(s, h, (real *)state[b] + at + c, b, c, channels(s->C, c, STRIPE));
 }
 
 /* ---- 2. chunks ------------------------------------------------------------------------
@@ -68,20 +74,19 @@ void scan_extend(const struct scan *s, void *const *state, size_t at, real *h)
  *
  *     h_t[j] = a_t[j] h_{t-1}[j] + B_t[j] s_t u_t,   y_t = sum_j C_t[j] h_t[j] + skip u_t
  *
- * One state j after the other runs through the tokens of a chunk, so that s, s u and y of
- * the chunk stay in the cache while the state is in registers. The states between chunks
- * are kept for backward.
+ * A few states j at a time run through the tokens of a chunk, so that s, s u and y of the
+ * chunk stay in the cache. The states between chunks are kept for backward.
  */
 
 /* A chunk of n tokens and m channels from row and channel c on, laid out without gaps
- * and with zeros behind the last channel: loops over a stripe have a fixed length.
+ * and with zeros behind the last channel: loops over a patch have a fixed length.
  * ROWS is more than a chunk so that arrays walked together are not a multiple of 4096
  * bytes apart, where a load waits for the store to its neighbour. */
 struct patch {
     size_t row;
     int    c, n, m;
-    real   u[ROWS][STRIPE], s[ROWS][STRIPE], su[ROWS][STRIPE];
-    real   s2[ROWS][STRIPE];     // s / log 2, for powers of 2
+    _Alignas(64) real u[ROWS][WIDE];
+    real   s[ROWS][WIDE], su[ROWS][WIDE];
 };
 
 size_t selective_state(const struct selective *s)
@@ -95,12 +100,23 @@ size_t selective_kept(const struct selective *s)
     return (size_t)s->B * (chunks(s->T) + 1) * selective_state(s);
 }
 
-/* The m channels of a stripe, then zeros. */
+/* The m channels of a patch, then zeros. */
 static inline void fetch(real *to, const real *from, int m)
 {
     memcpy(to, from, m * sizeof *to);
-    if (m < STRIPE)
-        memset(to + m, 0, (STRIPE - m) * sizeof *to);
+    if (m < WIDE)
+        memset(to + m, 0, (WIDE - m) * sizeof *to);
+}
+
+/* What lies `tokens` after the patch in x (B, T, C) is sent for: a few lines of each row,
+ * which the CPU does not foresee. */
+static inline void send_for(const struct patch *p, const struct selective *s,
+                            const real *x, int tokens)
+{
+    x += (p->row + tokens) * s->C + p->c;
+    for (int t = 0; t < CHUNK; t++, x += s->C)
+        for (int i = 0; i < WIDE; i += LINE)
+            __builtin_prefetch(x + i, 0, 2);
 }
 
 static void patch_load(struct patch *p, const struct selective *s, int b, int t0, int c)
@@ -108,64 +124,89 @@ static void patch_load(struct patch *p, const struct selective *s, int b, int t0
     p->row = (size_t)b * s->T + t0;
     p->c = c;
     p->n = tokens(s->T, t0);
-    p->m = channels(s->C, c);
+    p->m = channels(s->C, c, PATCH);
     for (int t = 0; t < p->n; t++) {
         fetch(p->u[t], s->u + (p->row + t) * s->C + c, p->m);
         fetch(p->s[t], s->step + (p->row + t) * s->C + c, p->m);
         #pragma omp simd
-        for (int i = 0; i < STRIPE; i++) {
+        for (int i = 0; i < WIDE; i++)
             p->su[t][i] = p->s[t][i] * p->u[t][i];
-            p->s2[t][i] = p->s[t][i] * (real)1.4426950408889634;
-        }
     }
 }
 
-/* y += C_t[j] h_t[j] of state j; h (m) is carried. */
-static void advance(const struct patch *p, const struct selective *s, int j,
-                    real (*y)[STRIPE], real *h)
+/* A[j] / log 2, for powers of 2. */
+static inline void fetch_rate(real *to, const struct patch *p, const struct selective *s,
+                              int j)
 {
-    real rate[STRIPE], hj[STRIPE];
+    fetch(to, s->rate + (size_t)j * s->C + p->c, p->m);
+    vscale(to, (real)1.4426950408889634, to, WIDE);
+}
 
-    fetch(rate, s->rate + (size_t)j * s->C + p->c, p->m);
-    fetch(hj, h, p->m);
+/* y += C_t[j] h_t[j] of J states from j on; h (N, C) is carried. J is a constant wherever
+ * this is inlined. */
+static inline __attribute__((always_inline)) void
+advance(int J, const struct patch *p, const struct selective *s, int j,
+        real (*y)[WIDE], real *h)
+{
+    _Alignas(64) real rate[TOGETHER][WIDE], now[TOGETHER][WIDE];
+
+    for (int k = 0; k < J; k++) {
+        fetch_rate(rate[k], p, s, j + k);
+        fetch(now[k], h + (size_t)(j + k) * s->C + p->c, p->m);
+    }
     for (int t = 0; t < p->n; t++) {
         const size_t at = (p->row + t) * s->ld + j;
-        const real   in = s->in[at], out = s->out[at];
+        const real  *in = s->in + at, *out = s->out + at;
 
         #pragma omp simd
-        for (int i = 0; i < STRIPE; i++) {
-            hj[i] = vexp2(rate[i] * p->s2[t][i]) * hj[i] + in * p->su[t][i];
-            y[t][i] += out * hj[i];
+        for (int i = 0; i < WIDE; i++) {
+            real sum = y[t][i];
+
+            #pragma GCC unroll 4
+            for (int k = 0; k < J; k++) {
+                now[k][i] = vexp2(rate[k][i] * p->s[t][i]) * now[k][i] +
+                            in[k] * p->su[t][i];
+                sum += out[k] * now[k][i];
+            }
+            y[t][i] = sum;
         }
     }
-    memcpy(h, hj, p->m * sizeof *h);
+    for (int k = 0; k < J; k++)
+        memcpy(h + (size_t)(j + k) * s->C + p->c, now[k], p->m * sizeof *h);
 }
 
 /* y of one chunk; h (N, C) is carried. */
 static void selective_chunk(const struct selective *s, const struct patch *p,
                             real *y, real *h)
 {
-    real sum[ROWS][STRIPE], skip[STRIPE];
+    _Alignas(64) real sum[ROWS][WIDE], skip[WIDE];
+    int j = 0;
 
     fetch(skip, s->skip + p->c, p->m);
     for (int t = 0; t < p->n; t++)
-        for (int i = 0; i < STRIPE; i++)
+        for (int i = 0; i < WIDE; i++)
             sum[t][i] = skip[i] * p->u[t][i];
-    for (int j = 0; j < s->N; j++)
-        advance(p, s, j, sum, h + (size_t)j * s->C + p->c);
+    for (; j + TOGETHER <= s->N; j += TOGETHER)
+        advance(TOGETHER, p, s, j, sum, h);
+    for (; j < s->N; j++)
+        advance(1, p, s, j, sum, h);
     for (int t = 0; t < p->n; t++)
         memcpy(y + (p->row + t) * s->C + p->c, sum[t], p->m * sizeof *y);
 }
 
-/* The stripe of channels at c of sequence b. The state before chunk i is at h + i stride;
+/* The patches of sequence b at channel c. The state before chunk i is at h + i stride;
  * with a stride of 0 it is only carried. */
-static void selective_stripe(const struct selective *s, real *y, real *h,
+static void selective_patch(const struct selective *s, real *y, real *h,
                             size_t stride, int b, int c)
 {
     struct patch p;
 
     for (int t = 0; t < s->T; t += CHUNK, h += stride) {
         patch_load(&p, s, b, t, c);
+        if (stride && t + CHUNK < s->T) {
+            send_for(&p, s, s->u, CHUNK);
+            send_for(&p, s, s->step, CHUNK);
+        }
         for (int j = 0; stride && j < s->N; j++)
             memcpy(h + stride + (size_t)j * s->C + c, h + (size_t)j * s->C + c,
                    p.m * sizeof *h);
@@ -176,20 +217,21 @@ static void selective_stripe(const struct selective *s, real *y, real *h,
 static void state_zero(const struct selective *s, real *h, int c)
 {
     for (int j = 0; j < s->N; j++)
-        memset(h + (size_t)j * s->C + c, 0, channels(s->C, c) * sizeof *h);
+        memset(h + (size_t)j * s->C + c, 0,
+               channels(s->C, c, PATCH) * sizeof *h);
 }
 
 void selective_forward(const struct selective *s, real *y, real *kept)
 {
     const size_t per = selective_state(s);
 
-    #pragma omp parallel for collapse(2) schedule(static)
+    #pragma omp parallel for collapse(2) schedule(dynamic)
     for (int b = 0; b < s->B; b++)
-        for (int c = 0; c < s->C; c += STRIPE) {
+        for (int c = 0; c < s->C; c += PATCH) {
             real *h = kept + (size_t)b * (chunks(s->T) + 1) * per;
 
             state_zero(s, h, c);
-            selective_stripe(s, y, h, per, b, c);
+            selective_patch(s, y, h, per, b, c);
         }
 }
 
@@ -197,8 +239,8 @@ void selective_extend(const struct selective *s, void *const *state, size_t at, 
 {
     #pragma omp parallel for collapse(2) schedule(static) if (s->B * s->T > 1)
     for (int b = 0; b < s->B; b++)
-        for (int c = 0; c < s->C; c += STRIPE)
-            selective_stripe(s, y, (real *)state[b] + at, 0, b, c);
+        for (int c = 0; c < s->C; c += PATCH)
+            selective_patch(s, y, (real *)state[b] + at, 0, b, c);
 }
 
 /* ---- 3. backward ----------------------------------------------------------------------
@@ -243,13 +285,13 @@ void scan_backward(const struct scan *s, real *dh, real *da, size_t ld_da, const
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < s->B; b++)
         for (int c = 0; c < s->C; c += STRIPE)
-            scan_stripe_back(s, dh, da, ld_da, h, b, c, channels(s->C, c));
+            scan_stripe_back(s, dh, da, ld_da, h, b, c, channels(s->C, c, STRIPE));
 }
 
-/* din and dout of each stripe of a sequence: (stripes, T, 2, N). */
+/* din and dout of each patch of a sequence: (patches, 2, N, T). */
 static size_t selective_sums(const struct selective *s)
 {
-    return (size_t)stripes(s->C) * s->T * 2 * s->N;
+    return (size_t)patches(s->C) * s->T * 2 * s->N;
 }
 
 /* The sums, and dh carried from token to token, (N, C), of each sequence. */
@@ -258,65 +300,111 @@ size_t selective_scratch(const struct selective *s)
     return s->B * (selective_sums(s) + selective_state(s));
 }
 
-/* What backward gathers over the states j of a chunk, and the replay of one of them. */
+/* What backward gathers over the states j of a chunk, and the replay of some of them. */
 struct gather {
-    real dy[ROWS][STRIPE];
-    real db[ROWS][STRIPE];      // sum_j B_t[j] D_t[j]
-    real da[ROWS][STRIPE];      // sum_j A[j] F_t[j]
-    real rate[STRIPE];          // A[j]
-    real a[ROWS][STRIPE];       // e^{A[j] s_t}
-    real h[ROWS][STRIPE];       // h_t[j], the entering state first
+    _Alignas(64) real dy[ROWS][WIDE];
+    real db[ROWS][WIDE];            // sum_j B_t[j] D_t[j]
+    real da[ROWS][WIDE];            // sum_j A[j] F_t[j]
+    real rate[PAIR][WIDE];          // A[j] / log 2
+    real a[PAIR][ROWS][WIDE];       // e^{A[j] s_t}, then D_t[j]
+    real h[PAIR][ROWS][WIDE];       // h_t[j], the entering state first
 };
 
-static void replay(const struct patch *p, const struct selective *s, int j,
-                   struct gather *g, const real *entering)
+/* J states from j on. J is a constant wherever this and the next are inlined. */
+static inline __attribute__((always_inline)) void
+replay(int J, const struct patch *p, const struct selective *s, int j, struct gather *g,
+       const real *entering)
 {
-    fetch(g->rate, s->rate + (size_t)j * s->C + p->c, p->m);
-    fetch(g->h[0], entering, p->m);
+    for (int k = 0; k < J; k++) {
+        fetch_rate(g->rate[k], p, s, j + k);
+        fetch(g->h[k][0], entering + (size_t)k * s->C, p->m);
+    }
     for (int t = 0; t < p->n; t++) {
-        const real in = s->in[(p->row + t) * s->ld + j];
+        const real *in = s->in + (p->row + t) * s->ld + j;
 
         #pragma omp simd
-        for (int i = 0; i < STRIPE; i++) {
-            real a = vexp2(g->rate[i] * p->s2[t][i]);
+        for (int i = 0; i < WIDE; i++)
+            #pragma GCC unroll 2
+            for (int k = 0; k < J; k++) {
+                real a = vexp2(g->rate[k][i] * p->s[t][i]);
 
-            g->a[t][i] = a;
-            g->h[t + 1][i] = a * g->h[t][i] + in * p->su[t][i];
-        }
+                g->a[k][t][i] = a;
+                g->h[k][t + 1][i] = a * g->h[k][t][i] + in[k] * p->su[t][i];
+            }
     }
 }
 
-/* State j of a chunk, last token first. later (m) carries e^{A s_{t+1}} D_{t+1},
- * drate (m) sums over tokens; sums (n, 2, N): din and dout of this stripe. */
-static void retreat(const struct patch *p, const struct selective *s, int j,
-                    struct gather *g, real *later, real *drate, real *sums)
+/* The same states, last token first. later (J, C) carries e^{A s_{t+1}} D_{t+1},
+ * drate (J, C) sums over tokens. */
+static inline __attribute__((always_inline)) void
+retreat(int J, const struct patch *p, const struct selective *s, int j, struct gather *g,
+        real *later, real *drate)
 {
-    real next[STRIPE], sum[STRIPE] = {0};
+    _Alignas(64) real next[PAIR][WIDE], sum[PAIR][WIDE] = {0};
 
-    fetch(next, later, p->m);
+    for (int k = 0; k < J; k++)
+        fetch(next[k], later + (size_t)k * s->C, p->m);
     for (int t = p->n - 1; t >= 0; t--) {
         const size_t at = (p->row + t) * s->ld + j;
-        const real   in = s->in[at], out = s->out[at];
-        real         din = 0, dout = 0;
+        const real  *in = s->in + at, *out = s->out + at;
 
-        #pragma omp simd reduction(+ : din, dout)
-        for (int i = 0; i < STRIPE; i++) {
-            real D = out * g->dy[t][i] + next[i], aD = g->a[t][i] * D,
-                 F = aD * g->h[t][i];
+        #pragma omp simd
+        for (int i = 0; i < WIDE; i++) {
+            real db = g->db[t][i], da = g->da[t][i];
 
-            next[i] = aD;
-            g->db[t][i] += in * D;
-            g->da[t][i] += g->rate[i] * F;
-            sum[i] += p->s[t][i] * F;
-            din += p->su[t][i] * D;
-            dout += g->dy[t][i] * g->h[t + 1][i];
+            #pragma GCC unroll 2
+            for (int k = 0; k < J; k++) {
+                real D = out[k] * g->dy[t][i] + next[k][i], aD = g->a[k][t][i] * D,
+                     F = aD * g->h[k][t][i];
+
+                g->a[k][t][i] = D;
+                next[k][i] = aD;
+                db += in[k] * D;
+                da += g->rate[k][i] * F;
+                sum[k][i] += p->s[t][i] * F;
+            }
+            g->db[t][i] = db;
+            g->da[t][i] = da;
         }
-        sums[(size_t)t * 2 * s->N + j] = din;
-        sums[((size_t)t * 2 + 1) * s->N + j] = dout;
     }
-    memcpy(later, next, p->m * sizeof *later);
-    for (int i = 0; i < p->m; i++)
-        drate[i] += sum[i];
+    for (int k = 0; k < J; k++) {
+        memcpy(later + (size_t)k * s->C, next[k], p->m * sizeof *later);
+        vaxpy(drate + (size_t)k * s->C, 1, sum[k], p->m);
+    }
+}
+
+/* sum (n) of x_t . y_t over the channels of a patch, LANES tokens together. */
+static void sum_channels(real *sum, real (*x)[WIDE], real (*y)[WIDE], int n)
+{
+    for (int t = 0; t < n; t += LANES) {
+        vec dot[LANES], dots;
+
+        #pragma GCC unroll 16
+        for (int l = 0; l < LANES; l++) {
+            dot[l] = *(const vec *)x[t + l] * *(const vec *)y[t + l];
+            #pragma GCC unroll 8
+            for (int i = LANES; i < WIDE; i += LANES)
+                dot[l] += *(const vec *)(x[t + l] + i) * *(const vec *)(y[t + l] + i);
+        }
+        dots = vec_sums(dot);
+        memcpy(sum + t, &dots, (n - t < LANES ? n - t : LANES) * sizeof *sum);
+    }
+}
+
+/* J states from j on of a chunk. entering, later and drate (N, C) from its channels on;
+ * sums (2, N, T) from its tokens on: din and dout of this patch. */
+static inline __attribute__((always_inline)) void
+states_back(int J, struct patch *p, const struct selective *s, int j, struct gather *g,
+            const real *entering, real *later, real *drate, real *sums)
+{
+    const size_t at = (size_t)j * s->C;
+
+    replay(J, p, s, j, g, entering + at);
+    retreat(J, p, s, j, g, later + at, drate + at);
+    for (int k = 0; k < J; k++) {
+        sum_channels(sums + (size_t)(j + k) * s->T, p->su, g->a[k], p->n);
+        sum_channels(sums + (size_t)(s->N + j + k) * s->T, g->dy, g->h[k] + 1, p->n);
+    }
 }
 
 /* du = s db + skip dy,  ds = u db + da,  dskip += dy u */
@@ -330,59 +418,64 @@ static void scatter(const struct patch *p, const struct selective *s,
         #pragma omp simd
         for (int i = 0; i < p->m; i++) {
             du[i] = p->s[t][i] * k->db[t][i] + s->skip[p->c + i] * k->dy[t][i];
-            ds[i] = p->u[t][i] * k->db[t][i] + k->da[t][i];
+            ds[i] = p->u[t][i] * k->db[t][i] + k->da[t][i] * (real)0.69314718055994531;
             dskip[i] += k->dy[t][i] * p->u[t][i];
         }
     }
 }
 
-/* The stripe of channels at c of sequence b; h: its kept states, later (N, C),
- * sums (T, 2, N). */
-static void selective_stripe_back(const struct selective *s,
+/* The patches of sequence b at channel c; h: its kept states, later (N, C),
+ * sums (2, N, T). */
+static void selective_patch_back(const struct selective *s,
                                  const struct selective_grad *g, const real *dy,
                                  const real *h, real *later, real *sums, int b, int c)
 {
     const size_t  per = selective_state(s);
     real         *drate = g->drate + b * per, *dskip = g->dskip + (size_t)b * s->C + c;
-    struct patch   p;
+    struct patch  p;
     struct gather k;
 
     state_zero(s, later, c);
     state_zero(s, drate, c);
-    memset(dskip, 0, channels(s->C, c) * sizeof *dskip);
+    memset(dskip, 0, channels(s->C, c, PATCH) * sizeof *dskip);
     for (int i = chunks(s->T) - 1; i >= 0; i--) {
+        const real *entering = h + i * per + c;
+        real       *to = sums + (size_t)i * CHUNK;
+        int         j = 0;
+
         patch_load(&p, s, b, i * CHUNK, c);
         memset(k.db, 0, sizeof k.db);
         memset(k.da, 0, sizeof k.da);
         for (int t = 0; t < p.n; t++)
             fetch(k.dy[t], dy + (p.row + t) * s->C + c, p.m);
-        for (int j = 0; j < s->N; j++) {
-            size_t at = (size_t)j * s->C + c;
-
-            replay(&p, s, j, &k, h + i * per + at);
-            retreat(&p, s, j, &k, later + at, drate + at,
-                    sums + (size_t)i * CHUNK * 2 * s->N);
+        if (i > 0) {
+            send_for(&p, s, s->u, -CHUNK);
+            send_for(&p, s, s->step, -CHUNK);
+            send_for(&p, s, dy, -CHUNK);
         }
+        for (; j + PAIR <= s->N; j += PAIR)
+            states_back(PAIR, &p, s, j, &k, entering, later + c, drate + c, to);
+        for (; j < s->N; j++)
+            states_back(1, &p, s, j, &k, entering, later + c, drate + c, to);
         scatter(&p, s, g, &k, dskip);
     }
 }
 
-/* din and dout of a token: the sums over its stripes, in their order. */
-static void sum_stripes(const struct selective *s, const struct selective_grad *g,
+/* din and dout of a chunk: the sums over its patches, in their order. */
+static void sum_patches(const struct selective *s, const struct selective_grad *g,
                        const real *sums, int b, int t)
 {
     const size_t row = (size_t)b * s->T + t, N = s->N;
-    real        *din = g->din + row * g->ld, *dout = g->dout + row * g->ld;
+    const int    n = tokens(s->T, t);
 
-    memset(din, 0, N * sizeof *din);
-    memset(dout, 0, N * sizeof *dout);
-    for (int k = 0; k < stripes(s->C); k++) {
-        const real *from = sums + ((size_t)k * s->T + t) * 2 * N;
+    for (size_t j = 0; j < 2 * N; j++) {
+        real *to = (j < N ? g->din + j : g->dout + j - N) + row * g->ld;
+        real  sum[CHUNK] = {0};
 
-        for (size_t j = 0; j < N; j++) {
-            din[j] += from[j];
-            dout[j] += from[N + j];
-        }
+        for (int k = 0; k < patches(s->C); k++)
+            vaxpy(sum, 1, sums + (k * 2 * N + j) * s->T + t, n);
+        for (int i = 0; i < n; i++)
+            to[i * g->ld] = sum[i];
     }
 }
 
@@ -390,17 +483,17 @@ void selective_backward(const struct selective *s, const struct selective_grad *
                         const real *dy, const real *kept, real *scratch)
 {
     const size_t per = selective_state(s), n_sums = selective_sums(s),
-                 stripe = n_sums / stripes(s->C);
+                 patch = n_sums / patches(s->C);
     real        *later = scratch + s->B * n_sums;
 
-    #pragma omp parallel for collapse(2) schedule(static)
+    #pragma omp parallel for collapse(2) schedule(dynamic)
     for (int b = 0; b < s->B; b++)
-        for (int c = 0; c < s->C; c += STRIPE)
-            selective_stripe_back(s, g, dy, kept + b * (chunks(s->T) + 1) * per,
+        for (int c = 0; c < s->C; c += PATCH)
+            selective_patch_back(s, g, dy, kept + b * (chunks(s->T) + 1) * per,
                                  later + b * per,
-                                 scratch + b * n_sums + c / STRIPE * stripe, b, c);
+                                 scratch + b * n_sums + c / PATCH * patch, b, c);
     #pragma omp parallel for collapse(2) schedule(static)
     for (int b = 0; b < s->B; b++)
-        for (int t = 0; t < s->T; t++)
-            sum_stripes(s, g, scratch + b * n_sums, b, t);
+        for (int t = 0; t < s->T; t += CHUNK)
+            sum_patches(s, g, scratch + b * n_sums, b, t);
 }

@@ -117,8 +117,9 @@ static void sums_back(const struct ctx *ctx, const struct acts *a)
 {
     const int e = a->core.core.C, N = a->core.core.N;
 
-    for (int b = 0; b < ctx->B; b++)
-        for (int j = 0; j < e; j++) {
+    #pragma omp parallel for schedule(static)
+    for (int j = 0; j < e; j++)
+        for (int b = 0; b < ctx->B; b++) {
             a->dskip.dw[j] += a->core.grad.dskip[(size_t)b * e + j];
             for (int k = 0; k < N; k++)
                 a->alog.dw[(size_t)j * N + k] +=
