@@ -1,8 +1,8 @@
 /* Elementary functions that a compiler can vectorise: no branches, no tables, no calls.
  * In the double build they are libm's, so that the tests compare with the truth.
  *
- *     vexp(x)        e^x; exactly 0 below -87, INFINITY above 88
- *     vexp2(x)       2^x for x < 127; exactly 0 below -126
+ *     vexp(x)        e^x; exactly 0 below -88, INFINITY above 88.4
+ *     vexp2(x)       2^x for x < 127; exactly 0 below -127
  *     vexpm1(x)      e^x - 1
  *     vlog1p(x)      log(1 + x) for 0 <= x <= 1
  *     vtanh(x), verf(x), vsqrt(x)
@@ -40,51 +40,56 @@ static inline void vsincos(double x, real *s, real *c) { *s = sin(x), *c = cos(x
 
 static inline float vsqrt(float x) { return sqrtf(x); }
 
-/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r by its Taylor polynomial of
- * degree 7. */
-static inline float vexp(float x)
-{
-    float   t = x > -87.0f ? (x < 88.0f ? x : 88.0f) : -87.0f;
-    float   n = rintf(t * 1.44269504f);
-    float   r = t - n * 0.693359375f + n * 2.12194440e-4f;
-    float   p = 1.98412698e-4f;
-    int32_t bits = ((int32_t)n + 127) << 23;
-    float   scale;
+/* x + ROUND leaves round(x) + 127, the exponent of 2^round(x), in the low bits: 0 of
+ * -127, which is that of the number 0, and of 128 that of INFINITY. */
+#define ROUND (12582912.0f + 127.0f)
 
-    p = p * r + 1.38888889e-3f;
-    p = p * r + 8.33333333e-3f;
-    p = p * r + 4.16666667e-2f;
-    p = p * r + 1.66666667e-1f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    memcpy(&scale, &bits, sizeof scale);
-    p = x < -87.0f ? 0.0f : p * scale;
-    p = x > 88.0f ? INFINITY : p;
-    return x == x ? p : x;
-}
-
-/* 2^x for x < 127: half the work of vexp. x + ROUND leaves round(x) + 127, the exponent
- * of the result, in the low bits; 2^r, |r| <= 1/2, by its minimax polynomial of degree 6.
- * 0 below -126. */
-static inline float vexp2(float x)
+/* 2^round(x), from x + ROUND. */
+static inline float power_of_two(float sum)
 {
-    const float ROUND = 12582912.0f + 127.0f;
-    float       t = x < -126.0f ? -126.0f : x, sum = t + ROUND, r = t - (sum - ROUND);
-    float       p = 1.534581201e-4f, scale;
-    uint32_t    bits;
+    uint32_t bits;
+    float    power;
 
     memcpy(&bits, &sum, sizeof bits);
     bits <<= 23;
-    memcpy(&scale, &bits, sizeof scale);
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
+/* e^x = 2^n e^r, n = round(x / ln 2), |r| <= ln(2)/2, e^r by its minimax polynomial of
+ * degree 6. */
+static inline float vexp(float x)
+{
+    float least = x < -88.0f ? -88.0f : x, t = least > 89.0f ? 89.0f : least;
+    float sum = t * 1.44269504f + ROUND, n = sum - ROUND;
+    float r = t - n * 0.693359375f + n * 2.12194440e-4f;
+    float p = 1.381422043e-3f;
+
+    p = p * r + 8.368898876e-3f;
+    p = p * r + 4.166840575e-2f;
+    p = p * r + 1.666651913e-1f;
+    p = p * r + 4.999999335e-1f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    return p * power_of_two(sum);
+}
+
+/* 2^x for x < 127; 2^r, |r| <= 1/2, by its minimax polynomial of degree 6. */
+static inline float vexp2(float x)
+{
+    float t = x < -127.0f ? -127.0f : x, sum = t + ROUND, r = t - (sum - ROUND);
+    float p = 1.534581201e-4f;
+
     p = p * r + 1.339993122e-3f;
     p = p * r + 9.618488957e-3f;
     p = p * r + 5.550328777e-2f;
     p = p * r + 2.402264689e-1f;
     p = p * r + 6.931472057e-1f;
     p = p * r + 1.0f;
-    return x < -126.0f ? 0.0f : p * scale;
+    return p * power_of_two(sum);
 }
+
+#undef ROUND
 
 /* An odd polynomial near zero, where 1 - 2 / (e^2x + 1) would lose digits. */
 static inline float vtanh(float x)
