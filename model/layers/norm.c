@@ -1,6 +1,8 @@
 #include "model/layers/norm.h"
 
-#include <math.h>
+#include "model/kernels/vmath.h"
+
+#include <string.h>
 
 /* dw is summed in this many blocks of rows, whatever the number of threads, and then over
  * the blocks. */
@@ -37,14 +39,21 @@ static inline void forward_group(real *y, const real *x, const real *w, int e, r
         y[j] = r * (x[j] - mu) * (w ? w[j] : 1);
 }
 
+/* One row. */
+static inline void row_forward(const struct norm *o, real *y, const real *x,
+                               const real *w, bool centre)
+{
+    for (int g = 0; g < o->groups; g++)
+        forward_group(y + g * o->e, x + g * o->e, o->shared || !w ? w : w + g * o->e,
+                      o->e, o->eps, centre);
+}
+
 static void forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
                     const real *w, long n, bool centre)
 {
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++)
-        for (int g = 0; g < o->groups; g++)
-            forward_group(y + i * ldy + g * o->e, x + i * ldx + g * o->e,
-                          o->shared || !w ? w : w + g * o->e, o->e, o->eps, centre);
+        row_forward(o, y + i * ldy, x + i * ldx, w, centre);
 }
 
 void rms_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
@@ -103,6 +112,26 @@ size_t norm_partial(const struct norm *o)
     return BLOCKS * weights(o);
 }
 
+/* One row; sum and w NULL: ones. */
+static inline void row_back(const struct norm *o, real *dx, real keep, real *sum,
+                            const real *dy, const real *x, const real *w, bool centre)
+{
+    for (int g = 0; g < o->groups; g++) {
+        int at = g * o->e, wat = o->shared ? 0 : at;
+
+        backward_group(dx + at, keep, w ? sum + wat : NULL, dy + at, x + at,
+                       w ? w + wat : NULL, o->e, o->eps, centre);
+    }
+}
+
+/* dw (m) += the sums of all blocks, in their order. */
+static void add_blocks(real *dw, const real *partial, size_t m)
+{
+    for (int block = 0; block < BLOCKS; block++)
+        for (size_t j = 0; j < m; j++)
+            dw[j] += partial[block * m + j];
+}
+
 static void backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
                      const real *dy, size_t lddy, const real *x, size_t ldx,
                      const real *w, long n, real *partial, bool centre)
@@ -116,17 +145,9 @@ static void backward(const struct norm *o, real *dx, size_t lddx, real keep, rea
         for (size_t j = 0; j < m; j++)
             sum[j] = 0;
         for (long i = n * block / BLOCKS; i < n * (block + 1) / BLOCKS; i++)
-            for (int g = 0; g < o->groups; g++) {
-                int at = g * o->e, wat = o->shared ? 0 : at;
-
-                backward_group(dx + i * lddx + at, keep, w ? sum + wat : NULL,
-                               dy + i * lddy + at, x + i * ldx + at, w ? w + wat : NULL,
-                               o->e, o->eps, centre);
-            }
+            row_back(o, dx + i * lddx, keep, sum, dy + i * lddy, x + i * ldx, w, centre);
     }
-    for (int block = 0; block < BLOCKS; block++)
-        for (size_t j = 0; j < m; j++)
-            dw[j] += partial[block * m + j];
+    add_blocks(dw, partial, m);
 }
 
 void rms_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
@@ -141,4 +162,69 @@ void ln_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *d
                  const real *w, long n, real *partial)
 {
     backward(o, dx, lddx, keep, dw, dy, lddy, x, ldx, w, n, partial, true);
+}
+
+/* ---- of a gated x ------------------------------------------------------------------ */
+
+void rms_gated_forward(const struct norm *o, real *y, size_t ldy, const real *x,
+                       size_t ldx, const real *g, size_t ldg, const real *w, long n)
+{
+    const int all = o->groups * o->e;
+
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i++) {
+        const real *xi = x + i * ldx, *gi = g + i * ldg;
+        real       *yi = y + i * ldy;
+
+        #pragma omp simd
+        for (int j = 0; j < all; j++)
+            yi[j] = xi[j] * gi[j] * vsigmoid(gi[j]);
+        row_forward(o, yi, yi, w, false);
+    }
+}
+
+/* The sums of the blocks, then two rows of each. */
+size_t rms_gated_partial(const struct norm *o)
+{
+    return norm_partial(o) + BLOCKS * 2 * (size_t)o->groups * o->e;
+}
+
+/* One row, z = x silu(g): silu' = s (1 + g (1 - s)). z and s are room for a row each. */
+static void gated_row_back(const struct norm *o, real *dx, real *dg, real *sum,
+                           const real *dy, const real *x, const real *g, const real *w,
+                           real *z, real *s)
+{
+    const int all = o->groups * o->e;
+
+    #pragma omp simd
+    for (int j = 0; j < all; j++) {
+        s[j] = vsigmoid(g[j]);
+        z[j] = x[j] * g[j] * s[j];
+    }
+    row_back(o, dx, 0, sum, dy, z, w, false);
+    #pragma omp simd
+    for (int j = 0; j < all; j++) {
+        real d = dx[j];
+
+        dg[j] = d * x[j] * s[j] * (1 + g[j] * (1 - s[j]));
+        dx[j] = d * g[j] * s[j];
+    }
+}
+
+void rms_gated_backward(const struct norm *o, real *dx, real *dg, size_t lddg, real *dw,
+                        const real *dy, size_t lddy, const real *x, size_t ldx,
+                        const real *g, size_t ldg, const real *w, long n, real *partial)
+{
+    const size_t m = weights(o), row = (size_t)o->groups * o->e;
+
+    #pragma omp parallel for schedule(static)
+    for (int block = 0; block < BLOCKS; block++) {
+        real *sum = partial + block * m, *z = partial + BLOCKS * m + block * 2 * row;
+
+        memset(sum, 0, m * sizeof *sum);
+        for (long i = n * block / BLOCKS; i < n * (block + 1) / BLOCKS; i++)
+            gated_row_back(o, dx + i * lddy, dg + i * lddg, sum, dy + i * lddy,
+                           x + i * ldx, g + i * ldg, w, z, z + row);
+    }
+    add_blocks(dw, partial, m);
 }

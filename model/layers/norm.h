@@ -40,4 +40,17 @@ void ln_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *d
 
 size_t norm_partial(const struct norm *o);
 
+/* The RMSNorm of a gated x, y = rms(x silu(g)) w, in one pass over memory; g has x's
+ * shape with ldg reals from row to row. */
+void rms_gated_forward(const struct norm *o, real *y, size_t ldy, const real *x,
+                       size_t ldx, const real *g, size_t ldg, const real *w, long n);
+
+/* dx (spaced as dy, which it may be) and dg are overwritten, dw is added to. partial:
+ * rms_gated_partial() reals of scratch. */
+void rms_gated_backward(const struct norm *o, real *dx, real *dg, size_t lddg, real *dw,
+                        const real *dy, size_t lddy, const real *x, size_t ldx,
+                        const real *g, size_t ldg, const real *w, long n, real *partial);
+
+size_t rms_gated_partial(const struct norm *o);
+
 #endif

@@ -31,10 +31,12 @@ struct acts {
     struct act xbc;             // after it
     struct act k, q;            // B and C; their gradients (H, N) by heads
     struct heads_step step;     // of t; its s is D
-    struct act v;               // (H, P) D x; v.dx holds the gated o before
+    struct act v;               // (H, P) D x
     struct act u;               // (H, P) after gate and norm
     struct weight dskip, wo;    // dskip (H)
-    struct rms norm;            // over all channels
+    struct norm norm;           // of the gated o, over all channels
+    struct weight wn;           // its weight
+    real  *partial;             // and its scratch
     struct short_conv conv;
     struct scalar_heads core;
 };
@@ -61,7 +63,9 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->core.grad.ld_dq = a->core.grad.ld_dk = (size_t)H * N;
     scalar_heads_forget(&a->core, a->step.log_a);
     a->dskip = layout_summed(m, "dskip", H, INIT_ONE);
-    a->norm = rms_layout(m, "norm", (struct norm){1, e, .eps = (real)c->eps});
+    a->norm = (struct norm){1, e, .eps = (real)c->eps};
+    a->wn = layout_vector(m, "norm", e, INIT_ONE);
+    a->partial = layout_grad(m, "partial", rms_gated_partial(&a->norm));
     a->u = act_after(m, "u", a->core.o);
     a->wo = layout_out(m, e);
     m->paper_state = (double)N * e + 3 * xbc;
@@ -92,31 +96,31 @@ static void gates(const struct ctx *ctx, const struct acts *a)
                    a->xbc.x + i * a->xbc.ld + (size_t)h * P, P);
 }
 
-/* o += dskip x */
-static void skip(const struct ctx *ctx, const struct acts *a)
+/* o += dskip x, of one token. */
+static void skip(const struct ctx *ctx, const struct acts *a, long i)
+{
+    const int P = a->core.core.dv;
+
+    for (int h = 0; h < ctx->cfg->H; h++)
+        vaxpy(a->core.o.x + i * a->core.o.ld + (size_t)h * P, a->dskip.w[h],
+              a->xbc.x + i * a->xbc.ld + (size_t)h * P, P);
+}
+
+/* u from o, z and x, some rows at a time while they are in the cache. */
+static void finish(const struct ctx *ctx, const struct acts *a)
 {
     const struct act o = a->core.o;
     const long n = ctx_rows(ctx);
-    const int  P = a->core.core.dv;
 
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long i = 0; i < n; i++)
-        for (int h = 0; h < ctx->cfg->H; h++) {
-            const real *x = a->xbc.x + i * a->xbc.ld + (size_t)h * P;
-            real       *to = o.x + i * o.ld + (size_t)h * P, by = a->dskip.w[h];
+    for (long t = 0; t < n; t += FEW_ROWS) {
+        long rows = n - t < FEW_ROWS ? n - t : FEW_ROWS;
 
-            #pragma omp simd
-            for (int j = 0; j < P; j++)
-                to[j] += by * x[j];
-        }
-}
-
-static void gate(const struct ctx *ctx, const struct acts *a, real *gated)
-{
-    const struct act o = a->core.o;
-
-    gate_forward(GATE_SILU, gated, o.ld, o.x, o.ld, a->z.x, a->z.ld, ctx_rows(ctx),
-                 (int)o.ld);
+        for (long i = t; i < t + rows; i++)
+            skip(ctx, a, i);
+        rms_gated_forward(&a->norm, a->u.x + t * a->u.ld, a->u.ld, o.x + t * o.ld, o.ld,
+                          a->z.x + t * a->z.ld, a->z.ld, a->wn.w, rows);
+    }
 }
 
 static void forward(struct ctx *ctx, const real *x, real *y)
@@ -127,22 +131,18 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     short_conv_forward(ctx, &a->conv, a->xbc.x, a->in.x);
     gates(ctx, a);
     scalar_heads_forward(ctx, &a->core);
-    skip(ctx, a);
-    gate(ctx, a, a->u.x);
-    rms_act_forward(ctx, &a->norm, a->u, a->u);
+    finish(ctx, a);
     out_proj_forward(ctx, a->wo, y, a->u);
 }
 
 /* From dy to the gradients of o and z. */
 static void finish_back(const struct ctx *ctx, const struct acts *a, const real *dy)
 {
-    const struct act o = a->core.o, gated = {a->v.dx, o.dx, o.ld};
+    const struct act o = a->core.o;
 
     out_proj_backward(ctx, a->wo, a->u, dy);
-    gate(ctx, a, gated.x);
-    rms_act_backward(ctx, &a->norm, a->u, gated);
-    gate_backward(GATE_SILU, o.dx, a->z.dx, a->z.ld, o.dx, o.ld, o.x, o.ld, a->z.x,
-                  a->z.ld, ctx_rows(ctx), (int)o.ld);
+    rms_gated_backward(&a->norm, o.dx, a->z.dx, a->z.ld, a->wn.dw, a->u.dx, o.ld, o.x,
+                       o.ld, a->z.x, a->z.ld, a->wn.w, ctx_rows(ctx), a->partial);
 }
 
 /* dB and dC: the sums over heads of dk and dq. */
