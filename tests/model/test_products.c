@@ -413,6 +413,7 @@ static real *kept_by_bf16(const real *x, size_t n)
     return y;
 }
 
+#ifndef WEFT_DOUBLE
 #ifdef __AVX512BF16__
 /* Sums of pairs are rounded otherwise. */
 static void assert_sums(const real *c, const real *want, size_t n, int k)
@@ -428,6 +429,7 @@ static void assert_sums(const real *c, const real *want, size_t n, int k)
     (void)k;
     ck_assert_mem_eq(c, want, n * sizeof *c);
 }
+#endif
 #endif
 
 /* What AMX's instruction adds to c for a and b rounded to bf16, as its manual says: of

@@ -3,10 +3,12 @@
 #include "data/base/clock.h"
 #include "data/base/rng.h"
 #include "model/kernels/arena.h"
+#include "model/kernels/product.h"
 #include "tools/bench/trace.h"
 #include "train/adamw.h"
 #include "train/presets.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,8 +164,9 @@ static int ascending(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The best and the median of some steps, and the best of their products alone; in turns,
- * since machines are faster at times. Without memory for the log products take 0. */
+/* The best and the median of some steps, the best of their products alone, and the rate
+ * of products; in turns, since machines are faster at times. Without memory for the log
+ * products take 0. */
 static void time_steps(struct rig *r, const struct shape *s, const struct trace *log,
                        struct result *out)
 {
@@ -181,6 +184,7 @@ static void time_steps(struct rig *r, const struct shape *s, const struct trace 
             best = seconds[n], out->parts = p;
         alone = log->call ? replay(r, log) : 0;
         products = n == 0 || alone < products ? alone : products;
+        out->own_gflops = fmax(out->own_gflops, product_gflops(gemm_yardstick(), 1));
         n++;
     }
     qsort(seconds, n, sizeof *seconds, ascending);
