@@ -477,12 +477,12 @@ void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed 
             m, n, k, (struct scale){1, 0});
 }
 
-const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn};
-const struct gemm gemm_bf16 = {"bf16", bf16_nt, bf16_nn, bf16_tn};
+const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn, 30};
+const struct gemm gemm_bf16 = {"bf16", bf16_nt, bf16_nn, bf16_tn, 30};
 
 #ifndef WEFT_DOUBLE
 IN_BF16(pairs, PAIRED)
-const struct gemm gemm_pairs = {"bf16 in pairs", pairs_nt, pairs_nn, pairs_tn};
+const struct gemm gemm_pairs = {"bf16 in pairs", pairs_nt, pairs_nn, pairs_tn, 60};
 #endif
 
 const struct gemm *gemm_in_bf16(void)
@@ -507,6 +507,8 @@ const struct gemm *gemm_use(const struct gemm *by)
     used = by;
     return was;
 }
+
+const struct gemm *gemm_used(void) { return used; }
 
 const struct gemm *gemm_yardstick(void) { return used->foreign ? &gemm_own : used; }
 

@@ -39,6 +39,7 @@ void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed 
 struct gemm {
     const char *name;
     gemm_form  *nt, *nn, *tn;
+    int         copy;                   // multiply-adds in the time of copying an element
     bool        foreign;                // not weft's
 };
 extern const struct gemm gemm_own;
@@ -59,6 +60,7 @@ const struct gemm *gemm_in_bf16(void);
 
 /* Set outside of parallel regions. Returns who made them before. */
 const struct gemm *gemm_use(const struct gemm *by);
+const struct gemm *gemm_used(void);
 
 /* weft's, of such numbers as are multiplied now: what a share of the peak is a share
  * of. */

@@ -272,7 +272,7 @@ static bool are_lent(void)
 
 const struct gemm *gemm_amx(void)
 {
-    static const struct gemm amx = {"bf16 by AMX", amx_nt, amx_nn, amx_tn};
+    static const struct gemm amx = {"bf16 by AMX", amx_nt, amx_nn, amx_tn, 150};
     static int               lent;
 
     if (!lent)

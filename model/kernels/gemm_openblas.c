@@ -59,7 +59,7 @@ static bool find(void *lib, const char *name, void *function)
 
 enum fail gemm_openblas(const struct gemm **by, struct why *why)
 {
-    static const struct gemm openblas = {"openblas", nt, nn, tn, .foreign = true};
+    static const struct gemm openblas = {"openblas", nt, nn, tn, 30, .foreign = true};
     int (*flavour)(void);
     void *lib = multiply ? NULL : load();
 

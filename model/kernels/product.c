@@ -360,13 +360,13 @@ struct cut {
 
 /* What dw (out, in) costs cut so: the multiply-adds of the tiles that one thread makes,
  * and half a tile that it waits for others. An element that is copied costs as
- * much as COPY multiply-adds; each tile copies its columns of dy and of x. */
+ * much as some multiply-adds; each tile copies its columns of dy and of x. */
 static double cut_cost(struct cut c, int in, int out, int threads)
 {
-    enum { COPY = 30 };
     int    cells = ((out + c.rows - 1) / c.rows) * ((in + c.cols - 1) / c.cols),
            turns = (cells + threads - 1) / threads;
-    double tile = (double)c.rows * c.cols + COPY * ((double)c.rows + c.cols);
+    double tile = (double)c.rows * c.cols +
+                  gemm_used()->copy * ((double)c.rows + c.cols);
 
     return (turns + 0.5) * tile;
 }

@@ -30,11 +30,13 @@ TRACED(tn)
 
 void trace_products(struct trace *t)
 {
-    static const struct gemm traced = {"traced", nt, nn, tn};
+    static struct gemm traced = {"traced", nt, nn, tn};
 
-    if (t && !current)
+    if (t && !current) {
+        traced.copy = gemm_used()->copy;
         maker = gemm_use(&traced);
-    else if (!t && current)
+    } else if (!t && current) {
         gemm_use(maker);
+    }
     current = t;
 }
