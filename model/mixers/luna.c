@@ -235,9 +235,8 @@ static void map_back(const struct ctx *ctx, const struct acts *a)
     for (int b = 0; b < BLOCKS; b++) {
         long from = rows * b / BLOCKS, to = rows * (b + 1) / BLOCKS;
 
-        for (long i = from; i < to; i += TILE)
-            map_rows_back(ctx, a, a->sums + b * per, i,
-                          to - i < TILE ? (int)(to - i) : TILE);
+        if (to > from)
+            map_rows_back(ctx, a, a->sums + b * per, from, (int)(to - from));
     }
     for (size_t j = per; j < BLOCKS * per; j++)
         a->sums[j % per] += a->sums[j];
