@@ -171,9 +171,22 @@ static void strip(bool paired, int rows, int cols, real *c, size_t ldc, struct f
 
 /* ---- copies ------------------------------------------------------------------------ */
 
+/* to (k, NR) from as many columns of b; gcc would call memcpy for each row. */
+static void copy_whole_rows(real *to, const real *b, size_t ld, int k)
+{
+    for (int p = 0; p < k; p++, to += NR, b += ld)
+        #pragma GCC unroll 4
+        for (int j = 0; j < NV; j++)
+            ((vec *)to)[j] = ((const loose *)b)[j];
+}
+
 /* to (k, width) from b, zeros beyond its columns; width is a whole number of vectors. */
 static void copy_rows(real *to, const real *b, size_t ld, int k, int cols, int width)
 {
+    if (cols == NR && width == NR) {
+        copy_whole_rows(to, b, ld, k);
+        return;
+    }
     for (int p = 0; p < k; p++, to += width, b += ld) {
         int j = 0;
 
