@@ -13,7 +13,6 @@ enum { QB = TINY(64, 4), KB = TINY(256, 5) };    // a block of scores: queries, 
 #define LOWEST (-FLT_MAX / 2)           // below any score; finite, so that
                                         // -INFINITY - LOWEST is not NaN
 #define LOG2_E ((real)1.4426950408889634)
-#define LN_2   ((real)0.6931471805599453)
 
 /* Query head i of sequence b. Positions count from its first key. */
 struct head {
@@ -183,16 +182,17 @@ static void absorb(struct running *r, real *s, int keys, int n, real *shrink)
 }
 
 /* Divide a row by its sum; the sink takes its share and has no value. Returns
- * the log-sum-exp. */
+ * the log-sum-exp, in units of log 2. */
 static inline real finish(const struct head *h, real *o, real max, real sum)
 {
-    real lse = max * LN_2 + (real)log(sum), all = lse, share = 1;
+    real lse = max + (real)log2(sum), all = lse, share = 1;
 
     if (h->sink) {
-        real hi = lse > *h->sink ? lse : *h->sink, lo = lse > *h->sink ? *h->sink : lse;
+        real sink = *h->sink * LOG2_E, hi = lse > sink ? lse : sink,
+             lo = lse > sink ? sink : lse;
 
-        all = hi + (real)log1p(exp(lo - hi));
-        share = (real)exp(lse - all);
+        all = hi + (real)log1p(exp2(lo - hi)) * LOG2_E;
+        share = (real)exp2(lse - all);
     }
     vscale(o, share / sum, o, h->a->e);
     return all;
@@ -265,7 +265,8 @@ struct head_grad {
     real       *dq, *dk, *dv;
 };
 
-/* From scores to p and from dp to ds, in place; lse in units of log 2. */
+/* From scores to p and from dp to ds, in place. Where scores are so large that their last
+ * digit counts, p is 1 at most all the same. */
 static inline __attribute__((always_inline)) void
 columns_back(enum attention_kind kind, int keys, int n, real *p, real *ds,
              const real *lse, const real *delta)
@@ -280,7 +281,9 @@ columns_back(enum attention_kind kind, int keys, int n, real *p, real *ds,
         } else {
             #pragma omp simd
             for (int i = 0; i < n; i++) {
-                p[i] = vexp2(p[i] - lse[i]);
+                real d = p[i] - lse[i];
+
+                p[i] = vexp2(d > 0 ? 0 : d);
                 ds[i] = p[i] * (ds[i] - delta[i]);
             }
         }
@@ -305,7 +308,7 @@ static real deltas(const struct head *h, const struct head_grad *g, size_t from,
     for (int i = 0; i < n; i++) {
         delta[i] = vdot(g->d_o + at + i * ld, g->o + at + i * ld, h->a->e);
         if (h->sink)
-            dsink -= (real)exp(*h->sink - g->lse[from + i]) * delta[i];
+            dsink -= (real)exp2(*h->sink * LOG2_E - g->lse[from + i]) * delta[i];
     }
     return dsink;
 }
@@ -318,21 +321,19 @@ static real backward_block(const struct head *h, const struct head_grad *g,
     const struct attention *a = h->a;
     const real *q = h->q + from * a->ld_q, *d_o = g->d_o + from * ld_o(a);
     _Alignas(64) real p[KB * QB], ds[KB * QB];
-    real  *dq = g->dq + from * a->ld_q, lse[QB], delta[QB], dsink = 0;
+    real  *dq = g->dq + from * a->ld_q, delta[QB], dsink = 0;
     size_t ld = a->ld_kv;
     int    t0 = a->first + (int)from, begin = first_key(a, t0), end = t0 + n;
 
-    if (a->kind == ATTENTION_SOFTMAX) {
-        vscale(lse, LOG2_E, g->lse + from, n);
+    if (a->kind == ATTENTION_SOFTMAX)
         dsink = deltas(h, g, from, n, delta);
-    }
     for (int u = begin; u < end; u += KB) {
         struct score_block x = {t0, n, u, block_keys(u, end)};
         size_t      at = u * ld;
 
         scores(h, &x, p);
         gemm_nt(ds, QB, h->v + at, ld, d_o, ld_o(a), x.keys, n, a->e, 1, 0);
-        block_back(a, &x, p, ds, lse, delta);
+        block_back(a, &x, p, ds, g->lse + from, delta);
         gemm_nn(g->dv + at, ld, p, QB, d_o, ld_o(a), x.keys, a->e, n, 1, 1);
         gemm_nn(g->dk + at, ld, ds, QB, q, a->ld_q, x.keys, a->e, n, a->scale, 1);
         gemm_tn(dq, a->ld_q, ds, QB, h->k + at, ld, n, a->e, x.keys, a->scale, u > begin);

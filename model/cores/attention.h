@@ -36,7 +36,8 @@ struct attention {
     size_t      ld_q, ld_kv;        // reals from row to row
 };
 
-/* o (B, T, H, e), and of softmax lse (B, H, T), or NULL when no backward follows. */
+/* o (B, T, H, e), and of softmax lse (B, H, T) in units of log 2, or NULL when no
+ * backward follows. */
 void attention_forward(const struct attention *a, real *o, real *lse);
 
 /* After forward, with its o and lse (ReLU: NULL). dq, dk and dv are overwritten, rows as

@@ -318,6 +318,29 @@ START_TEST(logits_of_ten_thousand_stay_finite)
 }
 END_TEST
 
+/* Scores of 1e9, whose last digit is 64: weights are 0 or 1, and never more. */
+START_TEST(gradients_of_scores_beyond_their_digits_stay_finite)
+{
+    enum { T = 40, E = 8, N = T * E };
+    real            *q = rig_normals(N), *k = rig_normals(N), *v = rig_normals(N);
+    real            *d_o = rig_normals(N), *o = rig_reals(N), *lse = rig_reals(T);
+    real            *dq = rig_reals(N), *dk = rig_reals(N), *dv = rig_reals(N);
+    struct attention a = {ATTENTION_SOFTMAX, 1, T, 1, 1, E, .scale = (real)3e8, .q = q,
+                          .k = k, .v = v, .ld_q = E, .ld_kv = E};
+    double           most = 0;
+
+    attention_forward(&a, o, lse);
+    attention_backward(&a, o, lse, d_o, dq, dk, dv, NULL);
+    for (int i = 0; i < N; i++) {
+        ck_assert(isfinite(o[i]) && isfinite(dq[i]) && isfinite(dk[i]));
+        most = fmax(most, fabs((double)dv[i]));
+    }
+    ck_assert_msg(most < 5 * T, "dv is up to %g", most);
+    free(q), free(k), free(v), free(d_o), free(o), free(lse), free(dq), free(dk);
+    free(dv);
+}
+END_TEST
+
 /* A model with room for 16 tokens streams on with the oldest dropped: a window of 16. */
 START_TEST(a_full_state_drops_its_oldest_tokens)
 {
@@ -477,6 +500,7 @@ static Suite *suite(void)
     tcase_add_test(tc, grouped_keys_are_duplicated_keys);
     tcase_add_test(tc, positions_matter_only_by_their_distance);
     tcase_add_test(tc, logits_of_ten_thousand_stay_finite);
+    tcase_add_test(tc, gradients_of_scores_beyond_their_digits_stay_finite);
     tcase_add_test(tc, a_full_state_drops_its_oldest_tokens);
     tcase_add_loop_test(tc, tokens_read_from_the_cache_what_they_read_at_once, 0,
                         sizeof caches / sizeof *caches);
