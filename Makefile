@@ -81,8 +81,9 @@ MATH += $(shell $(CC) -Werror --param=avoid-fma-max-bits=0 -x c -fsyntax-only /d
 
 OPT.release := -O3 -march=$(MARCH)
 BF16        := -mavx512vnni -mavx512bf16
-OPT.portable := -O3 $(if $(LEVEL),-march=x86-64-$(patsubst %-bf16,% $(BF16),\
-                  $(LEVEL:%-amx=% $(BF16) -mamx-tile -mamx-bf16)))
+MORE.v4-bf16 := v4 $(BF16)
+MORE.v4-amx  := v4 $(BF16) -mamx-tile -mamx-bf16
+OPT.portable := -O3 $(if $(LEVEL),-march=x86-64-$(or $(MORE.$(LEVEL)),$(LEVEL)))
 OPT.debug   := -O0 -g
 OPT.asan    := -O2 -g -march=$(MARCH) -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 OPT.fuzz    := -O1 -g -march=$(MARCH) -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -Wno-pass-failed
