@@ -50,7 +50,7 @@ extern const struct gemm gemm_own;
  * has the bits of gemm_bf16, and is slower. MODE=double has none. */
 extern const struct gemm gemm_bf16, gemm_pairs;
 
-/* The same by AMX's tiles, a sum over 32 of k at a time: ten times the rate of floats.
+/* The same by AMX's tiles, a sum over 32 of k at a time: four times the rate of floats.
  * NULL where this was not compiled for it, or the system does not allow it. Subnormal
  * numbers are zeros. */
 const struct gemm *gemm_amx(void);
