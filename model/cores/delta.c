@@ -208,24 +208,6 @@ static void chunk_score(const struct chunk *u, const struct delta *c, real *E)
         weigh_scores(u, E, n);
 }
 
-static inline vec load(const real *x, int n)
-{
-    vec v = {0};
-
-    if (n >= LANES)
-        return *(const loose *)x;
-    memcpy(&v, x, n * sizeof *x);
-    return v;
-}
-
-static inline void store(real *x, vec v, int n)
-{
-    if (n >= LANES)
-        *(loose *)x = v;
-    else
-        memcpy(x, &v, n * sizeof *x);
-}
-
 /* n columns, at most LANES, of some rows: from the first to the last, or from the last
  * with `up`, u = beta w of a row is taken from all that follow, C times, or with `up` its
  * transpose times. Where rows is a constant, w is in registers. */
@@ -237,14 +219,14 @@ solve_rows(real *w, real *u, size_t dv, const real *C, const real *beta, int row
 
     #pragma GCC unroll 16
     for (int x = 0; x < rows; x++)
-        r[x] = load(w + x * dv, n);
+        r[x] = vec_load(w + x * dv, n);
     #pragma GCC unroll 16
     for (int i = 0; i < rows; i++) {
         const int x = up ? rows - 1 - i : i;
         const vec by = r[x] * beta[x];
 
-        store(w + x * dv, r[x], n);
-        store(u + x * dv, by, n);
+        vec_store(w + x * dv, r[x], n);
+        vec_store(u + x * dv, by, n);
         #pragma GCC unroll 16
         for (int z = 0; z < rows; z++)
             if (up ? z < x : z > x)

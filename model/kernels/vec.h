@@ -5,6 +5,8 @@
 
 #include "model/kernels/real.h"
 
+#include <string.h>
+
 #if defined __AVX512F__
 #define VEC_BYTES 64
 #elif defined __AVX__
@@ -25,6 +27,25 @@ typedef long lane_index;
 typedef int lane_index;
 #endif
 typedef lane_index order __attribute__((vector_size(VEC_BYTES)));   // of lanes, shuffled
+
+/* The first n elements, n of them where they are fewer than LANES; then zeros. */
+static inline vec vec_load(const real *x, int n)
+{
+    vec v = {0};
+
+    if (n >= LANES)
+        return *(const loose *)x;
+    memcpy(&v, x, n * sizeof *x);
+    return v;
+}
+
+static inline void vec_store(real *x, vec v, int n)
+{
+    if (n >= LANES)
+        *(loose *)x = v;
+    else
+        memcpy(x, &v, n * sizeof *x);
+}
 
 /* The sum of all elements: halves are added until sixteen bytes are left. */
 static inline real vec_sum(vec x)

@@ -205,24 +205,6 @@ of_piece(const real *table, int pairs, order at)
     return pairs ? by_bit(x, *(const loose *)(table + n), at, n) : x;
 }
 
-static inline vec load(const real *x, int n)
-{
-    vec v = {0};
-
-    if (n >= LANES)
-        return *(const loose *)x;
-    memcpy(&v, x, n * sizeof *x);
-    return v;
-}
-
-static inline void store(real *x, vec v, int n)
-{
-    if (n >= LANES)
-        *(loose *)x = v;
-    else
-        memcpy(x, &v, n * sizeof *x);
-}
-
 static inline __attribute__((always_inline)) void
 read_row(const struct piecewise *p, int pairs, real *psi, const real *u, int m)
 {
@@ -230,16 +212,16 @@ read_row(const struct piecewise *p, int pairs, real *psi, const real *u, int m)
 
     for (int j = 0; j < m; j += LANES)
         for (int g = 0; g < p->groups; g++) {
-            vec   x = load(u + j, m - j);
+            vec   x = vec_load(u + j, m - j);
             order at = find(p, g, pairs, x);
             vec   from = x - of_piece(p->anchor + (size_t)g * p->row, pairs, at);
 
             for (int l = g * per; l < (g + 1) * per; l++) {
                 const size_t row = (size_t)l * p->row;
 
-                store(psi + (size_t)l * m + j,
-                      of_piece(p->value + row, pairs, at) +
-                      of_piece(p->slope + row, pairs, at) * from, m - j);
+                vec_store(psi + (size_t)l * m + j,
+                          of_piece(p->value + row, pairs, at) +
+                          of_piece(p->slope + row, pairs, at) * from, m - j);
             }
         }
 }
@@ -296,20 +278,20 @@ back_row(const struct piecewise *p, int pairs, real *du, double *sums, const rea
 
     for (int j = 0; j < m; j += LANES) {
         const int n = m - j < LANES ? m - j : LANES;
-        vec       x = load(u + j, n), sum = {0};
+        vec       x = vec_load(u + j, n), sum = {0};
 
         for (int g = 0; g < p->groups; g++) {
             order at = find(p, g, pairs, x);
 
             for (int l = g * per; l < (g + 1) * per; l++) {
                 const size_t row = (size_t)l * p->row;
-                vec          d = load(dpsi + (size_t)l * m + j, n);
+                vec          d = vec_load(dpsi + (size_t)l * m + j, n);
 
                 sum += of_piece(p->slope + row, pairs, at) * d;
                 add_to_pieces(sums + 2 * row, at, d, x, n);
             }
         }
-        store(du + j, sum, n);
+        vec_store(du + j, sum, n);
     }
 }
 
