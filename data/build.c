@@ -367,11 +367,9 @@ static const char *next_slice(void *user, size_t *len)
     return b->sample.text + s->at;
 }
 
-/* The power of two nearest to 1.3 sqrt(bytes of training text), from 512 to 8192: 1024
- * for a megabyte, 4096 for ten. */
-static int vocab_for(uint64_t bytes)
+int dataset_vocab(uint64_t bytes)
 {
-    double bits = round(log2(1.3 * sqrt((double)bytes + 1)));
+    double bits = round(log2(2.2 * sqrt((double)bytes + 1)));
 
     return 1 << (int)fmin(fmax(bits, 9), 13);
 }
@@ -398,7 +396,7 @@ static enum fail check_vocab(const struct dataset_options *o, struct why *why)
  * take what fits. */
 static enum fail train_model(struct build *b, void **model, size_t *len, struct why *why)
 {
-    int       vocab = b->o->vocab ? b->o->vocab : vocab_for(b->target), fits;
+    int       vocab = b->o->vocab ? b->o->vocab : dataset_vocab(b->target), fits;
     enum fail err = 0;
 
     for (int tries = 0; tries < 3; tries++, vocab = fits) {

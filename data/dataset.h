@@ -87,6 +87,11 @@ struct dataset_options {
 enum fail dataset_build(const char *dir, const struct dataset_options *o,
                         struct why *why);
 
+/* The vocabulary of so many bytes of training text where nobody names one: the power of
+ * two nearest to 2.2 sqrt(bytes), from 512 to 8192 (docs/recipe.md, "What a minute buys").
+ * A text that cannot fill it gets what it can. */
+int dataset_vocab(uint64_t bytes);
+
 /* So much of the validation text stands in the training text too that it must be
  * said: any line of a text of its own, a twentieth of those at the end of a text, which
  * may have refrains. */

@@ -25,7 +25,7 @@ _weft() {
     case $prev in
     --arch) words=$(_weft_mixers "$weft") ;;
     --from|--resume|--replay) ;;
-    --size) words='nano mini small base' ;;
+    --size) words='pico nano mini small base' ;;
     --x) words='steps tokens flops seconds' ;;
     --y) words='val loss lr norm window speed' ;;
     --to) words='hf gguf llama2c' ;;

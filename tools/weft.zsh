@@ -23,7 +23,7 @@ _weft() {
                 tr -d ,))
         _describe mixer list
         return ;;
-    --size) compadd nano mini small base; return ;;
+    --size) compadd pico nano mini small base; return ;;
     --tokenizer) compadd unigram bpe bytes; return ;;
     --match) compadd params flops none; return ;;
     esac

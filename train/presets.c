@@ -11,7 +11,7 @@ static const struct preset {
     {NULL, NULL},
 };
 
-static const char *const sizes[] = {"nano", "mini", "small", "base"};
+static const char *const sizes[] = {"pico", "nano", "mini", "small", "base"};
 #define ONE_MORE(name) +1
 enum { N_SIZES = sizeof sizes / sizeof *sizes, KNOWN = MIXERS(ONE_MORE) };
 
@@ -57,7 +57,7 @@ static enum fail apply_size(struct config *c, const char *size, struct why *why)
 
     if (is_size(size))
         return config_parse(c, preset_find(size), size, preset_find, why);
-    return fail(why, FAIL_USAGE, "--size %s: %s%s%stake one of nano, mini, small, base",
+    return fail(why, FAIL_USAGE, "--size %s: %s%s%stake one of pico, nano, mini, small, base",
                 size, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
 }
 

@@ -15,7 +15,7 @@ const char *preset_arch(int i);
 struct sources {
     const struct config *from;  // another run's, in place of defaults and size;
                                 // NULL: none
-    const char  *size;          // nano, mini, small, base; NULL: nano
+    const char  *size;          // pico, nano, mini, small, base; NULL: nano
     const char  *arch;          // a preset's name, else taken as `mixers`; NULL: softmax
     const char  *file;          // NULL: none
     const char **set;           // n_set pairs: key, value, key, value

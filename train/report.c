@@ -115,7 +115,7 @@ static const char *smaller_size(const struct setup *s)
 {
     const struct dataset *d = &s->data;
     const struct config  *c = &s->run.cfg;
-    const char *size = choose_size((double)(d->train.bytes + d->val.bytes), HUGE_VAL);
+    const char *size = choose_size((double)(d->train.bytes + d->val.bytes), HUGE_VAL, 1);
     struct config fits;
     struct why    unread;
 

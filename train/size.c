@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 /* In `seconds` two cores train on about five tokens for each parameter, and `bytes` of
- * text come by some tens of times at most. */
+ * text come by some tens of times at most. Of pico and nano the former learns more in
+ * minutes (docs/recipe.md, "What a minute buys"). */
 static const struct {
     const char *name;
     double      bytes, seconds;
 } sizes[] = {
-    {"nano", 0, 0},
+    {"pico", 0, 0},
+    {"nano", 0, 10 * 60},
     {"mini", 1e6, 20 * 60},
     {"small", 1e7, 4 * 3600},
     {"base", 2e8, 7 * 86400},
@@ -48,11 +50,11 @@ double choose_text(const char *const *paths, int n)
     return bytes;
 }
 
-const char *choose_size(double bytes, double seconds)
+const char *choose_size(double bytes, double seconds, int cores)
 {
     int i = N_SIZES - 1;
 
-    while (bytes < sizes[i].bytes || seconds < sizes[i].seconds)
+    while (bytes < sizes[i].bytes || seconds * cores < sizes[i].seconds * 2)
         i--;
     return sizes[i].name;
 }

@@ -5,8 +5,8 @@
 /* Bytes of text in the inputs, about: files, directories, or one dataset. 0: unknown. */
 double choose_text(const char *const *inputs, int n);
 
-/* The largest size that so much text feeds and so much time trains. */
-const char *choose_size(double bytes, double seconds);
+/* The largest size that so much text feeds and so much time of so many cores trains. */
+const char *choose_size(double bytes, double seconds, int cores);
 
 /* So many as OpenMP has where `asked` is 0, or more than the cores of this machine: a
  * file of settings may come from a larger one. */

@@ -141,17 +141,19 @@ static enum fail refuse_tokenizer(const struct cli *c, const struct run *r,
     return 0;
 }
 
-/* The size for this text and time, when neither size nor shape is given; else NULL. */
+/* The size for this text and time, when neither size nor shape is given; else NULL. What
+ * a number of steps or FLOPs will take is not known. */
 static const char *chosen_size(const struct cli *c)
 {
-    bool   budget = is_set(c, "steps") || ask.tokens > 0 || ask.flops > 0;
-    double seconds = budget ? 0 : default_seconds;
+    double seconds = default_seconds;
 
     if (ask.size || ask.file || ask.from || is_set(c, "layers") || is_set(c, "width"))
         return NULL;
+    if (is_set(c, "steps") || ask.tokens > 0 || ask.flops > 0)
+        return "nano";
     if (ask.time)
         parse_time(ask.time, &seconds);
-    return choose_size(choose_text(c->args, c->n_args), seconds);
+    return choose_size(choose_text(c->args, c->n_args), seconds, choose_threads(0));
 }
 
 static void check_from(const struct cli *c)
@@ -723,7 +725,7 @@ static const struct flag flags[] = {
     {.name = "out", .value = "RUN", .text = &ask.out,
      .about = "the run's directory (runs/NAME of the first input)"},
     {.name = "size", .value = "S", .text = &ask.size,
-     .about = "nano, mini, small or base; else chosen from text and time"},
+     .about = "pico, nano, mini, small, base; else by text and time"},
     {.name = "arch", .value = "NAME", .text = &ask.arch,
      .about = "a preset, or mixers joined by /"},
     {.name = "config", .value = "FILE", .text = &ask.file,

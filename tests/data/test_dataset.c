@@ -156,6 +156,17 @@ static void assert_holds(const char *dir, const char *text, size_t len)
     dataset_close(&d);
 }
 
+static const struct { uint64_t bytes; int vocab; } vocabs[] = {
+    {0, 512}, {100000, 512}, {300000, 1024}, {1000000, 2048}, {2500000, 4096},
+    {4000000, 4096}, {10000000, 8192}, {(uint64_t)1 << 40, 8192},
+};
+
+START_TEST(the_vocabulary_grows_with_the_text)
+{
+    ck_assert_int_eq(dataset_vocab(vocabs[_i].bytes), vocabs[_i].vocab);
+}
+END_TEST
+
 static const struct { const char *kind; int vocab; } kinds[] = {
     {"bytes", 0}, {"unigram", 0}, {"unigram", 300}, {"bpe", 320},
 };
@@ -1133,6 +1144,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("dataset");
 
     tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, the_vocabulary_grows_with_the_text, 0, ROWS(vocabs));
     tcase_add_loop_test(tc, a_text_comes_back_from_its_tokens, 0, ROWS(kinds));
     tcase_add_test(tc, a_prefix_stands_before_every_document);
     tcase_add_test(tc, building_again_on_other_threads_gives_the_same_bytes);

@@ -10,16 +10,20 @@
 
 static const struct {
     double      bytes, seconds;
+    int         cores;
     const char *size;
 } sizes[] = {
-    {3e6, 180, "nano"},       {3e9, 300, "nano"},        {0, 1e9, "nano"},
-    {2e5, 7200, "nano"},      {3e6, 3600, "mini"},       {3e6, 1e7, "mini"},
-    {5e7, 5 * 3600., "small"}, {5e7, HUGE_VAL, "small"}, {1e10, 1e7, "base"},
+    {3e6, 180, 2, "pico"},      {3e9, 599, 2, "pico"},          {0, 1e9, 2, "nano"},
+    {3e9, 600, 2, "nano"},      {3e6, 180, 8, "nano"},          {3e6, 60, 16, "pico"},
+    {2e5, 7200, 2, "nano"},     {3e6, 3600, 2, "mini"},         {3e6, 1e7, 2, "mini"},
+    {3e6, 1200, 1, "nano"},     {3e6, 301, 8, "mini"},          {5e7, 5 * 3600., 2, "small"},
+    {5e7, HUGE_VAL, 1, "small"}, {1e10, 1e7, 2, "base"},
 };
 
 START_TEST(the_size_is_what_text_and_time_allow)
 {
-    ck_assert_str_eq(choose_size(sizes[_i].bytes, sizes[_i].seconds), sizes[_i].size);
+    ck_assert_str_eq(choose_size(sizes[_i].bytes, sizes[_i].seconds, sizes[_i].cores),
+                     sizes[_i].size);
 }
 END_TEST
 

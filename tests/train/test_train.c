@@ -267,6 +267,7 @@ START_TEST(every_size_is_a_model)
         const char *name;
         int layers, width, heads, context;
     } sizes[] = {
+        {"pico", 3, 128, 4, 256},
         {"nano", 4, 128, 4, 256},
         {"mini", 6, 256, 4, 256},
         {"small", 6, 384, 6, 256},
@@ -1230,7 +1231,7 @@ static Suite *suite(void)
                    windows_of_other_steps_and_of_other_seeds_are_drawn_on_their_own);
     tcase_add_test(tc, later_sources_of_settings_win);
     tcase_add_loop_test(tc, a_preset_may_scale_the_rate, 0, 2);
-    tcase_add_loop_test(tc, every_size_is_a_model, 0, 4);
+    tcase_add_loop_test(tc, every_size_is_a_model, 0, 5);
     tcase_add_loop_test(tc, hybrids_are_those_of_the_table, 0,
                         sizeof hybrids / sizeof *hybrids);
     tcase_add_loop_test(tc, bad_sources_are_refused_with_a_way_on, 0, ROWS(bad_sources));
