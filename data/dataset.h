@@ -88,8 +88,8 @@ enum fail dataset_build(const char *dir, const struct dataset_options *o,
                         struct why *why);
 
 /* The vocabulary of so many bytes of training text where nobody names one: the power of
- * two nearest to 2.2 sqrt(bytes), from 512 to 8192 (docs/recipe.md, "What a minute buys").
- * A text that cannot fill it gets what it can. */
+ * two nearest to 2.2 sqrt(bytes), from 512 to 8192 (docs/recipe.md has why). A text that
+ * cannot fill it gets what it can. */
 int dataset_vocab(uint64_t bytes);
 
 /* So much of the validation text stands in the training text too that it must be

@@ -1,11 +1,26 @@
 #!/bin/sh
 # fuzz.sh FUZZ SECONDS [READER...]: each reader under libFuzzer, as many beside each other
 # as there are cores (JOBS=1: one after the other). What is new to the coverage stays in
-# build/fuzz/corpus, what breaks a reader in build/fuzz/found, and the runs of all times
-# add up in build/fuzz/tally.
+# build/fuzz/corpus, what breaks a reader in build/fuzz/found. The runs of this clone add
+# up in build/fuzz/tally, on top of tests/fuzz/tally, which came with it; fuzz.sh keep
+# FUZZ moves the former into the latter, to be committed.
+here=$(dirname "$0")
+
+# A line a reader: how many inputs it got in the runs of the tallies $1 and $2.
+add_up() {
+    awk '{ n[$1] += $2 } END { for (t in n) printf "%s %.0f\n", t, n[t] }' "$@" |
+        LC_ALL=C sort
+}
+
+if [ "$1" = keep ]; then
+    own=$(dirname "$(dirname "$2")")/tally
+    add_up "$here/fuzz/tally" "$own" > "$own.all" && mv "$own.all" "$here/fuzz/tally" &&
+        : > "$own"
+    exit
+fi
 fuzz=$1 seconds=$2
 shift 2
-here=$(dirname "$0") out=$(dirname "$(dirname "$fuzz")") shm=/dev/shm
+out=$(dirname "$(dirname "$fuzz")") shm=/dev/shm
 [ -w $shm ] || shm=${TMPDIR:-/tmp}
 tmp=$(mktemp -d -p "$shm") || exit 1
 pids=
@@ -37,7 +52,7 @@ stat() {
 tell() {
     inputs=$(stat "$1" number_of_executed_units)
     echo "$1 $inputs" >> "$out/tally"
-    all=$(awk -v t="$1" '$1 == t { n += $2 } END { printf "%.0f", n }' "$out/tally")
+    all=$(add_up "$here/fuzz/tally" "$out/tally" | sed -n "s/^$1 //p")
     printf '%-14s %12s %11s %14s%s\n' "$1" "$inputs" \
         "$(stat "$1" average_exec_per_sec)" "$all" "$2"
 }
@@ -61,8 +76,6 @@ while [ $# -gt 0 ]; do
         tell "$t" "$said"
     done
 done
-awk -v f=$failed '{ n += $2; t[$1] }
-    END { for (i in t) k++
-          printf "fuzz: %d failed; %.0f inputs to %d readers in all runs\n", f, n, k
-        }' "$out/tally"
+add_up "$here/fuzz/tally" "$out/tally" | awk -v f=$failed '{ n += $2 }
+    END { printf "fuzz: %d failed; %.0f inputs to %d readers in all runs\n", f, n, NR }'
 [ $failed = 0 ]

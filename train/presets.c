@@ -57,7 +57,8 @@ static enum fail apply_size(struct config *c, const char *size, struct why *why)
 
     if (is_size(size))
         return config_parse(c, preset_find(size), size, preset_find, why);
-    return fail(why, FAIL_USAGE, "--size %s: %s%s%stake one of pico, nano, mini, small, base",
+    return fail(why, FAIL_USAGE, "--size %s: %s%s%stake one of pico, nano, mini, small, "
+                "base",
                 size, near ? "did you mean " : "", near ? near : "", near ? "? " : "");
 }
 

@@ -59,8 +59,21 @@ printf 'x\tgla\t\tverse\t1\t9\n' > "$dir/verse"
 printf '#!/bin/sh\ncat "%s/verse"\n' "$dir" > "$CELLS"
 code=0
 tools/recipe/run.sh > "$dir/said" 2>&1 || code=$?
-[ "$code" -eq 3 ] && grep -q 'verse: no such text' "$dir/said" ||
+[ "$code" -eq 2 ] && grep -q 'give --text verse=FILE' "$dir/said" ||
     die 'a text that is not known passes'
+code=0
+tools/recipe/run.sh --text verse="$dir/none" > "$dir/said" 2>&1 || code=$?
+[ "$code" -eq 3 ] || die 'a text that is not there passes'
+
+# a text of its own, by the clock, with a tokenizer of its own: its steps are kept
+: > "$RESULTS"
+printf 'x\tgla\t%s vocab=290\tverse\t1\t1s\n' \
+    'layers=1 width=16 heads=2 context=16 batch=2' > "$dir/verse"
+tools/recipe/run.sh --text verse="$dir/stories.txt" > "$dir/said" 2>&1 ||
+    die 'a text that is given is not trained'
+grep -q '"vocab": 290' "$WORK"/verse*/dataset.json || die 'not the vocabulary of the cell'
+[ "$(cut -f 6 "$RESULTS")" = 1s ] && [ "$(cut -f 9 "$RESULTS")" -gt 1 ] ||
+    die 'the steps of a second are not kept'
 code=0
 tools/recipe/run.sh --tables > "$dir/said" 2>&1 || code=$?
 [ "$code" -eq 2 ] || die 'a flag that is not known passes'

@@ -16,7 +16,7 @@ static const struct {
     {3e6, 180, 2, "pico"},      {3e9, 599, 2, "pico"},          {0, 1e9, 2, "nano"},
     {3e9, 600, 2, "nano"},      {3e6, 180, 8, "nano"},          {3e6, 60, 16, "pico"},
     {2e5, 7200, 2, "nano"},     {3e6, 3600, 2, "mini"},         {3e6, 1e7, 2, "mini"},
-    {3e6, 1200, 1, "nano"},     {3e6, 301, 8, "mini"},          {5e7, 5 * 3600., 2, "small"},
+    {3e6, 1200, 1, "nano"},     {3e6, 301, 8, "mini"},          {5e7, 18e3, 2, "small"},
     {5e7, HUGE_VAL, 1, "small"}, {1e10, 1e7, 2, "base"},
 };
 

@@ -239,7 +239,8 @@ START_TEST(later_sources_of_settings_win)
 }
 END_TEST
 
-/* metala asks for half of a size's rate, whichever it is; a rate that is given stands. */
+/* metala asks for half of a size's rate, whichever it is, mlstm and swax for three
+ * quarters; a rate that is given stands. */
 START_TEST(a_preset_may_scale_the_rate)
 {
     const char    *set[] = {"lr", "0.25", "lr", "x3", "lr", "x"};
@@ -248,6 +249,10 @@ START_TEST(a_preset_may_scale_the_rate)
     struct why     why;
 
     ck_assert(!presets_apply(&plain, &from, &why));
+    from.arch = "mlstm";
+    ck_assert(!presets_apply(&c, &from, &why) && c.lr == plain.lr * 0.75);
+    from.arch = "swax";
+    ck_assert(!presets_apply(&c, &from, &why) && c.lr == plain.lr * 0.75);
     from.arch = "metala";
     ck_assert(!presets_apply(&c, &from, &why));
     ck_assert(c.lr == plain.lr / 2);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # The cells of docs/recipe.md, a line each: table, architecture, settings, text, seed,
-# steps, parted by tabs, in the order in which run.sh takes them. Settings are complete,
-# so that a later change of a default changes none of them.
+# steps (or a time, 120s), parted by tabs, in the order in which run.sh takes them.
+# Settings are complete, so that a later change of a default changes none of them.
 set -eu
 
 # What the choices began from, and what they came to first.
@@ -116,6 +116,34 @@ cells first stories 101 300 softmax luna linear swax gla mlstm deltanet ssd rete
     metala rela \
     normattn inline
 
+# ---- what a minute buys: vocabulary, shape and batch by the clock ----------------------
+
+clock="batch=4 lr=6e-3 table_lr=4 warmup=0.1 weight_decay=0.1 beta2=0.95 out_init=1"
+# text, settings in place of those...
+minutes() {
+    text=$1
+    shift
+    for words; do
+        # shellcheck disable=SC2086
+        with "$clock" $words
+        cells minutes "$text" 1001 120s softmax
+    done
+}
+for text in kjv fortunes; do
+    minutes $text vocab=2048 tokenizer=bpe vocab=1024 vocab=4096 vocab=8192 \
+        "vocab=4096 tokenizer=bpe"
+done
+minutes kjv-1m vocab=1024 vocab=2048 vocab=4096
+minutes stories-dev vocab=2048 vocab=3000 tokenizer=bpe
+minutes kjv "vocab=4096 layers=3" "vocab=4096 layers=6" \
+    "vocab=4096 width=192 lr=4e-3 table_lr=6" "vocab=4096 batch=2" "vocab=4096 batch=8"
+minutes fortunes "vocab=4096 layers=3"
+minutes kjv "vocab=4096 context=128 batch=8"
+for words in layers=3 layers=4; do
+    with "$clock" vocab=4096 $words
+    cells minutes kjv 1001 360s softmax
+done
+
 # ---- does the rate carry over to the next sizes? ---------------------------------------
 
 # lr falls as 1 / width from nano's, the embedding's stays: around that, by half as much
@@ -163,6 +191,14 @@ for lr in 3e-3 6e-3; do
     cells tune stories-dev 1002 300 $low
 done
 
+# two that were better at 3e-3 on reported seeds: what do development seeds say?
+for lr in 3e-3 6e-3 4.5e-3; do
+    with "$chosen" lr=$lr
+    for seed in 1001 1002 1003; do
+        cells tune stories-dev $seed 300 mlstm swax
+    done
+done
+
 rates rates stories 101 6e-3
 rates rates stories 102 6e-3
 rates rates stories 103 6e-3
@@ -192,6 +228,12 @@ for seed in 101 102 103; do
 done
 for seed in 101 102 103; do
     rates rates stories $seed 1.5e-3 2.4e-2
+done
+
+# the rate that mlstm and swax have since
+with "$chosen" lr=4.5e-3
+for seed in 101 102 103; do
+    cells rates stories $seed 300 mlstm swax
 done
 
 # ---- reported: the same with products of bf16 ------------------------------------------

@@ -1,15 +1,14 @@
-changed=$(git diff --quiet HEAD -- '*.[ch]' '*.cfg' || echo +)
-commit=${COMMIT:-$(git rev-parse --short HEAD)$changed}#!/bin/sh
+#!/bin/sh
 # Train the cells of docs/recipe.md that have no result yet.
 #
-#   tools/recipe/run.sh [--table NAME] [--shakespeare FILE]
+#   tools/recipe/run.sh [--table NAME] [--text NAME=FILE ...]
 #
-# A cell is a line of cells.sh: table, architecture, settings, text, seed, steps, parted
-# by tabs. Each is one `weft train`; its line with the final bits per byte of the
-# validation text (or "diverged") and the commit is appended to results.tsv. A cell with a
-# line there is not run again, so a killed run.sh continues where it was. The list is read
-# anew before each cell. Weights do not depend on the number of threads, so JOBS cells run
-# beside each other on a thread each.
+# A cell is a line of cells.sh: table, architecture, settings, text, seed, steps (or a
+# time, 120s), parted by tabs. Each is one `weft train`; its line with the final bits per
+# byte of the validation text (or "diverged") and the commit is appended to results.tsv. A
+# cell with a line there is not run again, so a killed run.sh continues where it was. The
+# list is read anew before each cell. Weights do not depend on the number of threads, so
+# JOBS cells run beside each other on a thread each; a time is that of one core.
 #
 #   WEFT      the program (build/release/bin/weft)
 #   JOBS      cells at once (2)
@@ -19,7 +18,10 @@ commit=${COMMIT:-$(git rev-parse --short HEAD)$changed}#!/bin/sh
 #   RESULTS   where results are kept (tools/recipe/results.tsv)
 #
 # Texts: stories (seed 101) for what is reported, stories-dev (seed 1001) for what is
-# chosen, shakespeare (--shakespeare FILE), c (this tree at SOURCE). Vocabulary 2048.
+# chosen, c (this tree at SOURCE), others by --text: shakespeare is tinyshakespeare, kjv
+# what `bible -l0 gen1:1-rev22:21` of Debian's bible-kjv prints, fortunes the texts of
+# Debian's fortunes (not *.dat, *.u8) in the order of their names, kjv-1m the first
+# 1,100,000 bytes of kjv. Vocabulary 2048 where a cell names none.
 set -eu
 
 SOURCE=9d048c1
@@ -28,7 +30,7 @@ weft=${WEFT:-build/release/bin/weft}
 work=${WORK:-runs/recipe}
 cells=${CELLS:-$here/cells.sh}
 results=${RESULTS:-$here/results.tsv}
-table= shakespeare=
+table= texts=
 
 die() { echo "run.sh: $1" >&2; exit "$2"; }
 
@@ -36,12 +38,15 @@ while [ $# -gt 0 ]; do
     case $1 in
     --table) [ $# -gt 1 ] || die '--table: give its name; cells.sh lists them' 2
              table=$2; shift 2 ;;
-    --shakespeare) [ $# -gt 1 ] || die '--shakespeare: give the file' 2
-                   shakespeare=$2; shift 2 ;;
-    *) die "$1: not known; give --table NAME or --shakespeare FILE" 2 ;;
+    --text) case ${2:-} in
+            *?=?*) ;;
+            *) die '--text: give its name and file, as in shakespeare=FILE' 2 ;;
+            esac
+            [ -r "${2#*=}" ] || die "${2#*=}: cannot be read" 3
+            texts="$texts $2"; shift 2 ;;
+    *) die "$1: not known; give --table NAME or --text NAME=FILE" 2 ;;
     esac
 done
-[ -z "$shakespeare" ] || [ -r "$shakespeare" ] || die "$shakespeare: cannot be read" 3
 
 changed=$(git diff --quiet HEAD -- '*.[ch]' '*.cfg' || echo +)
 commit=${COMMIT:-$(git rev-parse --short HEAD)$changed}
@@ -51,27 +56,44 @@ claims=$(mktemp -d "$work/claims.XXXXXX")
 trap 'rm -rf "$claims"' EXIT
 trap 'exit 130' INT TERM
 
+# The file of text $1 that --text gave; fails where it gave none.
+given() {
+    for pair in $texts; do
+        [ "${pair%%=*}" != "$1" ] || { echo "${pair#*=}"; return 0; }
+    done
+    return 1
+}
+
 # Write the text $1 to $2.
 write_text() {
     case $1 in
     stories)     "$weft" data stories --bytes 3M --seed 101 --out "$2" ;;
     stories-dev) "$weft" data stories --bytes 3M --seed 1001 --out "$2" ;;
-    shakespeare) cp "$shakespeare" "$2" ;;
     c)           mkdir "$2.tree" && git archive "$SOURCE" | tar -x -C "$2.tree" &&
                  find "$2.tree" -name '*.[ch]' | LC_ALL=C sort | xargs cat > "$2"
                  rm -r "$2.tree" ;;
-    *)           echo 'no such text'; return 1 ;;
+    *)           cp "$(given "$1")" "$2" ;;
     esac
 }
 
-# The dataset of text $1, made on first use.
+# The words of settings $2 that are of the tokenizer (with $1 = ""), or the others ("-v").
+words_of() {
+    printf '%s\n' "$2" | tr ' ' '\n' | { grep $1 -E '^(vocab|tokenizer)=' || :; } |
+        tr '\n' ' '
+}
+
+# Make the dataset of text $1 by the settings $2 where it is not there; prints its name.
 dataset() {
-    [ ! -e "$work/$1/dataset.json" ] || return 0
-    rm -rf "$work/$1" "$work/$1.txt" "$work/$1.txt.tree"
-    { write_text "$1" "$work/$1.txt" &&
-      "$weft" data build "$work/$1.txt" --out "$work/$1" vocab=2048; } > "$work/$1.said" \
-          2>&1 ||
-        die "$1: $(tail -1 "$work/$1.said")" 3
+    words=$(words_of "" "$2")
+    name=$1$(printf %s "$words" | tr -c 'a-z0-9' -)
+    if [ ! -e "$work/$name/dataset.json" ]; then
+        rm -rf "${work:?}/$name" "$work/$1.txt" "$work/$1.txt.tree"
+        # shellcheck disable=SC2086
+        { write_text "$1" "$work/$1.txt" &&
+          "$weft" data build "$work/$1.txt" --out "$work/$name" vocab=2048 $words
+        } > "$work/$name.said" 2>&1 || die "$name: $(tail -1 "$work/$name.said")" 3
+    fi
+    echo "$name"
 }
 
 # The first cell that has no result and that nobody works on, claimed; fails when there is
@@ -95,27 +117,41 @@ train() {
     printf '%s\n' "$2" | {
         IFS=$tab read -r _ arch settings text seed steps
         rm -rf "$work/$1"
+        case $steps in
+        *s) length="--for $steps" ;;
+        *)  length="steps=$steps eval_every=$steps checkpoint_every=$steps" ;;
+        esac
         # the settings are words, and none holds a pattern of file names
         # shellcheck disable=SC2086
-        OMP_NUM_THREADS=1 OMP_PROC_BIND=false nice -n 19 "$weft" train "$work/$text" \
-            --arch "$arch" $settings seed="$seed" steps="$steps" eval_every="$steps" \
-            checkpoint_every="$steps" sample_every=1000000 keep=1 \
-            --out "$work/$1" > "$work/$1.said" 2>&1 < /dev/null
+        OMP_NUM_THREADS=1 OMP_PROC_BIND=false nice -n 19 "$weft" train \
+            "$work/$(dataset "$text" "$settings")" --arch "$arch" \
+            $(words_of -v "$settings") seed="$seed" $length \
+            sample_every=1000000 keep=1 --out "$work/$1" > "$work/$1.said" 2>&1 \
+            < /dev/null
     }
 }
 
-# Keep the result of the cell of line $2: bits per byte, or that it diverged; $3 is
-# train's status.
+# The last number that $log has for the key $1.
+value() {
+    sed -n "s/.*\"$1\": *\([0-9.]*\).*/\1/p" "$log" 2> /dev/null | tail -1
+}
+
+# Keep the result of the cell of line $2: bits per byte, or that it diverged; where a time
+# is given, also how many steps it had. $3 is train's status.
 keep() {
-    bpb=$(sed -n 's/.*"val_bpb": *\([0-9.]*\).*/\1/p' "$work/$1/log.jsonl" 2> /dev/null |
-        tail -1)
+    log=$work/$1/log.jsonl
+    bpb=$(value val_bpb)
     case $3 in
     0) ;;
     4) bpb=diverged ;;
     *) echo "run.sh: $2: $(tail -1 "$work/$1.said")" >&2
        return ;;
     esac
-    printf '%s\t%.6s\t%s\n' "$2" "$bpb" "$commit" >> "$results"
+    case $2 in
+    *s) steps=$tab$(value step) ;;
+    *)  steps= ;;
+    esac
+    printf '%s\t%.6s\t%s%s\n' "$2" "$bpb" "$commit" "$steps" >> "$results"
     rm -rf "${work:?}/$1" "$work/$1.said"
 }
 
@@ -129,12 +165,16 @@ worker() {
     done
 }
 
-for text in $("$cells" | awk -F '\t' -v table="$table" \
-    'table == "" || $1 == table { print $4 }' |
-              sort -u); do
-    [ "$text" != shakespeare ] || [ -n "$shakespeare" ] ||
-        die 'a cell trains on tinyshakespeare: give --shakespeare FILE, or --table NAME' 2
-    dataset "$text"
+# Before any cell: workers do not wait for each other's tokenizers.
+"$cells" | awk -F '\t' -v table="$table" \
+    'table == "" || $1 == table { print $4 FS $3 }' | sort -u |
+while IFS=$tab read -r text settings; do
+    case $text in
+    stories | stories-dev | c) ;;
+    *)  given "$text" > /dev/null ||
+            die "a cell trains on $text: give --text $text=FILE, or --table NAME" 2 ;;
+    esac
+    dataset "$text" "$settings" > /dev/null
 done
 jobs=${JOBS:-2}
 while [ "$jobs" -gt 0 ]; do
