@@ -143,6 +143,11 @@ for words in layers=3 layers=4; do
     with "$clock" vocab=4096 $words
     cells minutes kjv 1001 360s softmax
 done
+minutes stories-dev "vocab=3000 layers=3"
+for words in layers=3 layers=4; do
+    with "$clock" vocab=3000 $words
+    cells minutes stories-dev 1002 120s softmax
+done
 
 # ---- does the rate carry over to the next sizes? ---------------------------------------
 

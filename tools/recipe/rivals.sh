@@ -2,7 +2,8 @@
 # Who learns more a minute? For each text and seed, in turns: `weft train TEXT --for TIME`
 # with nothing else asked for, then PyTorch's recipes (tools/bench/rival/gpt.py) for as
 # long, on the same training bytes and as many threads. All are scored on the same
-# held-out bytes. What has a line in rivals.tsv is not run again.
+# held-out bytes. What has a line in rivals.tsv is not run again. Prints a table of
+# all of them at the end.
 #
 #   tools/recipe/rivals.sh TEXT... [--for SECONDS] [--seeds "101 102 103"]
 #
@@ -78,3 +79,23 @@ for text in $texts; do
         rm -rf "${run:?}" "$run.said" "$run.json"
     done
 done
+
+sort -s -t "$(printf '\t')" -k 1,1 -k 3,3n "$results" | awk -F '\t' '
+    {
+        key = $1 FS $3 FS $4 FS $5
+        if (!(key in n)) keys[++count] = key
+        all[key] = all[key] (n[key]++ ? ", " : "") sprintf("%.3f", $8)
+        sum[key] += $8; steps[key] += $6; tokens[key] += $7
+    }
+    END {
+        printf "| text | seconds | threads | who | bits per byte, by seed | mean "
+        print "| steps | tokens |"
+        print "|---|---|---|---|---|---|---|---|"
+        for (i = 1; i <= count; i++) {
+            key = keys[i]
+            split(key, part, FS)
+            printf "| %s | %s | %s | %s | %s | %.3f | %.0f | %.2fM |\n", part[1], part[2],
+                   part[3], part[4], all[key], sum[key] / n[key], steps[key] / n[key],
+                   tokens[key] / n[key] / 1e6
+        }
+    }'
