@@ -72,8 +72,8 @@ awk -F '\t' '
         for (i = 1; i <= count; i++) {
             split(keys[i], part, FS)
             mean = sum[keys[i]] / n[keys[i]]
-            spread = n[keys[i]] > 1 ? (squares[keys[i]] - n[keys[i]] * mean * mean) /
-                                      (n[keys[i]] - 1) : 0
+            spread = squares[keys[i]] - n[keys[i]] * mean * mean
+            spread /= n[keys[i]] > 1 ? n[keys[i]] - 1 : 1
             printf "| %s | %s | `%s` | %.3f ± %.3f (%d) |\n", part[1], part[2], part[3],
                    mean, sqrt(spread > 0 ? spread : 0), n[keys[i]]
         }
