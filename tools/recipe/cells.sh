@@ -163,6 +163,11 @@ size_rates() {
     size=nano
 }
 size_rates mini 3e-3/8 2e-3/12 4.5e-3/5.333
+# and what mini had before
+size=mini
+with "$chosen" batch=8 lr=2e-3 table_lr=1
+cells sizes stories-dev 1001 100 softmax
+size=nano
 size_rates small 2e-3/12 1.333e-3/18 3e-3/8
 
 # ---- reported: every mixer, three seeds ------------------------------------------------
