@@ -6,7 +6,7 @@
 # FUZZ moves the former into the latter, to be committed.
 here=$(dirname "$0")
 
-# A line a reader: how many inputs it got in the runs of the tallies $1 and $2.
+# A line a reader: how many inputs it got in the runs of these tallies.
 add_up() {
     awk '{ n[$1] += $2 } END { for (t in n) printf "%s %.0f\n", t, n[t] }' "$@" |
         LC_ALL=C sort
