@@ -2,6 +2,7 @@
  * are compared by more than their noise. */
 #include "tests/support/rig.h"
 #include "tests/support/spawn.h"
+#include "tools/bench/bench.h"
 #include "tools/verbs.h"
 
 #include <jansson.h>
@@ -49,6 +50,18 @@ START_TEST(a_line_holds_every_figure_and_its_parts_add_up_to_the_step)
     ck_assert_double_eq_tol(number(line, "tok_s"), 2 * 64 / step * 1e3,
                             0.01 * number(line, "tok_s"));
     json_decref(line);
+}
+END_TEST
+
+/* On a machine that becomes faster during the run. */
+START_TEST(what_is_faster_than_the_yardstick_is_the_yardstick)
+{
+    struct result r = {.own_gflops = 100};
+
+    ck_assert_double_eq(bench_share(&r, 80), 0.8);
+    ck_assert_double_eq(r.own_gflops, 100);
+    ck_assert_double_eq(bench_share(&r, 125), 1);
+    ck_assert_double_eq(bench_share(&r, 100), 0.8);
 }
 END_TEST
 
@@ -227,6 +240,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("bench");
 
     tcase_add_test(tc, a_line_holds_every_figure_and_its_parts_add_up_to_the_step);
+    tcase_add_test(tc, what_is_faster_than_the_yardstick_is_the_yardstick);
     tcase_add_test(tc, flags_change_a_named_shape);
     tcase_add_test(tc, recomputing_is_said_and_measured);
     tcase_add_test(tc, a_preset_is_an_architecture_too);

@@ -62,6 +62,9 @@ void rig_close(struct rig *r);
 /* One step; seconds, and of each part unless p is NULL. */
 double rig_step(struct rig *r, struct parts *p);
 
+/* gflops as a share of the product's rate; what is faster than it is the rate. */
+double bench_share(struct result *r, double gflops);
+
 /* Training: everything of a result up to parts. */
 enum fail bench_training(struct rig *r, const struct shape *s, struct result *out,
                          struct why *why);

@@ -116,8 +116,8 @@ enum fail bench_decoding(struct rig *r, struct result *out, struct why *why)
     out->prefill_tok_s = d.prefill;
     out->decode_tok_s = d.one;
     out->decode_together_tok_s = d.together;
-    out->prefill_mfu = prefill_flops(&r->model) * out->prefill_tok_s /
-                       BENCH_PREFILL / 1e9 / out->own_gflops;
+    out->prefill_mfu = bench_share(
+        out, prefill_flops(&r->model) * out->prefill_tok_s / BENCH_PREFILL / 1e9);
     out->decode_share = out->decode_tok_s * weights_read(&r->model) / 1e9 / out->read_gbs;
     out->state_bytes = (double)model_state_bytes(&r->model);
     return FAIL_NONE;

@@ -201,6 +201,12 @@ static double activations(const struct model *m, const struct shape *s,
     return (double)(pass_bytes(m, s->batch, s->context, mode) - m->n * sizeof(real));
 }
 
+double bench_share(struct result *r, double gflops)
+{
+    r->own_gflops = fmax(r->own_gflops, gflops);
+    return gflops / r->own_gflops;
+}
+
 enum fail bench_training(struct rig *r, const struct shape *s, struct result *out,
                          struct why *why)
 {
@@ -213,9 +219,9 @@ enum fail bench_training(struct rig *r, const struct shape *s, struct result *ou
     warm_up(r, &log);
     out->peak_rss_mib = peak_mib();
     time_steps(r, s, &log, out);
-    out->mfu = (3 * model_flops(&r->model, s->context, 0) * s->batch +
-                (s->muon ? muon_flops(&r->model) : 0)) /
-               (out->step_ms * 1e6) / out->own_gflops;
+    out->mfu = bench_share(out, (3 * model_flops(&r->model, s->context, 0) * s->batch +
+                                 (s->muon ? muon_flops(&r->model) : 0)) /
+                                    (out->step_ms * 1e6));
     out->activations = activations(&r->model, s, PASS_TRAIN);
     out->recomputed = activations(&r->model, s, PASS_RECOMPUTE);
     out->params = (double)model_count(&r->model);

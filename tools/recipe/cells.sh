@@ -87,6 +87,9 @@ for word in lr=4e-3 lr=9e-3 tied=0 beta2=0.99 embed_init=0.5 weight_decay=0 clip
 done
 with "$chosen"
 cells around stories-dev 1001 600 "softmax(qk_norm=1)"
+for seed in 1002 1003; do
+    cells qk-norm stories-dev $seed 600 softmax "softmax(qk_norm=1)"
+done
 
 # a second seed
 with "$chosen"
@@ -151,22 +154,23 @@ done
 
 # ---- does the rate carry over to the next sizes? ---------------------------------------
 
-# lr falls as 1 / width from nano's, the embedding's stays: around that, by half as much
-# size, then lr/table_lr...
+# lr falls as 1 / width from nano's, the embedding's stays: around that, by half as much.
+# A table a size; lr/table_lr...
 size_rates() {
     size=$1
     shift
     for pair; do
         with "$chosen" batch=8 lr="${pair%/*}" table_lr="${pair#*/}"
-        cells sizes stories-dev 1001 100 softmax mlstm gla
+        cells "$size" stories-dev 1001 100 softmax mlstm gla
     done
     size=nano
 }
-size_rates mini 3e-3/8 2e-3/12 4.5e-3/5.333
+size_rates nano 6e-3/4 4e-3/6 9e-3/2.667
+size_rates mini 3e-3/8 2e-3/12 4.5e-3/5.333 1.333e-3/18
 # and what mini had before
 size=mini
 with "$chosen" batch=8 lr=2e-3 table_lr=1
-cells sizes stories-dev 1001 100 softmax
+cells mini stories-dev 1001 100 softmax
 size=nano
 size_rates small 2e-3/12 1.333e-3/18 3e-3/8
 
