@@ -165,14 +165,39 @@ size_rates() {
     done
     size=nano
 }
-size_rates nano 6e-3/4 4e-3/6 9e-3/2.667
+size_rates nano 6e-3/4 4e-3/6 9e-3/2.667 2.667e-3/9
 size_rates mini 3e-3/8 2e-3/12 4.5e-3/5.333 1.333e-3/18
+# softmax was flat there: two seeds more
+size=mini
+for lr in 2e-3/12 1.333e-3/18 3e-3/8; do
+    with "$chosen" batch=8 lr="${lr%/*}" table_lr="${lr#*/}"
+    for seed in 1002 1003; do
+        cells mini stories-dev $seed 100 softmax
+    done
+done
 # and what mini had before
 size=mini
 with "$chosen" batch=8 lr=2e-3 table_lr=1
 cells mini stories-dev 1001 100 softmax
 size=nano
 size_rates small 2e-3/12 1.333e-3/18 3e-3/8
+
+# what small had before, and what it has since
+size=small
+for words in "lr=1e-3 table_lr=1 warmup=0.02" "lr=1.5e-3 table_lr=16"; do
+    # shellcheck disable=SC2086
+    with "$chosen" batch=8 $words
+    cells small stories-dev 1001 100 softmax
+done
+
+# three times as long, another seed: the embedding's rate, and the warm-up, against none
+size=mini
+for words in "table_lr=12" "table_lr=1 warmup=0.02"; do
+    # shellcheck disable=SC2086
+    with "$chosen" batch=8 lr=2e-3 $words
+    cells mini stories-dev 1002 300 softmax
+done
+size=nano
 
 # ---- reported: every mixer, three seeds ------------------------------------------------
 
@@ -256,3 +281,19 @@ with "$chosen" precision=bf16
 for seed in 101 102 103; do
     cells precision stories $seed 300 softmax linear gla mlstm deltanet ssd
 done
+
+# ---- reported: the order before and after, at equal tokens -----------------------------
+
+# the embedding's start of 0.02, the rate, batch and plain forms of 0.1.0
+with "$chosen" batch=8 lr=3e-3 table_lr=1 warmup=0.02 embed_init=0.2263
+# shellcheck disable=SC2046
+cells before stories 101 300 $(printf '%s\n' $all |
+    sed 's/^\(linear\|luna\)$/\1(decay=none)/')
+# and today's, with the rates that presets have
+with "$chosen"
+cells after stories 101 600 softmax luna linear gla deltanet ssd retention rela inline \
+    qlstm rglru mingru s6
+with "$chosen" lr=4.5e-3
+cells after stories 101 600 mlstm swax
+with "$chosen" lr=3e-3
+cells after stories 101 600 metala normattn
