@@ -152,6 +152,25 @@ for words in layers=3 layers=4; do
     cells minutes stories-dev 1002 120s softmax
 done
 
+# five minutes of a fast core: batch, rate, depth, Muon; and a text that comes by often
+# text, architecture, settings in place of those...
+long() {
+    text=$1 arch=$2
+    shift 2
+    for words; do
+        # shellcheck disable=SC2086
+        with "$clock" $words
+        cells long "$text" 1001 300s "$arch"
+    done
+}
+long stories-dev softmax "vocab=3000 layers=3" "vocab=3000 layers=3 batch=8"
+long kjv-1m softmax "vocab=2048 layers=3" "vocab=2048 layers=3 weight_decay=1"
+long stories-dev softmax "vocab=3000 layers=3 lr=3e-3" "vocab=3000 layers=4 batch=8"
+long kjv-1m softmax "vocab=2048 layers=3 weight_decay=0.5" \
+    "vocab=2048 layers=3 batch=8 weight_decay=2"
+long stories-dev "softmax(qk_norm=1)" "vocab=3000 layers=3 batch=8"
+long stories-dev softmax "vocab=3000 layers=3 batch=8 optimiser=muon"
+
 # ---- does the rate carry over to the next sizes? ---------------------------------------
 
 # lr falls as 1 / width from nano's, the embedding's stays: around that, by half as much.
