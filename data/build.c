@@ -165,7 +165,8 @@ static enum fail identify(struct build *b, struct why *why)
 static void walk_encoding(struct build *b, struct record *r)
 {
     char       path[PATH_MAX];
-    struct why unread;
+    struct why why;
+    enum fail  err;
 
     record_bytes(r, &b->stream, sizeof b->stream);
     record_bytes(r, &b->place, sizeof b->place);
@@ -187,8 +188,8 @@ static void walk_encoding(struct build *b, struct record *r)
         b->to[i] = shard_record(r, b->to[i], path);
     }
     if (!record_failed(r) && !b->encoder &&
-        encoder_open(&b->encoder, b->d.tokenizer, b->d.prefix, b->to, &unread))
-        record_refuse(r);
+        (err = encoder_open(&b->encoder, b->d.tokenizer, b->d.prefix, b->to, &why)))
+        record_fail(r, err, &why);
     if (!record_failed(r))
         encoder_record(b->encoder, r);
     if (b->stream < 0 || b->stream >= n_streams(b) || b->split < TRAIN || b->split > VAL)
@@ -231,6 +232,12 @@ static int finished(const struct build *b)
     return shard_finished(b->to[TRAIN]) + shard_finished(b->to[VAL]);
 }
 
+/* How much of the text is encoded; that of val comes on top of total. */
+static double share(const struct build *b)
+{
+    return fmin((double)b->pos / (double)b->total, 1);
+}
+
 /* Between two pieces of t: record what stands, when a file was finished since. Stdin
  * cannot be read again. */
 static enum fail record_progress(struct build *b, const struct text *t, struct why *why)
@@ -243,7 +250,7 @@ static enum fail record_progress(struct build *b, const struct text *t, struct w
     if ((err = encoder_flush(b->encoder, why)))
         return err;
     b->recorded = finished(b);
-    b->stands = (double)b->pos / (double)b->total;
+    b->stands = share(b);
     return save(b, why);
 }
 
@@ -786,27 +793,41 @@ static enum fail load_tokenizer(struct build *b, struct why *why)
     return err;
 }
 
-/* Go on with what another call left; false: there is nothing of use, nor is b. */
-static bool restore(struct build *b)
+/* Go on with what another call left; false: there is nothing of use, nor is b, or, with
+ * FAIL_MEMORY in err, it could not be read now. */
+static bool restore(struct build *b, enum fail *err, struct why *why)
 {
     char           path[PATH_MAX];
     struct record *r;
-    struct why     unread;
 
     for (int i = 0; i < b->o->n_inputs; i++)
         if (!strcmp(b->o->inputs[i], "-"))
             return false;
-    if (load_tokenizer(b, &unread) ||
-        record_open(&r, path_join(path, sizeof path, b->dir, UNFINISHED), false, &unread))
+    path_join(path, sizeof path, b->dir, UNFINISHED);
+    if ((*err = load_tokenizer(b, why)) || (*err = record_open(&r, path, false, why)))
         return false;
     walk(b, r);
-    if (record_close(r, &unread))
+    if ((*err = record_close(r, why)))
         return false;
     b->midway = b->encoding;
     if (b->encoding)
         b->recorded = finished(b);
-    b->stands = b->encoding ? (double)b->pos / (double)b->total : 0;
+    b->stands = b->encoding ? share(b) : 0;
     return true;
+}
+
+/* A call that could not even begin leaves what an earlier one has come to. The mark is
+ * empty until there is something. */
+static enum fail leave_alone(struct dir *whole, enum fail err)
+{
+    char        path[PATH_MAX];
+    struct stat st;
+
+    if (!stat(path_join(path, sizeof path, whole->tmp, UNFINISHED), &st) && st.st_size)
+        dir_leave(whole);
+    else
+        dir_abort(whole);
+    return err;
 }
 
 /* What is left of a call that failed: worth keeping when the same one may succeed. */
@@ -832,9 +853,13 @@ static enum fail build_in(struct dir *whole, const struct dataset_options *o,
 {
     enum fail     err;
     struct build *b = start(o, whole->tmp, &err, why);
-    bool          restored = b && restore(b);
+    bool          restored = b && restore(b, &err, why);
 
-    if (b && !restored) {
+    if (!b || (!restored && err == FAIL_MEMORY)) {
+        release(b);
+        return leave_alone(whole, err);
+    }
+    if (!restored) {
         release(b);
         dir_restart(whole, UNFINISHED);
         b = start(o, whole->tmp, &err, why);
@@ -850,6 +875,21 @@ static enum fail build_in(struct dir *whole, const struct dataset_options *o,
     return err;
 }
 
+/* Has the validation text lines with fields? */
+static bool val_has_fields(const char *val)
+{
+    struct inputs in;
+    struct why    unread;
+    bool          fields = false;
+
+    if (!val || inputs_list(&in, &val, 1, &unread))
+        return false;
+    for (size_t i = 0; i < in.n; i++)
+        fields |= in.file[i].jsonl;
+    inputs_free(&in);
+    return fields;
+}
+
 enum fail dataset_build(const char *dir, const struct dataset_options *o, struct why *why)
 {
     struct dir whole;
@@ -857,7 +897,8 @@ enum fail dataset_build(const char *dir, const struct dataset_options *o, struct
     enum fail  err;
 
     if ((err = check_vocab(o, why)) ||
-        (err = inputs_check(o->inputs, o->n_inputs, o->field, why)))
+        (err = inputs_check(o->inputs, o->n_inputs,
+                            val_has_fields(o->val) ? NULL : o->field, why)))
         return err;
     if (path_exists(dir))
         return fail(why, FAIL_USAGE,

@@ -135,14 +135,17 @@ static enum fail put_table(struct shard_writer *w, struct why *why)
     return file_put(&w->file, foot, FOOT, why);
 }
 
+/* Where that fails its temporary file stays, for a record may name it. */
 static enum fail finish_file(struct shard_writer *w, struct why *why)
 {
     enum fail err = put_table(w, why);
 
     if (!err)
+        err = file_sync(&w->file, why);
+    if (!err)
         err = file_commit(&w->file, why);
     else
-        file_abort(&w->file);
+        close(w->file.fd);
     w->file.fd = -1;
     w->files += !err;
     w->frames = 0;
@@ -236,7 +239,7 @@ enum fail shard_finish(struct shard_writer *w, uint64_t *n, struct why *why)
     if (!err)
         err = finish_file(w, why);
     else if (w->file.fd >= 0)
-        file_abort(&w->file);
+        close(w->file.fd);
     writer_free(w);
     return err;
 }
@@ -283,13 +286,20 @@ static void walk(struct record *r, struct shard_writer *w, char *tmp, size_t cap
         record_refuse(r);
 }
 
+static void no_memory(struct record *r, const char *path)
+{
+    struct why why;
+
+    record_fail(r, fail(&why, FAIL_MEMORY, "%s: out of memory", path), &why);
+}
+
 static void walk_tokens(struct record *r, struct shard_writer *w)
 {
     if (!record_saves(r)) {
         w->cap = w->frames;
         w->table = malloc((size_t)w->cap * ENTRY + 1);
         if (!w->table) {
-            record_refuse(r);
+            no_memory(r, w->file.path);
             return;
         }
     }
@@ -302,9 +312,12 @@ static void save_writer(struct record *r, struct shard_writer *w)
     const char *slash = strrchr(w->file.tmp, '/');
     char        tmp[NAME_MAX + 1] = "";
     struct why  why;
+    enum fail   err = w->failed ? 0 : file_sync(&w->file, &why);
 
-    if (w->failed || file_sync(&w->file, &why))
+    if (w->failed)
         record_refuse(r);
+    else if (err)
+        record_fail(r, err, &why);
     record_bytes(r, &w->token_bytes, sizeof w->token_bytes);
     snprintf(tmp, sizeof tmp, "%.*s", NAME_MAX, slash ? slash + 1 : w->file.tmp);
     walk(r, w, tmp, sizeof tmp);
@@ -323,9 +336,12 @@ struct shard_writer *shard_record(struct record *r, struct shard_writer *w,
         return w;
     }
     record_bytes(r, &width, sizeof width);
-    w = width == 2 || width == 4 ? new_writer(path, width) : NULL;
-    if (!w) {
+    if (width != 2 && width != 4) {
         record_refuse(r);
+        return NULL;
+    }
+    if (!(w = new_writer(path, width))) {
+        no_memory(r, path);
         return NULL;
     }
     walk(r, w, tmp, sizeof tmp);

@@ -21,6 +21,7 @@ import random
 import re
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -172,7 +173,10 @@ def passes(command, seconds, wall, **more):
         time.sleep(1)
         return False
     finally:
-        child.kill()
+        try:
+            os.killpg(child.pid, signal.SIGKILL)    # a script's own children, too
+        except ProcessLookupError:
+            pass
         child.wait()
         shutil.rmtree(tmp, ignore_errors=True)
 

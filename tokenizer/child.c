@@ -81,6 +81,8 @@ static enum fail judge(int file, int status, struct why *why)
         return fail(why, FAIL_MEMORY, "out of memory");
     head[n > 0 ? n : 0] = 0;
     head[strcspn(head, "\n")] = 0;
+    if (strstr(head, "std::bad_alloc"))     // in a thread of the library's
+        return fail(why, FAIL_MEMORY, "out of memory");
     if (head[0])
         return fail(why, FAIL_INPUT, "%s", head);
     if (sig)

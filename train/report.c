@@ -385,7 +385,8 @@ void tell_interrupted(const struct setup *s)
         say(stderr, "saved at step %ld\n", s->saved);
     say(stderr, "continue with:  %s train --resume %s", cli_program(), word);
     for (int i = 0; s->saved <= 0 && i < s->run.n_input; i++)
-        say(stderr, " %s", path_quote(word, sizeof word, s->run.input[i]));
+        if (strcmp(s->run.input[i], "-") != 0)      // which was read to its end
+            say(stderr, " %s", path_quote(word, sizeof word, s->run.input[i]));
     if (s->saved <= 0 && *s->run.val)
         say(stderr, " %s", path_quote(word, sizeof word, s->run.val));
     fputc('\n', stderr);

@@ -462,7 +462,8 @@ static enum fail settle_plan(struct setup *s, struct why *why)
 
     if (!err && s->extends && s->run.budget != BUDGET_FOR)
         err = extend(s, why);
-    if (!err && ranks_any(interrupted))
+    // a measurement that was cut short plans nothing; what goes on needs none
+    if (!err && s->trainer.tally.step == 0 && ranks_any(interrupted))
         err = FAIL_INTERRUPTED;
     if (err)
         return err;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 #include <zstd.h>
+#include <zstd_errors.h>
 
 enum { BUFFER = 1 << 16 };
 
@@ -79,6 +80,14 @@ void record_refuse(struct record *r)
         r->err = fail(&r->why, FAIL_INPUT, "%s: damaged, or another program's", r->path);
 }
 
+void record_fail(struct record *r, enum fail err, const struct why *why)
+{
+    if (r->err)
+        return;
+    r->err = err;
+    r->why = *why;
+}
+
 /* ---- writing ---- */
 
 static void write_bytes(struct record *r, const void *p, size_t n, ZSTD_EndDirective mode)
@@ -91,8 +100,11 @@ static void write_bytes(struct record *r, const void *p, size_t n, ZSTD_EndDirec
 
         left = ZSTD_compressStream2(r->pack, &out, &in, mode);
         if (ZSTD_isError(left))
-            r->err = fail(&r->why, FAIL_WRITE, "%s: %s", r->path,
-                          ZSTD_getErrorName(left));
+            r->err = fail(&r->why,
+                          ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation
+                              ? FAIL_MEMORY
+                              : FAIL_WRITE,
+                          "%s: %s", r->path, ZSTD_getErrorName(left));
         else
             r->err = file_put(&r->to, r->packed, out.pos, &r->why);
     }

@@ -27,9 +27,13 @@ void record_bytes(struct record *r, void *p, size_t n);
 
 /* As FAIL_INPUT of a file that is damaged, for what the walk itself finds wrong. */
 void record_refuse(struct record *r);
+
+/* As another failure of the walk's own. */
+void record_fail(struct record *r, enum fail err, const struct why *why);
 bool record_failed(const struct record *r);
 
-/* FAIL_WRITE; FAIL_INPUT: cut short, damaged or refused. */
+/* FAIL_WRITE; FAIL_MEMORY; FAIL_INPUT: cut short, damaged or refused; what record_fail
+ * gave. */
 enum fail record_close(struct record *r, struct why *why);
 
 #endif

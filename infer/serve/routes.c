@@ -81,12 +81,12 @@ static void wait_a_while(struct answer *a, bool for_end, double seconds)
 {
     struct timespec until;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_nsec += (long)(seconds * 1e9);
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     a->line.for_end = for_end;
-    pthread_cond_timedwait(&a->line.news, &a->line.lock, &until);
+    pthread_cond_clockwait(&a->line.news, &a->line.lock, CLOCK_MONOTONIC, &until);
 }
 
 static bool all_done(const struct answer *a)
@@ -158,8 +158,14 @@ static bool put_event(FILE *f, json_t *piece)
     return ok;
 }
 
+/* A text that was cut short for want of memory does not end as others do. */
 static void put_end(FILE *f, const struct answer *a)
 {
+    if (answer_failed(a)) {
+        fputs("data: {\"error\": {\"message\": \"not enough memory\", "
+              "\"type\": \"server_error\", \"param\": null, \"code\": null}}\n\n", f);
+        return;
+    }
     if (!a->ask.usage || put_event(f, answer_usage(a)))
         fputs("data: [DONE]\n\n", f);
 }

@@ -338,10 +338,11 @@ static bool pause_or_stop(struct served *s)
 {
     struct timespec until;
 
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec++;
     pthread_mutex_lock(&s->lock);
-    while (!s->stopping && pthread_cond_timedwait(&s->stop, &s->lock, &until) == 0)
+    while (!s->stopping &&
+           !pthread_cond_clockwait(&s->stop, &s->lock, CLOCK_MONOTONIC, &until))
         ;
     bool stop = s->stopping;
 

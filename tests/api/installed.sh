@@ -139,16 +139,28 @@ if command -v python3 > /dev/null && python3 -c 'import ctypes' 2> /dev/null; th
     grep -q "^$nats nats" python || die \
         "example.py: $(tail -1 python), but weft score says $nats"
     python3 - <<'TEXT' || die "weft.py is wrong"
+import array
 import weft
+with weft.Model("run-0") as m:
+    left = m.generate("Once", max_tokens=100000, logit_bias={str(m.eos): -100})
+    next(left)
+list(left)                                          # ended with its model
 with weft.Model("run-0") as m:
     whole = "".join(m.generate("Once", max_tokens=30, seed=3, temperature=0.8))
     g = m.generate("Once", max_tokens=100000, seed=3, logit_bias={str(m.eos): -100})
     assert whole.startswith(next(g)) and not g.close()
+    try:
+        list(m.generate("x", stop={"a"}))           # a set is not JSON
+        raise AssertionError
+    except TypeError:
+        pass
     s = m.session(slots=2)
     a = s.feed([m.eos, 5, 6])
     state = s.state()
     b = s.step([0], [7])[0]
     s.set_state(state, 1)
+    top = m.sampler(temperature=0)
+    assert top.pick(a) == top.pick(list(a)) == top.pick(array.array("d", a))
     assert s.position(1) == 3 and list(s.step([1], [7])[0]) == list(b) != list(a)
     for wrong in (lambda: s.feed([m.vocab]), lambda: s.feed([1], slot=2),
                   lambda: s.step([0, 0], [1, 1]), lambda: s.set_state(state[1:]),

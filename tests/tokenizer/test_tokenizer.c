@@ -584,6 +584,15 @@ static enum fail starve(void *user, int out)
     return FAIL_MEMORY;
 }
 
+/* As libstdc++ ends a program whose second thread found no memory. */
+static enum fail starve_in_a_thread(void *user, int out)
+{
+    fprintf(stderr, "terminate called after throwing an instance of 'std::bad_alloc'\n");
+    (void)user;
+    (void)out;
+    abort();
+}
+
 static enum fail is_open(void *user, int out)
 {
     (void)out;
@@ -616,6 +625,8 @@ START_TEST(a_child_that_fails_leaves_its_words)
     ck_assert_int_eq(child_run(die, &(int){SIGINT}, -1, &bytes, &len, &why),
                      FAIL_INTERRUPTED);
     ck_assert_int_eq(child_run(starve, NULL, -1, &bytes, &len, &why), FAIL_MEMORY);
+    ck_assert_int_eq(child_run(starve_in_a_thread, NULL, -1, &bytes, &len, &why),
+                     FAIL_MEMORY);
     ck_assert_ptr_null(bytes);
 }
 END_TEST

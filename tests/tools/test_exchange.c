@@ -655,6 +655,8 @@ static const struct {
     size_t      size;
     const char *words;
 } asks[] = {
+    {"softmax", "llama.rope.scale_linear", GGUF_F32, BYTES("\0\0\x80\x40"),
+     "rotation is scaled"},
     {"softmax", "llama.attention.scale", GGUF_F32, BYTES("\0\0\0\x3f"), "a scale of"},
     {"softmax(window=8)", "granite_swa.attention.scale", GGUF_F32,
      BYTES("\0\0\0\x3f"), "a scale of"},

@@ -361,6 +361,7 @@ state > before
 right 'mix, times in an epoch: field.jsonl 1, text.txt 4' train field.jsonl:0.5 \
     keep/text.txt:2 \
     --field body --out new/run $tiny steps=2
+right 'measuring' data build keep/text.txt --val field.jsonl --field body --out new/fields
 right 'validation: part.txt:2' train keep/text.txt --val keep/part.txt:2 --out new/run \
     $tiny steps=2
 lines=$(grep -c '.\{32\}' keep/part.txt:2)

@@ -551,6 +551,8 @@ START_TEST(an_interrupted_run_says_how_it_goes_on)
     tell_interrupted(&s);
     s.clock.amount = 60;
     tell_interrupted(&s);
+    input[0] = "-", s.run.n_input = 1, s.saved = 0, s.run.val[0] = 0;
+    tell_interrupted(&s);
     ck_assert_str_eq(heard(),
                      "continue with:  weft train --resume runs/x /a/b.txt '/a b.txt' "
                      "/v.txt\n"
@@ -559,6 +561,7 @@ START_TEST(an_interrupted_run_says_how_it_goes_on)
                      "saved at step 30 of 100\n"
                      "continue with:  weft train --resume runs/x\n"
                      "saved at step 30\n"
+                     "continue with:  weft train --resume runs/x\n"
                      "continue with:  weft train --resume runs/x\n");
 }
 END_TEST

@@ -91,6 +91,7 @@ class Model:
     """A run, a checkpoint, RUN@best or RUN@STEP."""
 
     def __init__(self, path):
+        self._writers = set()               # what ends those that write now
         self._m = _lib.weft_model_open(os.fsencode(path))
         if not self._m:
             raise Error(3)
@@ -100,6 +101,9 @@ class Model:
         self.vocab, self.eos = self.info["vocab"], self.info["eos"]
 
     def close(self):
+        """Ends the generators that are under way, too."""
+        for end in list(self._writers):
+            end()
         _lib.weft_model_close(self._m)
         self._m = None
 
@@ -138,30 +142,36 @@ class Model:
         """The text after a prompt, piece by piece; options as weft_generate has them. It
         is written by a thread, which ends when the generator is closed."""
         prompt, pieces, stop = _bytes(prompt), queue.Queue(64), threading.Event()
-        result = []
+        options, result = json.dumps(options).encode(), []
 
         def take(_, data, n):
             pieces.put(ctypes.string_at(data, n))
             return stop.is_set()
 
         def run():
-            code = _lib.weft_generate(self._m, prompt, len(prompt),
-                                      json.dumps(options).encode(), _BYTES(take), None)
+            code = _lib.weft_generate(self._m, prompt, len(prompt), options,
+                                      _BYTES(take), None)
             result.append(Error(code) if code not in (0, 130) else None)
             pieces.put(None)
 
-        writer = threading.Thread(target=run, daemon=True)
-        writer.start()
-        try:
-            while (piece := pieces.get()) is not None:
-                yield piece.decode("utf-8", "replace")
-        finally:
+        def end():
             stop.set()
             while writer.is_alive():            # it may wait for room in the queue
                 try:
                     pieces.get_nowait()
                 except queue.Empty:
                     writer.join(0.01)
+            pieces.put(None)                    # for who reads on
+
+        writer = threading.Thread(target=run, daemon=True)
+        self._writers.add(end)
+        writer.start()
+        try:
+            while (piece := pieces.get()) is not None:
+                yield piece.decode("utf-8", "replace")
+        finally:
+            self._writers.discard(end)
+            end()
         if result[0]:
             raise result[0]
 
@@ -176,7 +186,7 @@ class Session:
     """So many sequences of a model, each in its slot."""
 
     def __init__(self, model, slots=1):
-        self.model, self.slots = model, slots
+        self.model, self.slots, self._s = model, slots, None
         self._s = _lib.weft_session_open(model._m, slots)
         if not self._s:
             raise Error(6)
@@ -184,6 +194,8 @@ class Session:
     def close(self):
         _lib.weft_session_close(self._s)
         self._s = None
+
+    __del__ = close
 
     def feed(self, ids, slot=0):
         """More tokens for one sequence; the logits of the last."""
@@ -219,9 +231,18 @@ class Session:
         _check(_lib.weft_state_set(self._s, slot, state, len(state)))
 
 
+def _is_floats(x):
+    """Can C read x as it is?"""
+    try:
+        view = memoryview(x)
+    except TypeError:
+        return False
+    return view.format in ("f", "<f") and view.contiguous and not view.readonly
+
+
 class Sampler:
     def __init__(self, model, options):
-        self._vocab = model.vocab
+        self._vocab, self._s = model.vocab, None
         self._s = _lib.weft_sampler_open(model._m, json.dumps(options).encode())
         if not self._s:
             raise Error(2)
@@ -229,7 +250,9 @@ class Sampler:
     def pick(self, logits):
         if len(logits) < self._vocab:
             raise ValueError(f"{len(logits)} logits of a vocabulary of {self._vocab}")
-        return _lib.weft_pick(self._s, (ctypes.c_float * len(logits)).from_buffer(logits))
+        row = ctypes.c_float * len(logits)
+        return _lib.weft_pick(self._s, row.from_buffer(logits) if _is_floats(logits)
+                              else row(*logits))
 
     def accept(self, token):
         _lib.weft_accept(self._s, token)
@@ -237,6 +260,8 @@ class Sampler:
     def close(self):
         _lib.weft_sampler_close(self._s)
         self._s = None
+
+    __del__ = close
 
 
 def train(on_step=None, **options):

@@ -149,16 +149,21 @@ void curve_read(struct trial *t)
     struct curve    *c = &t->curve;
     struct log_table log;
     struct why       ignored;
+    long             all = 0, seen = 0;
 
     *c = (struct curve){0};
     if (log_read(&log, path_join(path, sizeof path, t->dir, "log.jsonl"), &ignored))
         return;
     bin_losses(c, &log);
+    for (long i = 0; i < log.n; i++)
+        all += isfinite(log.column[LOG_VAL_BPB][i]) != 0;
     for (long i = 0; i < log.n; i++) {
         t->seconds = log.column[LOG_SECONDS][i];
         if (!isfinite(log.column[LOG_VAL_BPB][i]))
             continue;
-        c->n -= c->n == 2 * CURVE;          // the last one counts
+        seen++;                 // of too many some, evenly, and the last one
+        if (all > 2 * CURVE && seen * 2 * CURVE / all == (seen - 1) * 2 * CURVE / all)
+            continue;
         c->tokens[c->n] = log.column[LOG_TOKENS][i];
         c->flops[c->n] = log.column[LOG_FLOPS][i];
         c->seconds[c->n] = t->seconds;

@@ -284,7 +284,8 @@ static const char *unsupported(const struct source *s, const struct config *c)
         return "its heads are not as wide as width / heads, or rotate only in part";
     if (gguf_number(find(s, "expert_count"), 0, 0) > 0)
         return "it has experts";
-    if (find(s, "rope.scaling.type") || find(s, "rope.scaling.factor"))
+    if (find(s, "rope.scaling.type") || find(s, "rope.scaling.factor") ||
+        find(s, "rope.scale_linear"))
         return "its rotation is scaled";
     if (scores_scaled(s, e))
         return "its scores have a scale of their own";
@@ -398,7 +399,8 @@ static enum fail take_settings(const struct source *s, struct config *c, bool *o
     c->tied = !has_tensor(s->g, "output.weight");
     c->vocab = (int)fmin(gguf_find(s->g, "tokenizer.ggml.tokens")
                              ? (double)gguf_find(s->g, "tokenizer.ggml.tokens")->n
-                             : gguf_number(find(s, "vocab_size"), 0, 0), 1 << 24);
+                             : fmax(gguf_number(find(s, "vocab_size"), 0, 0), 0),
+                         1 << 24);
     return FAIL_NONE;
 }
 

@@ -209,14 +209,15 @@ enum fail llama2c_export(struct outgoing *x, const char *dir, struct why *why)
 enum fail llama2c_tokens(struct token **token, int n, const unsigned char *bytes,
                          size_t len, struct why *why)
 {
-    struct token *t = calloc((size_t)n + 1, sizeof *t);
+    const bool    fits = n >= 0 && len >= 4 && (len - 4) / 8 >= (size_t)n;
+    struct token *t = fits ? calloc((size_t)n + 1, sizeof *t) : NULL;
     size_t        at = 4;
     int           i = 0;
 
     *token = t;
-    if (!t)
+    if (!t && fits)
         return fail(why, FAIL_MEMORY, "out of memory for %d tokens", n);
-    for (; i < n && at <= len && len - at >= 8; i++) {
+    for (; fits && i < n && at <= len && len - at >= 8; i++) {
         uint32_t size;
 
         memcpy(&t[i].score, bytes + at, 4);
@@ -232,7 +233,7 @@ enum fail llama2c_tokens(struct token **token, int n, const unsigned char *bytes
         t[i].type = i == 0 ? PIECE_UNKNOWN : i < MODEL_BYTE0 ? PIECE_CONTROL
                     : i < MODEL_NORMAL0 ? PIECE_BYTE : PIECE_NORMAL;
     }
-    if (i == n && at == len) {
+    if (fits && i == n && at == len) {
         strcpy(t[0].text, "<unk>"), t[0].len = 5;
         if (n > 2)
             strcpy(t[1].text, "<s>"), t[1].len = 3, strcpy(t[2].text, "</s>"),

@@ -401,6 +401,19 @@ static enum fail take_sinks(const struct model *m, struct foreigners *f,
     return err;
 }
 
+/* Frequencies of the rotation, which older files carry: transformers makes them anew. */
+static void pass_over_frequencies(struct foreigners *f, const struct spelling *s)
+{
+    static const char end[] = ".self_attn.rotary_emb.inv_freq";
+    const size_t      m = sizeof end - 1;
+
+    for (int i = 0; i < f->n && s->dialect == DIALECT_HF; i++) {
+        size_t n = strlen(f->tensor[i].name);
+
+        f->tensor[i].used |= n > m && !strcmp(f->tensor[i].name + n - m, end);
+    }
+}
+
 /* A head that is written although it is the embedding. */
 static void pass_over_head(const struct model *m, struct foreigners *f,
                            const struct spelling *s)
@@ -434,6 +447,7 @@ enum fail foreign_take(const struct model *m, struct foreigners *f,
     if (!err && s->sinks)
         err = take_sinks(m, f, s, w, where, why);
     pass_over_head(m, f, s);
+    pass_over_frequencies(f, s);
     free(w);
     return err ? err : all_used(f, where, why);
 }

@@ -57,6 +57,8 @@ struct lab {
     char             path[PATH_MAX];
     int              planned, met, computed;
     bool             silent;        // with others: until all cells are known
+    enum fail        unclaimed;     // a claim could not be made: why
+    struct why       unclaimed_why;
     bool             waits;         // another computes a cell that was asked for
     struct held     *held;
     int              n_held;
@@ -386,7 +388,9 @@ static bool claim_cell(struct lab *l, const char *key)
     if (find_held(l, key))
         return true;
     claim_name(l, key, path, sizeof path);
-    if (claim_try(path, &mine, &unread) || !mine)
+    if (!l->unclaimed)
+        l->unclaimed = claim_try(path, &mine, &l->unclaimed_why);
+    if (l->unclaimed || !mine)
         return false;
     if (read_record(l, &unread) || find_cell(l, key)) {
         claim_finish(mine);
@@ -653,6 +657,10 @@ static enum fail run_shared(struct lab *l, struct why *why)
         l->waits = false;
         l->planned = 0;
         err = l->e->run(l, why);
+        if (!err && l->unclaimed) {
+            *why = l->unclaimed_why;
+            err = l->unclaimed;
+        }
         while (l->n_held) {
             claim_release(l->held[0].claim);
             free(l->held[0].key);

@@ -32,6 +32,8 @@ while [ $# -gt 0 ]; do
 done
 [ -n "$text" ] || die 'give a text' 2
 [ -r "$text" ] || die "$text: cannot be read" 3
+pids=
+trap 'kill $pids 2> /dev/null; exit 130' INT TERM
 mkdir -p "$work"
 touch "$results"
 name=$(basename "$text" .txt)
@@ -46,9 +48,14 @@ compare() {
             seed=101 threads=1 --join "$2" > "$2.said-$i" 2>&1 < /dev/null &
         pids="$pids $!"
     done
+    i=0
     for pid in $pids; do
-        wait "$pid" || die "$(tail -n 1 "$2.said-1")" 1
+        i=$((i + 1)) status=0
+        wait "$pid" || status=$?
+        [ $status -eq 0 ] || { kill $pids 2> /dev/null || :
+                               die "$(tail -n 1 "$2.said-$i")" $status; }
     done
+    pids=
     rm -f "$2".said-*
 }
 
@@ -64,13 +71,20 @@ for time in $times; do
 done
 
 awk -F '\t' '
-    { key = $1 FS $2 FS $3; sum[key] += $6; squares[key] += $6 * $6; n[key]++
-      if (!(key in seen)) { seen[key] = 1; keys[++count] = key } }
+    { key = $1 FS $2 FS $3
+      if (!(key in seen)) { seen[key] = 1; keys[++count] = key }
+      if ($6 == "") bad[key]++
+      else { sum[key] += $6; squares[key] += $6 * $6; n[key]++ } }
     END {
         print "| text | time | architecture | bits per byte |"
         print "|---|---|---|---|"
         for (i = 1; i <= count; i++) {
             split(keys[i], part, FS)
+            if (bad[keys[i]]) {
+                printf "| %s | %s | `%s` | diverged (%d of %d) |\n", part[1], part[2],
+                       part[3], bad[keys[i]], bad[keys[i]] + n[keys[i]]
+                continue
+            }
             mean = sum[keys[i]] / n[keys[i]]
             spread = squares[keys[i]] - n[keys[i]] * mean * mean
             spread /= n[keys[i]] > 1 ? n[keys[i]] - 1 : 1

@@ -104,7 +104,7 @@ next_cell() {
         BEGIN { while ((getline < results) > 0) done[cell()] = 1 }
         (table == "" || $1 == table) && !(cell() in done)' |
     while IFS= read -r line; do
-        name=$(printf %s "$line" | cksum | tr -d ' ')
+        name=$(printf %s "$line" | cksum | tr -d ' ')-$$    # another run.sh's is another
         if mkdir "$claims/$name" 2> /dev/null; then
             printf '%s\n' "$name" "$line"
             break
@@ -147,6 +147,7 @@ keep() {
     *) echo "run.sh: $2: $(tail -1 "$work/$1.said")" >&2
        return ;;
     esac
+    [ -n "$bpb" ] || { echo "run.sh: $2: no validation in its log" >&2; return; }
     case $2 in
     *s) steps=$tab$(value step) ;;
     *)  steps= ;;
