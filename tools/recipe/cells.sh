@@ -165,11 +165,11 @@ long() {
 }
 long stories-dev softmax "vocab=3000 layers=3" "vocab=3000 layers=3 batch=8"
 long kjv-1m softmax "vocab=2048 layers=3" "vocab=2048 layers=3 weight_decay=1"
-long stories-dev softmax "vocab=3000 layers=3 lr=3e-3" "vocab=3000 layers=4 batch=8"
+long stories-dev softmax "vocab=3000 layers=3 lr=3e-3" "vocab=3000 layers=4 batch=8" \
+    "vocab=3000 layers=3 batch=8 weight_decay=1"
 long kjv-1m softmax "vocab=2048 layers=3 weight_decay=0.5" \
-    "vocab=2048 layers=3 batch=8 weight_decay=2"
-long stories-dev "softmax(qk_norm=1)" "vocab=3000 layers=3 batch=8"
-long stories-dev softmax "vocab=3000 layers=3 batch=8 optimiser=muon"
+    "vocab=2048 layers=3 weight_decay=0.25"
+long stories-dev softmax "vocab=3000 layers=3 batch=8 weight_decay=0.3"
 
 # ---- does the rate carry over to the next sizes? ---------------------------------------
 
