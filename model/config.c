@@ -54,7 +54,8 @@ const struct key config_keys[] = {
      KEY_REAL, KEY_TRAIN, AT(warmup), 0, 1e9, NULL},
     {"optimiser", "adamw, or muon for the matrices inside blocks and adamw for the rest",
      KEY_TEXT, KEY_TRAIN, AT(optimiser), 0, 0, "adamw|muon"},
-    {"weight_decay", "of matrices", KEY_REAL, KEY_TRAIN, AT(weight_decay), 0, 10, NULL},
+    {"weight_decay", "of matrices (-1: from how often the text will come by)",
+     KEY_REAL, KEY_TRAIN, AT(weight_decay), -1, 10, NULL},
     {"clip", "largest norm of the gradient (0: no limit)",
      KEY_REAL, KEY_TRAIN, AT(clip), 0, 1e9, NULL},
     {"outlier",
@@ -115,7 +116,7 @@ void config_defaults(struct config *c)
         .batch = 16, .accumulate = 1, .products = "own",
         .precision = "f32", .lr = 6e-3,
         .lr_end = 0.1, .schedule = "cosine", .warmup = 0.1, .optimiser = "adamw",
-        .weight_decay = 0.1, .clip = 1, .beta1 = 0.9, .beta2 = 0.95, .table_lr = 1,
+        .weight_decay = -1, .clip = 1, .beta1 = 0.9, .beta2 = 0.95, .table_lr = 1,
         .embed_init = 1, .out_init = 1, .seed = 1, .keep = 3, .window_anneal = 0.1,
         .tokenizer = "unigram", .val_fraction = 0.05,
     };
@@ -464,16 +465,21 @@ static enum fail check_sizes(const struct config *c, struct why *why)
     return FAIL_NONE;
 }
 
-/* The head that copies is attention's, and what it copies the head must know. */
+/* What a head copies, the output must know. */
 static enum fail check_copy(const struct config *c, struct why *why)
+{
+    if (c->copy > 0 && !c->tied)
+        return fail(why, FAIL_USAGE, "copy = %g needs tied = 1; copy=0 is without",
+                    c->copy);
+    return FAIL_NONE;
+}
+
+enum fail config_check_start(const struct config *c, struct why *why)
 {
     struct mixer_cfg last;
 
     if (!(c->copy > 0))
         return FAIL_NONE;
-    if (!c->tied)
-        return fail(why, FAIL_USAGE, "copy = %g needs tied = 1; copy=0 is without",
-                    c->copy);
     config_layer(c, c->layers - 1, &last);
     if (strcmp(last.mixer->name, "softmax"))
         return fail(why, FAIL_USAGE,
@@ -495,6 +501,9 @@ enum fail config_resolve(struct config *c, struct why *why)
         c->mlp = ((int)ceil(c->width * 8 / 3.0) + 63) / 64 * 64;
     if (!c->window_short && c->window_p > 0)
         c->window_short = c->context / 64 > 4 ? c->context / 64 : 4;
+    if (c->weight_decay < 0 && c->weight_decay != -1)
+        return fail(why, FAIL_USAGE, "weight_decay = %g: give 0 or more, or -1: from how "
+                    "often the text will come by", c->weight_decay);
     if (c->width % c->heads)
         return fail(why, FAIL_USAGE, "heads = %d do not divide width = %d", c->heads,
                     c->width);

@@ -31,7 +31,8 @@ struct config {
     char   schedule[16];                            // cosine, wsd
     double warmup;                                  // steps, or below 1 a share of them
     char   optimiser[8];                            // adamw, muon
-    double weight_decay, clip, outlier, beta1, beta2;
+    double weight_decay;                            // -1: chosen by passes
+    double clip, outlier, beta1, beta2;
     double table_lr;                                // factor, of embedding and head
     long   transfer;                                // steps of attention transfer
     double embed_init, out_init;                    // factors on the standard starts
@@ -107,6 +108,10 @@ enum fail config_from_json(struct config *c, const json_t *j, int part, const ch
  * fit: heads divide width, every entry of `mixers` parses, passes its check() and has
  * a layer to take it, the sizes are possible. FAIL_USAGE. */
 enum fail config_resolve(struct config *c, struct why *why);
+
+/* Can weights begin so? The head that copies is attention's. A model that has them from
+ * another may have replaced it since. config_resolve has succeeded. FAIL_USAGE. */
+enum fail config_check_start(const struct config *c, struct why *why);
 
 /* How many entries `mixers` lists; layer i takes entry i mod that. */
 int config_entries(const struct config *c);

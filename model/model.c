@@ -158,7 +158,7 @@ static real *last_mixers(const struct model *m, const char *name)
 /* The last block's first head begins as a copier: rows of wv of length 1, and wo their
  * transpose, `copy` times. Attention to a word then says that word, and where to look is
  * all that is left to learn; to learn both at once takes far longer. */
-static void init_copying(struct model *m)
+static void init_copier(struct model *m)
 {
     const size_t C = m->cfg.width, n = C / m->layer[m->cfg.layers - 1].H;
     real        *wv = last_mixers(m, "wv"), *wo = last_mixers(m, "wo");
@@ -172,11 +172,12 @@ static void init_copying(struct model *m)
         for (size_t j = 0; j < C; j++)
             wo[j * C + i] = (real)m->cfg.copy * wv[i * C + j];
     }
-    scale(m->w + m->param[m->first[m->cfg.layers]].at, C, 1 / model_loudness(&m->cfg));
 }
 
 void model_init(struct model *m, uint64_t seed)
 {
+    struct why unread;
+
     for (int i = 0; i < m->n_param; i++) {
         struct rng r = rng_open(seed, RNG_INIT, i);
 
@@ -187,8 +188,10 @@ void model_init(struct model *m, uint64_t seed)
     for (int i = 0; i < m->n_param; i++)
         if (m->param[i].is.init == INIT_OUTPUT)
             scale(m->w + m->param[i].at, param_size(&m->param[i].is), m->cfg.out_init);
-    if (m->cfg.copy > 0)
-        init_copying(m);
+    scale(m->w + m->param[m->first[m->cfg.layers]].at, m->cfg.width,
+          1 / model_loudness(&m->cfg));
+    if (m->cfg.copy > 0 && !config_check_start(&m->cfg, &unread))
+        init_copier(m);
 }
 
 /* The parameter of m that is named as p and has its shape, or NULL. */

@@ -148,6 +148,13 @@ double adamw_total(const struct model *model, const double *part)
 
 /* ---- the update ---- */
 
+double adamw_decay(double passes)
+{
+    static const double least = 0.1, most = 1, each = 1.0 / 16;
+
+    return fmin(fmax(each * passes, least), most);
+}
+
 static void update(const struct factors *f, size_t n, real *restrict w, real *restrict g,
                    real *restrict m, real *restrict v)
 {

@@ -20,6 +20,10 @@ struct adamw {
                                 // does not decay, the final norm so much slower; 0: no
 };
 
+/* The decay for a text that comes by so often: what comes by often is learned by heart,
+ * and the more weights decay the later (docs/recipe.md, "A text that comes by often"). */
+double adamw_decay(double passes);
+
 /* Sum of squares in double, in an order that n alone decides. */
 double sum_squares(const real *x, size_t n);
 

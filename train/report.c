@@ -137,8 +137,9 @@ static void tell_choice(struct live *l, const struct setup *s)
         format_time(time + 5, sizeof time - 5, s->run.amount);
     }
     if (s->chosen)
-        live_say(l, "settings for %s%s: --size %s vocab=%d lr=%g batch=%d", bytes, time,
-                 s->chosen, c->vocab, c->lr, c->batch);
+        live_say(l, "settings for %s%s: --size %s%s vocab=%d lr=%g batch=%d", bytes, time,
+                 s->chosen, c->copy > 0 ? " --arch copying" : "", c->vocab, c->lr,
+                 c->batch);
     if (params < memorised * (double)s->data.train.tokens)
         return;
     size = smaller_size(s);

@@ -456,6 +456,28 @@ static enum fail extend(struct setup *s, struct why *why)
     return err ? err : trainer_share_decisions(&s->trainer, why);
 }
 
+/* The weight decay that nobody gave, from how often the text will come by. */
+static void settle_decay(struct setup *s)
+{
+    struct config *c = &s->run.cfg;
+    long           steps = c->steps;
+    double         passes;
+    char           note[100];
+
+    if (c->weight_decay >= 0)
+        return;
+    if (steps == 0)
+        steps = plan_steps(&s->trainer, BUDGET_FOR, fmax(clock_left(&s->clock), 0),
+                           &s->cost, s->validation.n);
+    passes = (double)steps * (double)trainer_step_tokens(c) / (double)s->data.train.tokens;
+    ranks_share(&passes, sizeof passes);
+    c->weight_decay = adamw_decay(passes);
+    snprintf(note, sizeof note, "weight_decay=%.2g: the text will come by %.3g times",
+             c->weight_decay, passes);
+    if (c->weight_decay > adamw_decay(1) && s->watch.note)
+        s->watch.note(s->watch.user, note);
+}
+
 static enum fail settle_plan(struct setup *s, struct why *why)
 {
     enum fail err = measure(s, why);
@@ -467,6 +489,7 @@ static enum fail settle_plan(struct setup *s, struct why *why)
         err = FAIL_INTERRUPTED;
     if (err)
         return err;
+    settle_decay(s);
     if (s->run.budget == BUDGET_STEPS)
         plan_intervals(&s->run.cfg, &s->cost, s->validation.n);
     s->trainer.cfg = s->run.cfg;

@@ -4,6 +4,7 @@
 #include "data/inputs.h"
 
 #include <omp.h>
+#include <string.h>
 #include <unistd.h>
 
 /* In `seconds` two cores train on about five tokens for each parameter, and `bytes` of
@@ -57,6 +58,11 @@ const char *choose_size(double bytes, double seconds, int cores)
     while (bytes < sizes[i].bytes || seconds * cores < sizes[i].seconds * 2)
         i--;
     return sizes[i].name;
+}
+
+const char *choose_arch(const char *size)
+{
+    return !strcmp(size, "pico") || !strcmp(size, "nano") ? "copying" : NULL;
 }
 
 int choose_threads(int asked)

@@ -40,12 +40,18 @@ static struct {
     bool        page;
 } ask;
 
+/* What the command line sets this key to, last; NULL: nothing. */
+static const char *value_set(const struct cli *c, const char *key)
+{
+    for (int i = c->n_set - 1; i >= 0; i--)
+        if (!strcmp(c->set[2 * i], key))
+            return c->set[2 * i + 1];
+    return NULL;
+}
+
 static bool is_set(const struct cli *c, const char *key)
 {
-    for (int i = 0; i < c->n_set; i++)
-        if (!strcmp(c->set[2 * i], key))
-            return true;
-    return false;
+    return value_set(c, key);
 }
 
 /* --steps as a count: 1k is 1000. What is no whole number is left for config_set. */
@@ -145,7 +151,8 @@ static enum fail refuse_tokenizer(const struct cli *c, const struct run *r,
  * a number of steps or FLOPs will take is not known. */
 static const char *chosen_size(const struct cli *c)
 {
-    double seconds = default_seconds;
+    const char *threads = value_set(c, "threads");
+    double      seconds = default_seconds;
 
     if (ask.size || ask.file || ask.from || is_set(c, "layers") || is_set(c, "width"))
         return NULL;
@@ -153,7 +160,19 @@ static const char *chosen_size(const struct cli *c)
         return "nano";
     if (ask.time)
         parse_time(ask.time, &seconds);
-    return choose_size(choose_text(c->args, c->n_args), seconds, choose_threads(0));
+    return choose_size(choose_text(c->args, c->n_args), seconds,
+                       choose_threads(threads ? atoi(threads) : 0));
+}
+
+/* The architecture for it, when nothing of it is given either. */
+static const char *chosen_arch(const struct cli *c, const char *size)
+{
+    static const char *const keys[] = {"mixers", "heads", "kv_heads", "tied", "copy"};
+
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (is_set(c, keys[i]))
+            return NULL;
+    return choose_arch(size);
 }
 
 static void check_from(const struct cli *c)
@@ -207,12 +226,15 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
                            .file = ask.file, .set = c->set, .n_set = c->n_set};
     enum fail      err = 0;
 
+    if (s->chosen && !ask.arch)
+        from.arch = chosen_arch(c, s->chosen);
     if (ask.from) {
         check_from(c);
         err = start_open(s, ask.from, &other, why);
         if (ask.arch)
             other.window_p = 0;             // of other mixers
-        *other.opening = 0;                 // of another text
+        *other.opening = 0;                 // of another text,
+        other.weight_decay = -1;            // which comes by more or less often
         given = other;
         given.kv_heads = -1;
         from.from = &given;
@@ -223,6 +245,8 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
         take_kv_heads(&r->cfg, &other);
     if (!err)
         err = config_resolve(&r->cfg, why);
+    if (!err && !ask.from)
+        err = config_check_start(&r->cfg, why);
     if (!err && ask.from && r->cfg.copy > 0 && r->cfg.copy != other.copy)
         err = fail(why, FAIL_USAGE, "copy = %g is how weights begin, and --from has them "
                    "from %s; add copy=0", r->cfg.copy, ask.from);
@@ -727,7 +751,7 @@ static const struct flag flags[] = {
     {.name = "size", .value = "S", .text = &ask.size,
      .about = "pico, nano, mini, small, base; else by text and time"},
     {.name = "arch", .value = "NAME", .text = &ask.arch,
-     .about = "a preset, or mixers joined by /"},
+     .about = "a preset, or mixers joined by /; else copying, or softmax with --size"},
     {.name = "config", .value = "FILE", .text = &ask.file,
      .about = "settings, one key = value a line"},
     {.name = "field", .value = "NAME", .text = &ask.field,

@@ -29,10 +29,11 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
 
     *t = (struct trainer){.cfg = *cfg, .model = *model};
     *model = (struct model){0};
+    if (cfg->weight_decay < 0)
+        t->cfg.weight_decay = adamw_decay(1);
     t->adamw = (struct adamw){.beta1 = cfg->beta1, .beta2 = cfg->beta2, .eps = 1e-8,
-                              .decay = cfg->weight_decay, .clip = cfg->clip,
-                              .table_lr = cfg->table_lr, .muon = with_muon(cfg),
-                              .loud = model_loudness(cfg)};
+                              .clip = cfg->clip, .table_lr = cfg->table_lr,
+                              .muon = with_muon(cfg), .loud = model_loudness(cfg)};
     t->tally.best_loss = t->tally.val_loss = NAN;
     t->taken = calloc(t->model.n_param, sizeof *t->taken);
     t->m = pages_alloc(bytes);
@@ -172,6 +173,7 @@ static void update(struct trainer *t, const struct step *s)
 {
     long n = t->tally.step - t->tally.skipped + 1;      // updates, with this
 
+    t->adamw.decay = t->muon.decay = t->cfg.weight_decay;
     for (int i = 0; i < t->shares.buckets; i++) {
         if (!shares_own(&t->shares, i, &t->adamw.from, &t->adamw.to))
             continue;

@@ -327,12 +327,14 @@ START_TEST(a_copier_needs_attention_and_a_tied_head)
     ck_assert_str_eq(why.line, "copy = 12 needs tied = 1; copy=0 is without");
     c.tied = 1;
     snprintf(c.mixers, sizeof c.mixers, "softmax/gla");
-    ck_assert_int_eq(config_resolve(&c, &why), FAIL_USAGE);
+    ck_assert_int_eq(config_resolve(&c, &why), FAIL_NONE);
+    ck_assert_int_eq(config_check_start(&c, &why), FAIL_USAGE);
     ck_assert_str_eq(why.line,
                      "copy = 12 needs softmax in the last layer, not gla; "
                      "copy=0 is without");
     snprintf(c.mixers, sizeof c.mixers, "gla/softmax(window=32)");
     ck_assert_int_eq(config_resolve(&c, &why), FAIL_NONE);
+    ck_assert_int_eq(config_check_start(&c, &why), FAIL_NONE);
 }
 END_TEST
 

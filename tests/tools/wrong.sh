@@ -679,6 +679,17 @@ wait $pid 2> null || true
 exec 9>&-
 wrong 3 'repeat the command' train --resume begun/stdin
 
+# Eleven minutes of one thread are not those of two: the size is one for them.
+rows=$((rows + 1))
+"$weft" train keep/text.txt --out begun/size --for 11m threads=1 context=32 vocab=300 \
+    > out 2> err &
+pid=$!
+until grep -q 'settings for' err || ! kill -0 $pid 2> null; do sleep 0.02; done
+kill -9 $pid 2> null || true
+wait $pid 2> null || true
+grep -q 'settings for .*11m.*: --size pico --arch copying' err ||
+    complain 'another size than for one thread' train --for 11m threads=1
+
 # A comparison: each is refused in a line, and what is there stays.
 same="--out new/compare $tiny"
 wrong 2 "did you mean 'gla'?" compare keep/text.txt --arch softmax,glaa --tokens 1k $same

@@ -27,6 +27,15 @@ START_TEST(the_size_is_what_text_and_time_allow)
 }
 END_TEST
 
+/* Where it was found to be worth it (docs/recipe.md). */
+START_TEST(what_minutes_train_begins_with_a_head_that_copies)
+{
+    ck_assert_str_eq(choose_arch("pico"), "copying");
+    ck_assert_str_eq(choose_arch("nano"), "copying");
+    ck_assert_ptr_null(choose_arch("mini"));
+}
+END_TEST
+
 START_TEST(the_text_is_measured_over_all_inputs)
 {
     const char *dir = rig_tmp();
@@ -72,6 +81,7 @@ static Suite *suite(void)
     TCase *tc = tcase_create("all");
 
     tcase_add_loop_test(tc, the_size_is_what_text_and_time_allow, 0, ROWS(sizes));
+    tcase_add_test(tc, what_minutes_train_begins_with_a_head_that_copies);
     tcase_add_test(tc, the_text_is_measured_over_all_inputs);
     tcase_add_loop_test(tc, a_result_is_judged_by_the_yardsticks, 0, ROWS(verdicts));
     suite_add_tcase(s, tc);

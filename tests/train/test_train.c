@@ -56,6 +56,16 @@ static double expected(double w, double g, bool decay, double lr, double *m, dou
 
 /* The first parameter, the decayed one, is the embedding: it has twice the rate. Where a
  * head copies it has eight times that and does not decay, and the last an eighth. */
+START_TEST(weights_decay_by_a_sixteenth_for_each_time_the_text_comes_by)
+{
+    ck_assert_double_eq(adamw_decay(0), 0.1);
+    ck_assert_double_eq(adamw_decay(1.6), 0.1);
+    ck_assert_double_eq(adamw_decay(8), 0.5);
+    ck_assert_double_eq(adamw_decay(16), 1);
+    ck_assert_double_eq(adamw_decay(1e9), 1);
+}
+END_TEST
+
 START_TEST(adamw_follows_its_formula_and_leaves_buffers_alone)
 {
     const double loud = _i ? 8 : 1;
@@ -1227,6 +1237,7 @@ static Suite *suite(void)
     Suite *s = suite_create("train");
     TCase *tc = tcase_create("all");
 
+    tcase_add_test(tc, weights_decay_by_a_sixteenth_for_each_time_the_text_comes_by);
     tcase_add_loop_test(tc, adamw_follows_its_formula_and_leaves_buffers_alone, 0, 2);
     tcase_add_test(tc, the_norm_is_that_of_the_trained_part_for_any_number_of_threads);
     tcase_add_test(tc, the_norm_of_parts_is_the_norm);

@@ -4,6 +4,7 @@
 #include "tests/support/docs.h"
 #include "tests/support/rig.h"
 #include "tests/support/spawn.h"
+#include "train/run.h"
 #include "train/train_verb.h"
 
 #include <math.h>
@@ -325,6 +326,73 @@ START_TEST(a_copier_does_not_begin_with_the_weights_of_another)
 }
 END_TEST
 
+static struct config settings_of(const char *run)
+{
+    struct config c;
+    struct why    why;
+
+    ck_assert_msg(!run_settings(at(run), &c, &why), "%s", why.line);
+    return c;
+}
+
+/* Its embedding stays as loud as it began, whoever answers in the head's place. */
+START_TEST(the_mixers_of_a_copier_can_be_replaced)
+{
+    struct config c;
+
+    need_run();
+    must("train %text.txt --arch copying --out %copies layers=2 width=16 context=32 "
+         "batch=2 threads=1 vocab=270 steps=2", "copies: 2 steps");
+    must("train %text.txt --from %copies --arch gla --out %replaced threads=1 steps=4 "
+         "checkpoint_every=2 keep=9", "replaced: 4 steps");
+    c = settings_of("replaced");
+    ck_assert(c.copy == 12 && c.heads == 2 && !strcmp(c.mixers, "gla"));
+    dir_remove(at("replaced/ckpt-00000004"));
+    unlink(at("replaced/latest"));
+    ck_assert_int_eq(symlink("ckpt-00000002", at("replaced/latest")), 0);
+    must("train --resume %replaced", "replaced: 4 steps");
+}
+END_TEST
+
+static double decay_of(const char *run)
+{
+    return settings_of(run).weight_decay;
+}
+
+START_TEST(a_run_for_which_nothing_is_named_begins_with_a_copier)
+{
+    need_run();
+    must("train %text.txt --out %unnamed threads=1 vocab=270 steps=1", "--size nano");
+    ck_assert(settings_of("unnamed").copy == 12 && settings_of("unnamed").heads == 2);
+    must("train %text.txt --out %named threads=1 vocab=270 steps=1 tied=0", "--size nano");
+    ck_assert(settings_of("named").copy == 0 && settings_of("named").heads == 4);
+}
+END_TEST
+
+/* Unless somebody gives it; what another run had is of another text. */
+START_TEST(weights_decay_by_how_often_the_text_comes_by)
+{
+    need_run();
+    ck_assert_double_eq(decay_of("first"), 0.1);
+    must("train %text.txt --out %often layers=1 width=16 heads=2 context=32 batch=64 "
+         "threads=1 vocab=270 steps=32", "times\n");
+    ck_assert_double_gt(decay_of("often"), 0.2);
+    must("train --resume %often steps=33", "often: 33 steps");
+    ck_assert_double_gt(decay_of("often"), 0.2);
+    must("train %text.txt --from %often --out %seldom threads=1 batch=2 steps=1",
+         "seldom: 1 step");
+    ck_assert_double_eq(decay_of("seldom"), 0.1);
+    must("train %text.txt --from %often --out %said threads=1 steps=2 weight_decay=0.3",
+         "said: 2 steps");
+    ck_assert_double_eq(decay_of("said"), 0.3);
+
+    const struct ran *r = train("train %text.txt --out %less weight_decay=-0.5 steps=1");
+
+    ck_assert_msg(r->code == 2 && strstr(r->err, "give 0 or more, or -1"), "exit %d: %s",
+                  r->code, r->err);
+}
+END_TEST
+
 static void must_have(const char *run, int heads, int kv_heads)
 {
     struct model m;
@@ -378,6 +446,9 @@ static Suite *suite(void)
     tcase_add_test(tc, a_run_from_one_that_was_taught_is_not);
     tcase_add_test(tc, a_run_goes_on_without_its_teacher);
     tcase_add_test(tc, a_copier_does_not_begin_with_the_weights_of_another);
+    tcase_add_test(tc, the_mixers_of_a_copier_can_be_replaced);
+    tcase_add_test(tc, a_run_for_which_nothing_is_named_begins_with_a_copier);
+    tcase_add_test(tc, weights_decay_by_how_often_the_text_comes_by);
     tcase_add_test(tc, inherited_kv_heads_give_way_to_heads_and_given_ones_do_not);
     suite_add_tcase(s, tc);
     return s;

@@ -137,6 +137,8 @@ static enum fail settle(struct run *r, const struct wish *w, struct why *why)
 
     if (!err)
         err = config_resolve(&r->cfg, why);
+    if (!err)
+        err = config_check_start(&r->cfg, why);
     if (err)
         return err;
     r->budget = w->tokens > 0    ? BUDGET_TOKENS

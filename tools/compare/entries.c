@@ -107,6 +107,8 @@ enum fail entries_settle(struct comparison *c, const struct sources *from,
         resolved = c->arch[i].cfg;
         if (!err)
             err = config_resolve(&resolved, why);
+        if (!err)
+            err = config_check_start(&resolved, why);
         if (err)
             return err;
     }

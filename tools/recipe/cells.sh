@@ -171,6 +171,32 @@ long kjv-1m softmax "vocab=2048 layers=3 weight_decay=0.5" \
     "vocab=2048 layers=3 weight_decay=0.25"
 long stories-dev softmax "vocab=3000 layers=3 batch=8 weight_decay=0.3"
 
+# what may be the default where there are minutes: a head that copies, norm of q and k, Muon
+with "$clock" vocab=3000 layers=3
+cells better stories-dev 1001 300s softmax copying "softmax(qk_norm=1)"
+with "$clock" vocab=3000 layers=3 batch=8 optimiser=muon
+cells better stories-dev 1001 300s softmax
+with "$clock" vocab=4096 layers=3
+cells better kjv 1001 300s softmax copying
+cells better kjv 1001 120s copying softmax
+with "$clock" vocab=3000 layers=3
+cells better stories-dev 1001 120s copying softmax
+
+# and how much weight decay for how many passes: about 3, 8 and 16
+# text, time, weight decay...
+passes() {
+    text=$1 time=$2
+    shift 2
+    for decay; do
+        with "$clock" vocab=2048 layers=3 weight_decay="$decay"
+        cells passes "$text" 1001 "$time" copying
+    done
+}
+passes kjv-half 300s 0.5 1
+passes kjv-1m 300s 0.2 0.4
+passes kjv-half 300s 2
+passes kjv-1m 300s 0.8
+
 # ---- does the rate carry over to the next sizes? ---------------------------------------
 
 # lr falls as 1 / width from nano's, the embedding's stays: around that, by half as much.
