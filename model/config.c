@@ -240,6 +240,9 @@ static enum fail set_real(void *at, const struct key *k, const char *value,
 
     if (end == digits || *end || isnan(v))
         return fail(why, FAIL_USAGE, "%s = %s: not a number", k->name, value);
+    if (digits > value && *(const double *)at < 0)
+        return fail(why, FAIL_USAGE, "%s = %s: it is not chosen yet; give a number",
+                    k->name, value);
     if (digits > value)
         v *= *(const double *)at;
     if (v < k->min || v > k->max)

@@ -128,7 +128,7 @@ static void tell_choice(struct live *l, const struct setup *s)
 {
     const struct config *c = &s->run.cfg;
     double params = (double)model_count(&s->trainer.model);
-    char   count[32], bytes[32], time[48] = "";
+    char   count[32], bytes[32], time[48] = "", arch[64] = "";
     const char *size;
 
     format_bytes(bytes, sizeof bytes, (double)(s->data.train.bytes + s->data.val.bytes));
@@ -136,10 +136,11 @@ static void tell_choice(struct live *l, const struct setup *s)
         memcpy(time, " and ", 6);
         format_time(time + 5, sizeof time - 5, s->run.amount);
     }
+    if (s->chosen_arch)
+        snprintf(arch, sizeof arch, " --arch %s", s->chosen_arch);
     if (s->chosen)
         live_say(l, "settings for %s%s: --size %s%s vocab=%d lr=%g batch=%d", bytes, time,
-                 s->chosen, c->copy > 0 ? " --arch copying" : "", c->vocab, c->lr,
-                 c->batch);
+                 s->chosen, arch, c->vocab, c->lr, c->batch);
     if (params < memorised * (double)s->data.train.tokens)
         return;
     size = smaller_size(s);

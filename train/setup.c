@@ -469,12 +469,13 @@ static void settle_decay(struct setup *s)
     if (steps == 0)
         steps = plan_steps(&s->trainer, BUDGET_FOR, fmax(clock_left(&s->clock), 0),
                            &s->cost, s->validation.n);
-    passes = (double)steps * (double)trainer_step_tokens(c) / (double)s->data.train.tokens;
+    passes = (double)steps * (double)trainer_step_tokens(c) /
+             (double)s->data.train.tokens;
     ranks_share(&passes, sizeof passes);
     c->weight_decay = adamw_decay(passes);
     snprintf(note, sizeof note, "weight_decay=%.2g: the text will come by %.3g times",
              c->weight_decay, passes);
-    if (c->weight_decay > adamw_decay(1) && s->watch.note)
+    if ((c->weight_decay > adamw_decay(1) || *s->run.from) && s->watch.note)
         s->watch.note(s->watch.user, note);
 }
 

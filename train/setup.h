@@ -9,6 +9,7 @@
 struct setup {
     struct run        run;
     const char       *chosen;           // the size, when nobody named one; else NULL
+    const char       *chosen_arch;      // and the architecture for it
     struct model      start;            // of run.from until training begins, else zero
     struct tokenizer *tokenizer;        // with it
     struct dataset    data;

@@ -40,18 +40,12 @@ static struct {
     bool        page;
 } ask;
 
-/* What the command line sets this key to, last; NULL: nothing. */
-static const char *value_set(const struct cli *c, const char *key)
-{
-    for (int i = c->n_set - 1; i >= 0; i--)
-        if (!strcmp(c->set[2 * i], key))
-            return c->set[2 * i + 1];
-    return NULL;
-}
-
 static bool is_set(const struct cli *c, const char *key)
 {
-    return value_set(c, key);
+    for (int i = 0; i < c->n_set; i++)
+        if (!strcmp(c->set[2 * i], key))
+            return true;
+    return false;
 }
 
 /* --steps as a count: 1k is 1000. What is no whole number is left for config_set. */
@@ -151,8 +145,7 @@ static enum fail refuse_tokenizer(const struct cli *c, const struct run *r,
  * a number of steps or FLOPs will take is not known. */
 static const char *chosen_size(const struct cli *c)
 {
-    const char *threads = value_set(c, "threads");
-    double      seconds = default_seconds;
+    double seconds = default_seconds;
 
     if (ask.size || ask.file || ask.from || is_set(c, "layers") || is_set(c, "width"))
         return NULL;
@@ -160,8 +153,7 @@ static const char *chosen_size(const struct cli *c)
         return "nano";
     if (ask.time)
         parse_time(ask.time, &seconds);
-    return choose_size(choose_text(c->args, c->n_args), seconds,
-                       choose_threads(threads ? atoi(threads) : 0));
+    return choose_size(choose_text(c->args, c->n_args), seconds, choose_threads(0));
 }
 
 /* The architecture for it, when nothing of it is given either. */
@@ -227,7 +219,7 @@ static enum fail settle(const struct cli *c, struct setup *s, struct why *why)
     enum fail      err = 0;
 
     if (s->chosen && !ask.arch)
-        from.arch = chosen_arch(c, s->chosen);
+        from.arch = s->chosen_arch = chosen_arch(c, s->chosen);
     if (ask.from) {
         check_from(c);
         err = start_open(s, ask.from, &other, why);
@@ -751,7 +743,7 @@ static const struct flag flags[] = {
     {.name = "size", .value = "S", .text = &ask.size,
      .about = "pico, nano, mini, small, base; else by text and time"},
     {.name = "arch", .value = "NAME", .text = &ask.arch,
-     .about = "a preset, or mixers joined by /; else copying, or softmax with --size"},
+     .about = "a preset, or mixers joined by /; else by size"},
     {.name = "config", .value = "FILE", .text = &ask.file,
      .about = "settings, one key = value a line"},
     {.name = "field", .value = "NAME", .text = &ask.field,

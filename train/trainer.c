@@ -48,7 +48,7 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
     if (!err)
         err = shares_open(&t->shares, &t->model, with_muon(cfg), why);
     if (!err && with_muon(cfg))
-        err = muon_open(&t->muon, &t->model, cfg->weight_decay, cfg->clip, why);
+        err = muon_open(&t->muon, &t->model, t->cfg.weight_decay, cfg->clip, why);
     if (!err)
         err = leaves_open(&t->leaves, &t->model, cfg->accumulate, ranks_n(), why);
     if (!err)

@@ -67,9 +67,9 @@ struct step {
 };
 
 /* Take over an opened model (also on failure) and get the memory and the loader for cfg,
- * whose steps and weight decay may still change, as may accumulate to less. All ranks together. The shard
- * must outlive the trainer. FAIL_INPUT: too little text for a window. FAIL_MEMORY. On
- * failure nothing needs closing. */
+ * whose steps and weight decay may still change, as may accumulate to less. All ranks
+ * together. The shard must outlive the trainer. FAIL_INPUT: too little text for a window.
+ * FAIL_MEMORY. On failure nothing needs closing. */
 enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model *model,
                        const struct shard *shard, struct why *why);
 void trainer_close(struct trainer *t);      // a zeroed one is fine

@@ -54,8 +54,6 @@ static double expected(double w, double g, bool decay, double lr, double *m, dou
     return w - lr * (*m / (1 - pow(0.9, n))) / (sqrt(*v / (1 - pow(0.95, n))) + 1e-8);
 }
 
-/* The first parameter, the decayed one, is the embedding: it has twice the rate. Where a
- * head copies it has eight times that and does not decay, and the last an eighth. */
 START_TEST(weights_decay_by_a_sixteenth_for_each_time_the_text_comes_by)
 {
     ck_assert_double_eq(adamw_decay(0), 0.1);
@@ -66,6 +64,8 @@ START_TEST(weights_decay_by_a_sixteenth_for_each_time_the_text_comes_by)
 }
 END_TEST
 
+/* The first parameter, the decayed one, is the embedding: it has twice the rate. Where a
+ * head copies it has eight times that and does not decay, and the last an eighth. */
 START_TEST(adamw_follows_its_formula_and_leaves_buffers_alone)
 {
     const double loud = _i ? 8 : 1;

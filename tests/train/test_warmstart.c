@@ -362,10 +362,12 @@ static double decay_of(const char *run)
 START_TEST(a_run_for_which_nothing_is_named_begins_with_a_copier)
 {
     need_run();
-    must("train %text.txt --out %unnamed threads=1 vocab=270 steps=1", "--size nano");
+    must("train %text.txt --out %unnamed threads=1 vocab=270 steps=1",
+         "--size nano --arch copying vocab=");
     ck_assert(settings_of("unnamed").copy == 12 && settings_of("unnamed").heads == 2);
-    must("train %text.txt --out %named threads=1 vocab=270 steps=1 tied=0", "--size nano");
-    ck_assert(settings_of("named").copy == 0 && settings_of("named").heads == 4);
+    must("train %text.txt --out %named threads=1 vocab=270 steps=1 copy=8",
+         "--size nano vocab=");
+    ck_assert(settings_of("named").copy == 8 && settings_of("named").heads == 4);
 }
 END_TEST
 
@@ -389,6 +391,9 @@ START_TEST(weights_decay_by_how_often_the_text_comes_by)
     const struct ran *r = train("train %text.txt --out %less weight_decay=-0.5 steps=1");
 
     ck_assert_msg(r->code == 2 && strstr(r->err, "give 0 or more, or -1"), "exit %d: %s",
+                  r->code, r->err);
+    r = train("train %text.txt --out %twice weight_decay=x2 steps=1");
+    ck_assert_msg(r->code == 2 && strstr(r->err, "it is not chosen yet"), "exit %d: %s",
                   r->code, r->err);
 }
 END_TEST

@@ -1,6 +1,7 @@
 #include "tools/compare/compare.h"
 
 #include "data/base/split.h"
+#include "train/adamw.h"
 #include "train/presets.h"
 
 #include <ctype.h>
@@ -104,6 +105,8 @@ enum fail entries_settle(struct comparison *c, const struct sources *from,
 
         s.arch = c->arch[i].name;
         err = presets_apply(&c->arch[i].cfg, &s, why);
+        if (c->arch[i].cfg.weight_decay < 0)        // the same for all, however fast
+            c->arch[i].cfg.weight_decay = adamw_decay(1);
         resolved = c->arch[i].cfg;
         if (!err)
             err = config_resolve(&resolved, why);

@@ -181,10 +181,7 @@ static void write_settings(const struct comparison *c, FILE *f)
         "FLOPs a token matched to the first within 2 % by the MLP's width",
         "sizes not matched"};
     const struct config *cfg = &c->arch[0].cfg;
-    char                 decay[32] = "by how often the text comes by";
 
-    if (cfg->weight_decay >= 0)
-        snprintf(decay, sizeof decay, "%g", cfg->weight_decay);
     fputs("<h2>Settings</h2>\n<div "
           "class=\"wide\"><table><tr><th>architecture</th><th class=\"why\">mixers</th>"
           "<th>width</th><th>MLP</th><th>lr</th><th>steps</th><th>tokens</th></tr>\n",
@@ -206,13 +203,13 @@ static void write_settings(const struct comparison *c, FILE *f)
     }
     fprintf(f,
             "</table></div>\n<p>%d layers, %d heads, context %d, batch %d &times; %d, "
-            "vocabulary %d (%s), %s schedule, weight decay %s, clip %g, %d threads; %s. "
+            "vocabulary %d (%s), %s schedule, weight decay %g, clip %g, %d threads; %s. "
             "FLOPs: "
             "matrix products, mixer cores and logits, three times forward, causal "
             "attention at "
             "half. Same data in the same order for all; seeds %llu to %llu.</p>\n",
             cfg->layers, cfg->heads, cfg->context, cfg->batch, cfg->accumulate,
-            cfg->vocab, cfg->tokenizer, cfg->schedule, decay, cfg->clip,
+            cfg->vocab, cfg->tokenizer, cfg->schedule, cfg->weight_decay, cfg->clip,
             cfg->threads, matches[c->match], (unsigned long long)c->seed,
             (unsigned long long)c->seed + (unsigned long long)c->seeds - 1);
     fputs("<p>This makes it again:</p>\n<pre>", f);

@@ -64,8 +64,8 @@ awk -F '\t' -v only="${1:-}" '
         for (g = 1; g <= groups; g++) {
             split(name[g], part, FS)
             head(g)
-            printf "%s: %s, %s steps, seed%s, `%s`\n\n|", part[1], part[2], part[3],
-                   substr(seeds[g], 2), setting[g, 1]
+            printf "%s: %s, %s%s, seed%s, `%s`\n\n|", part[1], part[2], part[3],
+                   part[3] ~ /s$/ ? "" : " steps", substr(seeds[g], 2), setting[g, 1]
             for (c = 1; c <= cols[g]; c++) printf " | %s", title[order[c]]
             printf " |\n|---"
             for (c = 1; c <= cols[g]; c++) printf "|---"
