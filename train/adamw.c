@@ -175,16 +175,16 @@ static void update(const struct factors *f, size_t n, real *restrict w, real *re
 static struct factors of_param(struct factors f, const struct adamw *o,
                                const struct model *model, int i, double lr)
 {
-    bool table = i == 0 || (i == model->n_param - 1 && !model->cfg.tied);
-    bool decay = model->param[i].is.decay;
+    bool   table = i == 0 || (i == model->n_param - 1 && !model->cfg.tied);
+    double decay = model->param[i].is.decay ? o->decay : 0;
 
     lr *= table ? o->table_lr : 1;
-    if (o->loud > 1) {                      // a tied head: the final norm is the last
+    if (o->loud > 1 && i == 0)
+        decay = fmax(decay - adamw_decay(1), 0);
+    f.keep = (real)(1 - lr * decay);        // of what is loud, too: it is a share
+    if (o->loud > 1)                        // a tied head: the final norm is the last
         lr *= i == 0 ? o->loud : i == model->n_param - 1 ? 1 / o->loud : 1;
-        decay = decay && i != 0;
-    }
     f.lr = (real)lr;
-    f.keep = decay ? (real)(1 - lr * o->decay) : 1;
     return f;
 }
 

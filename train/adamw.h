@@ -17,7 +17,8 @@ struct adamw {
     bool   mixers;              // update the mixers' parameters alone
     size_t from, to;            // update only these elements, cut as below; to = 0: all
     double loud;                // model_loudness: the embedding learns so much faster and
-                                // does not decay, the final norm so much slower; 0: no
+                                // decays by what goes beyond adamw_decay(1) alone, the
+                                // final norm learns so much slower; 0: no
 };
 
 /* The decay for a text that comes by so often: what comes by often is learned by heart,
