@@ -150,9 +150,10 @@ double adamw_total(const struct model *model, const double *part)
 
 double adamw_decay(double passes)
 {
-    static const double least = 0.1, most = 1, each = 1.0 / 16;
+    static const double least = 0.1, most = 1, few = 6;
+    double              more = fmax(passes / few, 1);
 
-    return fmin(fmax(each * passes, least), most);
+    return fmin(least * more * more, most);
 }
 
 static void update(const struct factors *f, size_t n, real *restrict w, real *restrict g,

@@ -139,8 +139,8 @@ static void tell_choice(struct live *l, const struct setup *s)
     if (s->chosen_arch)
         snprintf(arch, sizeof arch, " --arch %s", s->chosen_arch);
     if (s->chosen)
-        live_say(l, "settings for %s%s: --size %s%s vocab=%d lr=%g batch=%d", bytes, time,
-                 s->chosen, arch, c->vocab, c->lr, c->batch);
+        live_say(l, "settings for %s%s: --size %s%s vocab=%d", bytes, time, s->chosen,
+                 arch, c->vocab);
     if (params < memorised * (double)s->data.train.tokens)
         return;
     size = smaller_size(s);

@@ -135,19 +135,21 @@ START_TEST(the_model_and_why_it_was_chosen_are_told)
     snprintf(want, sizeof want,
              "model: softmax, 1 layer of width 16, context 32: %s parameters\n"
              "memory %s; %s FLOPs a token; products at 12 GFLOP/s, 1 thread\n"
-             "settings for 3.15 MiB: --size nano vocab=257 lr=%g batch=2\n",
-             count, memory, flops, c->lr);
+             "settings for 3.15 MiB: --size nano vocab=257\n",
+             count, memory, flops);
     listen_to(STDERR_FILENO);
     tell_model(&live, &s);
     ck_assert_str_eq(heard(), want);
     s.run.budget = BUDGET_FOR, s.run.amount = 90;
+    s.chosen_arch = "copying";
     c->layers = 2, c->threads = 3;
     listen_to(STDERR_FILENO);
     tell_model(&live, &s);
     const char *said = heard();
 
     ck_assert_msg(strstr(said, "2 layers of ") && strstr(said, "3 threads\n") &&
-                  strstr(said, "settings for 3.15 MiB and 1m30s: --size"), "%s", said);
+                  strstr(said, "3.15 MiB and 1m30s: --size nano --arch copying "),
+                  "%s", said);
     s.trainer.tally.step = 1;
     listen_to(STDERR_FILENO);
     tell_model(&live, &s);

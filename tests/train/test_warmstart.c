@@ -377,9 +377,9 @@ START_TEST(weights_decay_by_how_often_the_text_comes_by)
     need_run();
     ck_assert_double_eq(decay_of("first"), 0.1);
     must("train %text.txt --out %often layers=1 width=16 heads=2 context=32 batch=64 "
-         "threads=1 vocab=270 steps=32", "times\n");
+         "threads=1 vocab=270 steps=60", "times\n");
     ck_assert_double_gt(decay_of("often"), 0.2);
-    must("train --resume %often steps=33", "often: 33 steps");
+    must("train --resume %often steps=61", "often: 61 steps");
     ck_assert_double_gt(decay_of("often"), 0.2);
     must("train %text.txt --from %often --out %seldom threads=1 batch=2 steps=1",
          "seldom: 1 step");
