@@ -326,7 +326,7 @@ done
 wrong 2 'lr_end goes with --steps' train keep/text.txt --for 1m lr_end=0.1 --out new/run
 
 # What a budget buys, and what was chosen where nothing was named.
-right '--size pico vocab=300 lr=0.006 batch=4' train keep/data --for 1s --out new/run \
+right '--size pico --arch copying vocab=300' train keep/data --for 1s --out new/run \
     threads=1
 grep -q -- '--resume new/run --for 1s$' err || complain 'no more of the time' train --for
 right '3 steps of 64 tokens' train keep/data --out new/run $tiny --tokens 190

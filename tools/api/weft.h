@@ -114,11 +114,11 @@ typedef struct weft_step_info {
 } weft_step_info;
 
 /* Train a new run: {"input": PATH or [PATH, ...], "out": RUN, "size": "nano", "arch":
- * "softmax", ...}, these where they are not named, and any setting of weft train ("steps": 200, ...); "for": seconds or
- * "tokens": N in place of steps. on_step (or NULL) ends it by returning other than 0:
- * the run is saved, and 130 returned. Text is tokenized by a child process, so that must
- * come before this process has computed anything; a dataset (weft data build) may come at
- * any time. One at a time. */
+ * "softmax", ...}, these where they are not named, and any setting of weft train
+ * ("steps": 200, ...); "for": seconds or "tokens": N in place of steps. on_step
+ * (or NULL) ends it by returning other than 0: the run is saved, and 130 returned. Text
+ * is tokenized by a child process, so that must come before this process has computed
+ * anything; a dataset (weft data build) may come at any time. One at a time. */
 int weft_train(const char *options,
                int (*on_step)(void *user, const weft_step_info *step), void *user);
 

@@ -171,7 +171,8 @@ long kjv-1m softmax "vocab=2048 layers=3 weight_decay=0.5" \
     "vocab=2048 layers=3 weight_decay=0.25"
 long stories-dev softmax "vocab=3000 layers=3 batch=8 weight_decay=0.3"
 
-# what may be the default where there are minutes: a head that copies, norm of q and k, Muon
+# what may be the default where there are minutes: a head that copies, norm of q and k,
+# Muon
 with "$clock" vocab=3000 layers=3
 cells better stories-dev 1001 300s softmax copying "softmax(qk_norm=1)"
 with "$clock" vocab=3000 layers=3 batch=8 optimiser=muon

@@ -36,8 +36,8 @@ train() {
     shift 4
     rm -rf "${work:?}/$run"
     "$weft" train "$text" --arch "$arch" --size nano seed="$seed" "$@" \
-        weight_decay=0.1 sample_every=1000000 keep=1 --out "$work/$run" > "$work/$run.said" 2>&1 \
-            < /dev/null
+        weight_decay=0.1 sample_every=1000000 keep=1 --out "$work/$run" \
+        > "$work/$run.said" 2>&1 < /dev/null
 }
 
 pairs() {

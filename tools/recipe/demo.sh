@@ -60,7 +60,8 @@ for seconds in $times; do
         # the settings are words, and none holds a pattern of file names
         # shellcheck disable=SC2086
         "$weft" train "$text" --out "$run" --for "${seconds}s" vocab=2048 --size nano \
-            weight_decay=0.1 --arch "$arch" $settings seed="$seed" > "$run.said" 2>&1 < /dev/null
+            weight_decay=0.1 --arch "$arch" $settings seed="$seed" > "$run.said" 2>&1 \
+            < /dev/null
         "$weft" infer "$run" -p "" --samples 32 -n 600 --temp 0.6 --seed 4 2> /dev/null |
             sed 's/^--- sample .* ---$/<|endoftext|>/' > "$run.txt"
         printf '%s\t%s\t%s\t%s\n' "$row" "$(value step)" "$(value val_bpb)" \

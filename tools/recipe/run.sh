@@ -20,9 +20,8 @@
 # Texts: stories (seed 101) for what is reported, stories-dev (seed 1001) for what is
 # chosen, c (this tree at SOURCE), others by --text: shakespeare is tinyshakespeare, kjv
 # what `bible -l0 gen1:1-rev22:21` of Debian's bible-kjv prints, fortunes the texts of
-# Debian's fortunes (not *.dat, *.u8) in the order of their names, kjv-1m and
-# kjv-half the first 1,100,000 and 550,000 bytes of kjv. Vocabulary 2048 where a cell names
-# none.
+# Debian's fortunes (not *.dat, *.u8) in the order of their names, kjv-1m and kjv-half the
+# first 1,100,000 and 550,000 bytes of kjv. Vocabulary 2048 where a cell names none.
 set -eu
 
 SOURCE=9d048c1
