@@ -141,19 +141,27 @@ static enum fail refuse_tokenizer(const struct cli *c, const struct run *r,
     return 0;
 }
 
-/* The size for this text and time, when neither size nor shape is given; else NULL. What
- * a number of steps or FLOPs will take is not known. */
-static const char *chosen_size(const struct cli *c)
+/* How long it will train; 0: what a number of steps or FLOPs will take is not known. */
+static double asked_seconds(const struct cli *c)
 {
     double seconds = default_seconds;
 
-    if (ask.size || ask.file || ask.from || is_set(c, "layers") || is_set(c, "width"))
-        return NULL;
     if (is_set(c, "steps") || ask.tokens > 0 || ask.flops > 0)
-        return "nano";
+        return 0;
     if (ask.time)
         parse_time(ask.time, &seconds);
-    return choose_size(choose_text(c->args, c->n_args), seconds, choose_threads(0));
+    return seconds;
+}
+
+/* The size for this text and time, when neither size nor shape is given; else NULL. */
+static const char *chosen_size(const struct cli *c)
+{
+    double seconds = asked_seconds(c);
+
+    if (ask.size || ask.file || ask.from || is_set(c, "layers") || is_set(c, "width"))
+        return NULL;
+    return seconds > 0 ? choose_size(choose_text(c->args, c->n_args), seconds,
+                                     choose_threads(0)) : "nano";
 }
 
 /* The architecture for it, when nothing of it is given either. */
@@ -164,7 +172,7 @@ static const char *chosen_arch(const struct cli *c, const char *size)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (is_set(c, keys[i]))
             return NULL;
-    return choose_arch(size);
+    return choose_arch(size, asked_seconds(c), choose_threads(0));
 }
 
 static void check_from(const struct cli *c)

@@ -30,9 +30,11 @@ END_TEST
 /* Where it was found to be worth it (docs/recipe.md). */
 START_TEST(what_minutes_train_begins_with_a_head_that_copies)
 {
-    ck_assert_str_eq(choose_arch("pico"), "copying");
-    ck_assert_str_eq(choose_arch("nano"), "copying");
-    ck_assert_ptr_null(choose_arch("mini"));
+    ck_assert_str_eq(choose_arch("pico", 150, 2), "copying");
+    ck_assert_str_eq(choose_arch("nano", 1200, 1), "copying");
+    ck_assert_ptr_null(choose_arch("pico", 149, 2));
+    ck_assert_ptr_null(choose_arch("nano", 0, 2));
+    ck_assert_ptr_null(choose_arch("mini", 1200, 2));
 }
 END_TEST
 

@@ -359,12 +359,13 @@ static double decay_of(const char *run)
     return settings_of(run).weight_decay;
 }
 
-START_TEST(a_run_for_which_nothing_is_named_begins_with_a_copier)
+/* What so many steps take is not known; with minutes it is another matter: wrong.sh. */
+START_TEST(a_run_of_steps_begins_with_plain_attention)
 {
     need_run();
     must("train %text.txt --out %unnamed threads=1 vocab=270 steps=1",
-         "--size nano --arch copying vocab=");
-    ck_assert(settings_of("unnamed").copy == 12 && settings_of("unnamed").heads == 2);
+         "--size nano vocab=");
+    ck_assert(settings_of("unnamed").copy == 0 && settings_of("unnamed").heads == 4);
     must("train %text.txt --out %named threads=1 vocab=270 steps=1 copy=8",
          "--size nano vocab=");
     ck_assert(settings_of("named").copy == 8 && settings_of("named").heads == 4);
@@ -452,7 +453,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_run_goes_on_without_its_teacher);
     tcase_add_test(tc, a_copier_does_not_begin_with_the_weights_of_another);
     tcase_add_test(tc, the_mixers_of_a_copier_can_be_replaced);
-    tcase_add_test(tc, a_run_for_which_nothing_is_named_begins_with_a_copier);
+    tcase_add_test(tc, a_run_of_steps_begins_with_plain_attention);
     tcase_add_test(tc, weights_decay_by_how_often_the_text_comes_by);
     tcase_add_test(tc, inherited_kv_heads_give_way_to_heads_and_given_ones_do_not);
     suite_add_tcase(s, tc);
