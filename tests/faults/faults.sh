@@ -9,15 +9,30 @@
 #     KILLS=200               so many random kills
 #     PARTS="lab kills"       only these of: train build export compare lab (calls),
 #                             memory-infer memory-build memory-train, bits cuts kills
-#     TALLY=FILE              where the cases add up over runs, a line for each part
+#     TALLY=FILE              where the cases of this clone add up, a line for each part,
+#                             on top of tests/faults/tally, which came with it
+#     sh tests/faults/faults.sh keep         moves the former into the latter
 #
 # Needs $LIB/preload.so and $LIB/replay, which make builds.
 set -eu
 export LC_ALL=C OMP_PROC_BIND=false OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
 
+kept=$(realpath "$(dirname "$0")")/tally
+tally=$(realpath -m "${TALLY:-build/faults.tally}")
+mkdir -p "$(dirname "$tally")"
+touch "$tally"
+
+# A line for each kind of fault: how many cases there were in all runs.
+add_up() {
+    awk '{ n[$1] += $2 } END { for (k in n) print k, n[k] }' "$kept" "$tally" | sort
+}
+
+if [ "${1:-}" = keep ]; then
+    add_up > "$tally.all" && mv "$tally.all" "$kept" && : > "$tally"
+    exit
+fi
 weft=$(realpath "${WEFT:-build/release/bin/weft}")
 lib=$(realpath "${LIB:-build/release/tests/faults}")
-tally=$(realpath -m "${TALLY:-build/faults.tally}")
 much=${1:-quick}
 [ "$much" = all ] || much=quick
 kills=${KILLS:-$([ $much = all ] && echo 50 || echo 3)}
@@ -40,15 +55,14 @@ tmp=$(realpath "$(mktemp -d -p "$shm")")
 pids=
 trap 'rm -rf "$tmp"' EXIT
 trap 'kill $pids 2> "$tmp/null"; exit 130' INT TERM
-mkdir -p "$(dirname "$tally")"
 
 # close_with CASES SAID MISSED LOST BAD: what there was in all runs and in this one.
 close_with() {
     [ "$5" -eq 0 ] || echo "wrong $5" >> "$tally"
-    awk '{ n[$1] += $2 }
+    add_up | awk '{ n[$1] = $2 }
         END { printf "faults.sh: in all runs %d calls, %d allocations, %d bits, %d" \
                      " power cuts, %d kills; %d wrong\n", n["calls"], n["allocations"],
-                     n["bits"], n["cuts"], n["kills"], n["wrong"] }' "$tally"
+                     n["bits"], n["cuts"], n["kills"], n["wrong"] }'
     echo "faults.sh: $1 cases ($2 said in a line, $3 bits missed): $4 lost, $5 wrong"
     [ "$4" -eq 0 ] && [ "$5" -eq 0 ]
 }

@@ -182,6 +182,12 @@ cells better kjv 1001 300s softmax copying
 cells better kjv 1001 120s copying softmax
 with "$clock" vocab=3000 layers=3
 cells better stories-dev 1001 120s copying softmax
+with "$clock" vocab=4096 layers=3
+cells better fortunes 1001 180s softmax copying
+with "$clock" vocab=4096 layers=3 heads=2
+cells better fortunes 1001 180s softmax
+with "$clock" vocab=4096 layers=3
+cells better fortunes 1001 300s softmax copying
 
 # and how much weight decay for how many passes: about 3, 8 and 16
 # text, time, weight decay...
