@@ -7,9 +7,43 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* Sixteen lanes shuffle the tables in registers, eight load what they need. */
+#if defined __GNUC__ && !defined __clang__
+enum { SHUFFLES = LANES == 16 };
+#else
+enum { SHUFFLES = 0 };
+#endif
+
 static int channels_of(const struct piecewise *p)
 {
     return p->channels / p->groups;
+}
+
+/* Pairs of channels in a group. */
+static int twos_of(const struct piecewise *p)
+{
+    return (channels_of(p) + 1) / 2;
+}
+
+/* Numbers in all lines. */
+static size_t lines(const struct piecewise *p)
+{
+    return (size_t)p->groups * twos_of(p) * 4 * p->row;
+}
+
+/* The lines of the pair of channels that l is in. */
+static real *lines_of(const struct piecewise *p, int l)
+{
+    const int per = channels_of(p);
+
+    return p->line + ((size_t)(l / per) * twos_of(p) + l % per / 2) * 4 * p->row;
+}
+
+/* Where lines_of has value (k = 0) and slope (k = 1) of a pair's first channel, and those
+ * of its second (k = 2, 3), in piece i: a row each to be shuffled, or all four together. */
+static size_t place_of(const struct piecewise *p, int k, int i)
+{
+    return SHUFFLES ? (size_t)k * p->row + i : 4 * (size_t)i + k;
 }
 
 size_t piecewise_layout(struct piecewise *p, real *base)
@@ -21,9 +55,7 @@ size_t piecewise_layout(struct piecewise *p, real *base)
     p->row = p->search + LANES;
     p->knot = arena_reals(&a, "knot", (size_t)p->groups * p->search);
     p->heap = arena_reals(&a, "heap", (size_t)p->groups * p->search);
-    p->anchor = arena_reals(&a, "anchor", (size_t)p->groups * p->row);
-    p->value = arena_reals(&a, "value", (size_t)p->channels * p->row);
-    p->slope = arena_reals(&a, "slope", (size_t)p->channels * p->row);
+    p->line = arena_reals(&a, "line", lines(p));
     return a.used / sizeof(real);
 }
 
@@ -66,46 +98,38 @@ static void build_heap(real *heap, const real *knot, int n)
             heap[level + i] = knot[(2 * i + 1) * (n / level / 2) - 1];
 }
 
-/* A finite end of piece i of n + 1, if it has one. */
-static real anchor_of(const real *knot, int i, int n)
-{
-    if (i > 0 && isfinite(knot[i - 1]))
-        return knot[i - 1];
-    return i < n && isfinite(knot[i]) ? knot[i] : 0;
-}
-
 static void build_piece(const struct piecewise *p, const struct piecewise_net *w, int g,
                         int i)
 {
     const int   hidden = p->hidden, per = channels_of(p);
     const real *knot = p->knot + (size_t)g * p->search, *f1 = w->f1 + (size_t)g * hidden;
     const real *f1b = w->f1b + (size_t)g * hidden;
-    real        at = anchor_of(knot, i, hidden);
 
-    p->anchor[g * p->row + i] = at;
     for (int l = g * per; l < (g + 1) * per; l++) {
         const real *f2 = w->f2 + (size_t)l * hidden;
         double      value = w->f2b[l], slope = 0;
 
         for (int j = 0; j < hidden; j++)
             if (active(f1[j], f1b[j], knot, i)) {
-                value += (double)f2[j] * ((double)f1[j] * (double)at + (double)f1b[j]);
+                value += (double)f2[j] * (double)f1b[j];
                 slope += (double)f2[j] * (double)f1[j];
             }
-        p->value[l * p->row + i] = (real)value;
-        p->slope[l * p->row + i] = (real)slope;
+        lines_of(p, l)[place_of(p, l % per % 2 * 2, i)] = (real)value;
+        lines_of(p, l)[place_of(p, l % per % 2 * 2 + 1, i)] = (real)slope;
     }
 }
 
 /* Pieces beyond the last are as it is. */
 static void repeat_last(const struct piecewise *p, real *table)
 {
-    for (int i = p->hidden + 1; i < p->row; i++)
-        table[i] = table[p->hidden];
+    for (int k = 0; k < 4; k++)
+        for (int i = p->hidden + 1; i < p->row; i++)
+            table[place_of(p, k, i)] = table[place_of(p, k, p->hidden)];
 }
 
 void piecewise_build(struct piecewise *p, const struct piecewise_net *w)
 {
+    memset(p->line, 0, lines(p) * sizeof *p->line);     // of no channel, too
     for (int g = 0; g < p->groups; g++) {
         real *knot = p->knot + (size_t)g * p->search;
 
@@ -117,21 +141,25 @@ void piecewise_build(struct piecewise *p, const struct piecewise_net *w)
         build_heap(p->heap + (size_t)g * p->search, knot, p->search);
         for (int i = 0; i <= p->hidden; i++)
             build_piece(p, w, g, i);
-        repeat_last(p, p->anchor + (size_t)g * p->row);
     }
-    for (int l = 0; l < p->channels; l++) {
-        repeat_last(p, p->value + (size_t)l * p->row);
-        repeat_last(p, p->slope + (size_t)l * p->row);
-    }
+    for (int l = 0; l < p->groups * twos_of(p); l++)
+        repeat_last(p, p->line + (size_t)l * 4 * p->row);
 }
 
 /* ---- reading -------------------------------------------------------------------------
  *
  * LANES numbers at a time. A table of some vectors is read by shuffling them, a long one
- * element by element.
+ * element by element; the lines of eight lanes by a load for each.
  */
 
 enum { MOST = 4 };      // pairs of vectors that are shuffled
+
+typedef real four __attribute__((vector_size(4 * sizeof(real)), may_alias,
+                                 aligned(sizeof(real))));
+
+struct line {
+    vec value, slope;
+};
 
 /* y in the lanes where the bit `size` of at is set, else x. By shifts, which leave whole
  * lanes: a comparison would go through a mask register and back. */
@@ -200,9 +228,69 @@ static inline __attribute__((always_inline)) vec
 of_piece(const real *table, int pairs, order at)
 {
     const int n = pairs * 2 * LANES;
-    vec       x = look_up(table, pairs, at);
 
-    return pairs ? by_bit(x, *(const loose *)(table + n), at, n) : x;
+    return by_bit(look_up(table, pairs, at), *(const loose *)(table + n), at, n);
+}
+
+#if defined __has_builtin && VEC_BYTES == 32 && !defined WEFT_DOUBLE
+#if __has_builtin(__builtin_shufflevector)
+#define LOADS
+#endif
+#endif
+
+#ifdef LOADS
+#define BOTH(x, y) __builtin_shufflevector(x, y, 0, 1, 2, 3, 4, 5, 6, 7)
+#define LOW(x, y) __builtin_shufflevector(x, y, 0, 8, 1, 9, 4, 12, 5, 13)
+#define HIGH(x, y) __builtin_shufflevector(x, y, 2, 10, 3, 11, 6, 14, 7, 15)
+#define FIRST(x, y) __builtin_shufflevector(x, y, 0, 1, 8, 9, 4, 5, 12, 13)
+#define SECOND(x, y) __builtin_shufflevector(x, y, 2, 3, 10, 11, 6, 7, 14, 15)
+
+/* x[k], number k of each lane's piece: a load a lane, turned in registers. */
+static inline __attribute__((always_inline)) void
+load_lines(vec *x, const real *table, order at)
+{
+    _Alignas(VEC_BYTES) lane_index piece[LANES];
+    four r[LANES];
+
+    *(order *)piece = at;
+    #pragma GCC unroll 8
+    for (int i = 0; i < LANES; i++)
+        r[i] = *(const four *)(table + 4 * (size_t)piece[i]);
+
+    vec a = BOTH(r[0], r[4]), b = BOTH(r[1], r[5]);
+    vec c = BOTH(r[2], r[6]), d = BOTH(r[3], r[7]);
+
+    x[0] = FIRST(LOW(a, b), LOW(c, d));
+    x[1] = SECOND(LOW(a, b), LOW(c, d));
+    x[2] = FIRST(HIGH(a, b), HIGH(c, d));
+    x[3] = SECOND(HIGH(a, b), HIGH(c, d));
+}
+#else
+static inline void load_lines(vec *x, const real *table, order at)
+{
+    for (int k = 0; k < 4; k++)
+        for (int i = 0; i < LANES; i++)
+            x[k][i] = table[4 * at[i] + k];
+}
+#endif
+
+/* The lines of two channels in the pieces `at`. */
+static inline __attribute__((always_inline)) void
+look_up_lines(const struct piecewise *p, int pairs, const real *table, order at,
+              struct line *line)
+{
+    vec x[4] = {0};
+
+    if (SHUFFLES && pairs)
+        for (int k = 0; k < 4; k++)
+            x[k] = of_piece(table + (size_t)k * p->row, pairs, at);
+    else if (SHUFFLES)
+        for (int k = 0; k < 4; k++)
+            x[k] = look_up(table + (size_t)k * p->row, 0, at);
+    else
+        load_lines(x, table, at);
+    line[0] = (struct line){x[0], x[1]};
+    line[1] = (struct line){x[2], x[3]};
 }
 
 static inline __attribute__((always_inline)) void
@@ -214,14 +302,15 @@ read_row(const struct piecewise *p, int pairs, real *psi, const real *u, int m)
         for (int g = 0; g < p->groups; g++) {
             vec   x = vec_load(u + j, m - j);
             order at = find(p, g, pairs, x);
-            vec   from = x - of_piece(p->anchor + (size_t)g * p->row, pairs, at);
 
-            for (int l = g * per; l < (g + 1) * per; l++) {
-                const size_t row = (size_t)l * p->row;
+            for (int k = 0; k < per; k += 2) {
+                struct line line[2];
+                real       *to = psi + (size_t)(g * per + k) * m + j;
 
-                vec_store(psi + (size_t)l * m + j,
-                          of_piece(p->value + row, pairs, at) +
-                          of_piece(p->slope + row, pairs, at) * from, m - j);
+                look_up_lines(p, pairs, lines_of(p, g * per + k), at, line);
+                vec_store(to, line[0].value + line[0].slope * x, m - j);
+                if (k + 1 < per)
+                    vec_store(to + m, line[1].value + line[1].slope * x, m - j);
             }
         }
 }
@@ -248,26 +337,27 @@ void piecewise_read(const struct piecewise *p, real *psi, const real *u, long n,
 
 size_t piecewise_sums(const struct piecewise *p)
 {
-    return 2 * (size_t)p->row * p->channels;
+    return lines(p);
 }
 
-/* d u and d of n lanes, each added to those of its piece. */
-static inline void add_to_pieces(double *sums, order at, vec d, vec u, int n)
+/* d u and d of two channels and n lanes, each added to those of its piece. */
+static inline void add_to_pieces(double *sums, order at, const vec *d, vec u, int n)
 {
-    typedef double two __attribute__((vector_size(2 * sizeof(double)), may_alias,
-                                      aligned(sizeof(double))));
+    typedef double wide __attribute__((vector_size(4 * sizeof(double)), may_alias,
+                                       aligned(sizeof(double))));
     _Alignas(VEC_BYTES) lane_index piece[LANES];
-    _Alignas(VEC_BYTES) real of_u[LANES], plain[LANES], both[2 * LANES];
+    _Alignas(VEC_BYTES) real of[4][LANES];
+    four each[LANES];
 
     *(order *)piece = at;
-    *(loose *)of_u = d * u;
-    *(loose *)plain = d;
-    for (int i = 0; i < LANES; i++) {
-        both[2 * i] = of_u[i];
-        both[2 * i + 1] = plain[i];
+    for (int k = 0; k < 2; k++) {
+        *(loose *)of[2 * k] = d[k] * u;
+        *(loose *)of[2 * k + 1] = d[k];
     }
+    for (int i = 0; i < LANES; i++)
+        each[i] = (four){of[0][i], of[1][i], of[2][i], of[3][i]};
     for (int i = 0; i < n; i++)
-        *(two *)(sums + 2 * piece[i]) += (two){both[2 * i], both[2 * i + 1]};
+        *(wide *)(sums + 4 * piece[i]) += __builtin_convertvector(each[i], wide);
 }
 
 static inline __attribute__((always_inline)) void
@@ -283,12 +373,17 @@ back_row(const struct piecewise *p, int pairs, real *du, double *sums, const rea
         for (int g = 0; g < p->groups; g++) {
             order at = find(p, g, pairs, x);
 
-            for (int l = g * per; l < (g + 1) * per; l++) {
-                const size_t row = (size_t)l * p->row;
-                vec          d = vec_load(dpsi + (size_t)l * m + j, n);
+            for (int k = 0; k < per; k += 2) {
+                const real *row = dpsi + (size_t)(g * per + k) * m + j;
+                size_t      two = (size_t)(g * twos_of(p) + k / 2) * 4 * p->row;
+                vec         d[2] = {vec_load(row, n)};
+                struct line line[2];
 
-                sum += of_piece(p->slope + row, pairs, at) * d;
-                add_to_pieces(sums + 2 * row, at, d, x, n);
+                if (k + 1 < per)
+                    d[1] = vec_load(row + m, n);
+                look_up_lines(p, pairs, p->line + two, at, line);
+                sum += line[0].slope * d[0] + line[1].slope * d[1];
+                add_to_pieces(sums + two, at, d, x, n);
             }
         }
         vec_store(du + j, sum, n);
@@ -318,10 +413,11 @@ void piecewise_weights(const struct piecewise *p, const struct piecewise_net *dw
 {
     const int hidden = p->hidden, per = channels_of(p);
 
-    for (int l = 0; l < p->channels; l++, sums += 2 * (size_t)p->row) {
-        int         g = l / per;
-        const real *knot = p->knot + (size_t)g * p->search;
-        double      all = 0;
+    for (int l = 0; l < p->channels; l++) {
+        int           g = l / per;
+        const real   *knot = p->knot + (size_t)g * p->search;
+        const double *sum = sums + (lines_of(p, l) - p->line) + l % per % 2 * 2;
+        double        all = 0;
 
         for (int j = 0; j < hidden; j++) {
             size_t in = (size_t)g * hidden + j, out = (size_t)l * hidden + j;
@@ -329,15 +425,15 @@ void piecewise_weights(const struct piecewise *p, const struct piecewise_net *dw
 
             for (int i = 0; i <= hidden; i++)
                 if (active(w->f1[in], w->f1b[in], knot, i)) {
-                    X += sums[2 * i];
-                    Y += sums[2 * i + 1];
+                    X += sum[4 * i];
+                    Y += sum[4 * i + 1];
                 }
             dw->f2[out] += (real)((double)w->f1[in] * X + (double)w->f1b[in] * Y);
             dw->f1[in] += (real)((double)w->f2[out] * X);
             dw->f1b[in] += (real)((double)w->f2[out] * Y);
         }
         for (int i = 0; i <= hidden; i++)
-            all += sums[2 * i + 1];
+            all += sum[4 * i + 1];
         dw->f2b[l] += (real)all;
     }
 }

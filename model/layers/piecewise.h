@@ -17,13 +17,12 @@
 struct piecewise {
     int   groups, channels, hidden;
     int   search;        // a power of two, at least hidden
-    int   row;           // of anchor, value and slope: search + 1 and some; from piece
-                         // hidden on all are the same
+    int   row;           // pieces of a line: search + 1 and some; from piece hidden on
+                         // all are the same
     real *knot;          // (groups, search) ascending, then INFINITY
     real *heap;          // (groups, search) the same but the last, as a tree from 1 on:
                          // below i are 2 i, smaller, and 2 i + 1
-    real *anchor;        // (groups, row) a number in each piece
-    real *value, *slope; // (channels, row) of psi at the anchor
+    real *line;          // value at 0 and slope of what psi is in each piece
 };
 
 /* The weights, as stored; or their gradients. */
@@ -42,7 +41,7 @@ void piecewise_build(struct piecewise *p, const struct piecewise_net *w);
 /* psi (n, channels, m) of u (n, m). */
 void piecewise_read(const struct piecewise *p, real *psi, const real *u, long n, int m);
 
-/* Sums over each piece, in double: of dpsi u and of dpsi, (channels, pieces, 2). */
+/* Sums over each piece, in double: of dpsi u and of dpsi. */
 size_t piecewise_sums(const struct piecewise *p); // doubles
 
 /* du (n, m) = sum_l slope_l dpsi_l of the piece that u is in, dpsi (n, channels, m);

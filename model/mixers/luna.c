@@ -79,7 +79,7 @@ static void layout_psi(struct acts *a, struct layout *m, const struct mixer_cfg 
     a->net = (struct piecewise_net){f1.w, f1b.w, f2.w, f2b.w};
     a->dnet = (struct piecewise_net){f1.dw, f1b.dw, f2.dw, f2b.dw};
     a->psi = (struct piecewise){.groups = groups, .channels = channels, .hidden = n};
-    piecewise_layout(&a->psi, layout_work(m, "psi", piecewise_layout(&a->psi, NULL)));
+    piecewise_layout(&a->psi, layout_keep(m, "psi", piecewise_layout(&a->psi, NULL)));
     a->sums = layout_grad_bytes(m, "sums",
                                 BLOCKS * piecewise_sums(&a->psi) * sizeof(double));
 }
@@ -95,8 +95,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     a->wo = layout_out(m, C);
     a->m = opt_or(c, M, e);
     layout_psi(a, m, c);
-    a->u = act_work(m, "u", 2 * (size_t)H * a->m);
-    a->phi = act_work(m, "phi", a->u.ld * channels);
+    a->u = act_keep(m, "u", 2 * (size_t)H * a->m);
+    a->phi = act_keep(m, "phi", a->u.ld * channels);
     a->dfw = layout_grad(m, "dfw", a->u.ld * (e + 1));
     layout_flops(m, 4.0 * H * a->m * (e + channels));       // u, psi read from its pieces
     a->core = scalar_heads_layout(m, a->phi, act_from(a->phi, a->phi.ld / 2), a->v,
@@ -262,7 +262,6 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     struct acts *a = ctx->acts;
 
-    map_features(ctx, a);
     out_proj_backward(ctx, a->wo, a->core.o, dy);
     scalar_heads_backward(&a->core);
     map_back(ctx, a);
