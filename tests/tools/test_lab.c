@@ -216,7 +216,7 @@ START_TEST(a_record_of_a_claim_that_was_not_registered_is_refused)
     snprintf(path, sizeof path, "%s/check/copy/copy.csv", tmp());
     text = read_all(path, &len);
     ck_assert_ptr_nonnull(text);
-    at = strstr(text, "# claim ");
+    at = memmem(text, len, "# claim ", 8);
     ck_assert_ptr_nonnull(at);
     at[8] = at[8] == '0' ? '1' : '0';
     ck_assert(!file_write(path, text, len, &why));
