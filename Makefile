@@ -363,7 +363,7 @@ N    ?= 160
 SEED ?= 1
 mutate: deps
 	@command -v python3 > /dev/null || { echo "make mutate: skipped: there is no python3"; exit 0; }; \
-	$(MAKE) MODE=$(MODE) SUITES='$(notdir $(TESTS:.c=)) artefacts.sh resume.sh wrong.sh' suites > /dev/null && \
+	$(MAKE) MODE=$(MODE) SUITES='$(notdir $(TESTS:.c=)) artefacts.sh resume.sh wrong.sh faults.sh' suites > /dev/null && \
 	MUTATE_CC='$C' MUTATE_LINK='$(LINK)' MUTATE_LIBS='$(LDLIBS) $(shell pkg-config --libs check)' \
 	  MUTATE_DIR=$O python3 tests/mutate.py $N $(SEED) $(or $(TIME_LIMIT),3000) $(if $(ONLY),--only $(ONLY))
 

@@ -116,8 +116,7 @@ static enum fail grow(struct text *t, struct why *why)
                     path, t->line + 1, TEXT_LINE >> 20);
     buf = realloc(t->buf, 2 * t->cap);
     if (!buf)
-        return fail(why, FAIL_MEMORY, "%s:%ld: no memory for this line", path,
-                    t->line + 1);
+        return fail(why, FAIL_MEMORY, "%s: no memory for a line", path);
     t->buf = buf;
     t->cap *= 2;
     return 0;

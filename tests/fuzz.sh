@@ -26,13 +26,14 @@ tmp=$(mktemp -d -p "$shm") || exit 1
 pids=
 trap 'rm -rf "$tmp"' EXIT
 trap 'kill $pids 2> /dev/null; exit 130' INT TERM
+jobs=${JOBS:-$(nproc)}          # of OMP_NUM_THREADS it would print that
 export OMP_NUM_THREADS=1 OMP_WAIT_POLICY=passive
 asan=detect_leaks=1:allocator_may_return_null=1:handle_abort=1
 export ASAN_OPTIONS=$asan:malloc_context_size=6:quarantine_size_mb=8
 export UBSAN_OPTIONS=print_stacktrace=1
 mkdir -p "$out/found"
 touch "$out/tally"
-failed=0 jobs=${JOBS:-$(nproc)}
+failed=0
 
 # In a process of its own, which becomes the fuzzer.
 run() {

@@ -142,12 +142,10 @@ enum fail plan_measure(struct trainer *t, uint64_t val_tokens, double limit,
     int         passes = t->cfg.accumulate, n = 0;
     bool        go = true;
     enum fail   err = 0;
-    long        steps = t->cfg.steps;
     double      start = wall_seconds(), seconds = 0, flops = 0, mean;
     struct step s = {0};
 
     t->cfg.accumulate = ranks_n();
-    t->cfg.steps = 1000;
     while (!err && go) {
         err = trainer_step(t, &s, why);
         if (n++ == 1)
@@ -158,7 +156,6 @@ enum fail plan_measure(struct trainer *t, uint64_t val_tokens, double limit,
     }
     mean = plan_step_flops(t);
     t->cfg.accumulate = passes;
-    t->cfg.steps = steps;
     trainer_reset(t);
     cost->step = passes / ranks_n() * mean * (seconds / flops);
     plan_rest(t, val_tokens, cost);

@@ -83,16 +83,16 @@ static int cut_all(const struct shares *s, const struct model *m, bool muon)
 
 /* ---- opening ---- */
 
-enum fail shares_open(struct shares *s, const struct model *m, bool muon, struct why *why)
+enum fail shares_open(struct shares *s, const struct model *m, int ranks, int mine,
+                      bool muon, struct why *why)
 {
-    *s = (struct shares){.ranks = ranks_n(), .mine = ranks_share_of(ranks_me())};
+    *s = (struct shares){.ranks = ranks, .mine = mine};
     s->buckets = cut_all(s, m, muon);
     s->cut = calloc((size_t)s->buckets * ((size_t)s->ranks + 1), sizeof *s->cut);
     s->squares = calloc(adamw_place(m, m->n), sizeof *s->squares);
     if (!s->cut || !s->squares) {
         shares_close(s);
-        return fail(why, FAIL_MEMORY, "out of memory for the shares of %d ranks",
-                    ranks_n());
+        return fail(why, FAIL_MEMORY, "out of memory for the shares of %d ranks", ranks);
     }
     cut_all(s, m, muon);
     return FAIL_NONE;

@@ -18,9 +18,10 @@ struct shares {
     double *squares;            // see adamw_squares
 };
 
-/* FAIL_MEMORY; then nothing needs closing. */
-enum fail shares_open(struct shares *s, const struct model *m, bool muon,
-                      struct why *why);
+/* For so many ranks, of which this one has share `mine`. FAIL_MEMORY; then nothing needs
+ * closing. */
+enum fail shares_open(struct shares *s, const struct model *m, int ranks, int mine,
+                      bool muon, struct why *why);
 void shares_close(struct shares *s);        // a zeroed one is fine
 
 const size_t *shares_cut(const struct shares *s, int bucket);   // (ranks + 1)

@@ -46,7 +46,8 @@ enum fail trainer_open(struct trainer *t, const struct config *cfg, struct model
                    "reduce width, layers or vocab",
                    t->model.n);
     if (!err)
-        err = shares_open(&t->shares, &t->model, with_muon(cfg), why);
+        err = shares_open(&t->shares, &t->model, ranks_n(), ranks_share_of(ranks_me()),
+                          with_muon(cfg), why);
     if (!err && with_muon(cfg))
         err = muon_open(&t->muon, &t->model, t->cfg.weight_decay, cfg->clip, why);
     if (!err)

@@ -40,7 +40,7 @@ static real *lines_of(const struct piecewise *p, int l)
 }
 
 /* Where lines_of has value (k = 0) and slope (k = 1) of a pair's first channel, and those
- * of its second (k = 2, 3), in piece i: a row each to be shuffled, or all four together. */
+ * of its second (k = 2, 3), in piece i: a row each, to be shuffled, or four together. */
 static size_t place_of(const struct piecewise *p, int k, int i)
 {
     return SHUFFLES ? (size_t)k * p->row + i : 4 * (size_t)i + k;

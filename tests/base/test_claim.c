@@ -114,7 +114,7 @@ static void die_with_it(void)
 
 START_TEST(who_dies_is_followed_at_once)
 {
-    int status;
+    int status, open;
 
     open_work();
     for (int i = 0; i < 5; i++) {
@@ -123,8 +123,10 @@ START_TEST(who_dies_is_followed_at_once)
         ck_assert_int_eq(waitpid(pid, &status, 0), pid);
         ck_assert(WIFSIGNALED(status));
     }
+    open = rig_open_files();
     give(take());
     give(take());
+    ck_assert_int_eq(rig_open_files(), open);
     close_work();
 }
 END_TEST

@@ -79,9 +79,9 @@ START_TEST(a_line_that_stays_breaks_at_words_on_a_terminal_only)
         on_pipe();
     struct live l = live_open(0);
 
-    live_say(&l, "twelve \303\244 cols and_much_longer end");
-    expect(_i ? "twelve \303\244\r\ncols\r\nand_much_longer\r\nend\r\n"
-              : "twelve \303\244 cols and_much_longer end\n");
+    live_say(&l, "twelve \303\244 cols and_much_longer end of it all");
+    expect(_i ? "twelve \303\244\r\ncols\r\nand_much_longer\r\nend of it\r\nall\r\n"
+              : "twelve \303\244 cols and_much_longer end of it all\n");
 }
 END_TEST
 

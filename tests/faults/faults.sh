@@ -15,6 +15,7 @@
 #
 # Needs $LIB/preload.so and $LIB/replay, which make builds.
 set -eu
+jobs=${JOBS:-$(nproc)}          # of OMP_NUM_THREADS it would print that
 export LC_ALL=C OMP_PROC_BIND=false OMP_WAIT_POLICY=passive OMP_NUM_THREADS=1
 
 kept=$(realpath "$(dirname "$0")")/tally
@@ -69,7 +70,6 @@ close_with() {
 
 # All places: each of so many more of this script tries its share, and leaves its counts
 # here.
-jobs=${JOBS:-$(nproc)}
 if [ $much = all ] && [ -z "${FAULTS_SHARE:-}" ]; then
     early=0
     for i in $(seq "$jobs"); do

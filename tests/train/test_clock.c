@@ -239,7 +239,8 @@ START_TEST(the_phases_have_their_shares_of_the_time)
     struct machine m;
     struct clock   k;
     struct phase   p;
-    long           steps, fall = 0, anneal = 0;
+    long           steps, fall = 0, anneal = 0, climb = 0;
+    int            climbs = 0;
     double         last, warm;
 
     begin(&k, &t, &m, _i);
@@ -250,7 +251,12 @@ START_TEST(the_phases_have_their_shares_of_the_time)
 
         fall = d.what == DECIDED_END ? d.step : fall;
         anneal = d.what == DECIDED_ANNEAL ? d.step : anneal;
+        climb = d.what == DECIDED_CLIMB ? d.step : climb;
+        climbs += d.what == DECIDED_CLIMB;
     }
+    ck_assert_msg(climbs == 0 || (climbs == 1 && climb == 10),
+                  "%s: the climb was corrected %d times, first at %ld", machines[_i].what,
+                  climbs, climb);
     p = schedule_phase(&t.cfg, &t.decisions, steps - 1);
     last = schedule_lr(&t.cfg, &t.decisions, steps - 1);
     warm = (double)p.warmup / (t.cfg.warmup * (double)steps);

@@ -317,7 +317,8 @@ enum fail bench_ranks(const struct shape *s, struct why *why)
         return err;
     err = rig_open(&r, s, why);
     if (!err)
-        err = shares_open(&own, &r.model, false, why);
+        err = shares_open(&own, &r.model, ranks_n(), ranks_share_of(ranks_me()), false,
+                          why);
     err = ranks_agree(err, why);
     if (!err) {
         params = (double)r.model.n;
