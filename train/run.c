@@ -301,48 +301,56 @@ enum fail run_settings(const char *dir, struct config *c, struct why *why)
 
 /* ---- directories ---- */
 
-/* Is path a lock as dir_lock leaves it: empty, or a number and a line break? */
-static bool is_lock(const char *path)
+/* *is: path is a lock as dir_lock leaves it, empty or a number and a line break. */
+static enum fail is_lock(const char *path, bool *is, struct why *why)
 {
     char        text[32], *bytes;
     size_t      len, digits;
     struct stat st;
-    struct why  ignored;
+    enum fail   err;
 
-    if (lstat(path, &st) || !S_ISREG(st.st_mode) ||
-        file_read(path, sizeof text - 1, &bytes, &len, &ignored))
-        return false;
+    *is = false;
+    if (lstat(path, &st) || !S_ISREG(st.st_mode) || st.st_size >= (off_t)sizeof text)
+        return 0;
+    err = file_read(path, sizeof text - 1, &bytes, &len, why);
+    if (err)
+        return err;
     memcpy(text, bytes, len + 1);
     free(bytes);
     digits = strspn(text, "0123456789");
-    return len == 0 || (digits > 0 && digits + 1 == len && text[digits] == '\n');
+    *is = len == 0 || (digits > 0 && digits + 1 == len && text[digits] == '\n');
+    return 0;
 }
 
-/* Does a run that was killed while it was set up leave an entry like this? */
-static bool is_leftover(const char *dir, const char *name)
+/* *is: a run that was killed while it was set up leaves an entry like this. */
+static enum fail is_leftover(const char *dir, const char *name, bool *is, struct why *why)
 {
     char path[PATH_MAX];
 
     if (!strcmp(name, "lock"))
-        return is_lock(path_join(path, sizeof path, dir, name));
-    return path_is_temporary(name) &&
-           (!strncmp(name, "config.cfg.", 11) || !strncmp(name, "data.", 5));
+        return is_lock(path_join(path, sizeof path, dir, name), is, why);
+    *is = path_is_temporary(name) &&
+          (!strncmp(name, "config.cfg.", 11) || !strncmp(name, "data.", 5));
+    return 0;
 }
 
-/* Is there nothing in dir but what a killed set-up leaves? */
-static bool nearly_empty(const char *dir)
+/* There must be nothing in dir but what a killed set-up leaves. */
+static enum fail refuse_filled(const char *dir, struct why *why)
 {
     DIR           *d = opendir(dir);
     struct dirent *e;
-    bool           empty = d != NULL;
+    bool           is = true;
+    enum fail      err = 0;
 
-    while (d && (e = readdir(d)))
-        if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
-            !is_leftover(dir, e->d_name))
-            empty = false;
-    if (d)
-        closedir(d);
-    return empty;
+    if (!d)
+        return fail(why, FAIL_INPUT, "%s: cannot be listed: %s", dir, strerror(errno));
+    while (!err && is && (e = readdir(d)))
+        if (strcmp(e->d_name, ".") && strcmp(e->d_name, ".."))
+            err = is_leftover(dir, e->d_name, &is, why);
+    closedir(d);
+    return err || is ? err : fail(why, FAIL_USAGE,
+                                  "%s exists and is not a run; name another with --out",
+                                  dir);
 }
 
 static enum fail refuse_existing(const char *dir, struct why *why)
@@ -358,10 +366,10 @@ static enum fail refuse_existing(const char *dir, struct why *why)
                     "%s, or name another with --out",
                     dir, word);
     }
-    if (!path_is_dir(dir) || !nearly_empty(dir))
+    if (!path_is_dir(dir))
         return fail(why, FAIL_USAGE,
                     "%s exists and is not a run; name another with --out", dir);
-    return 0;
+    return refuse_filled(dir, why);
 }
 
 /* config.cfg has one line for each of them; for inputs full_path sees to that. */

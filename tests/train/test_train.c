@@ -13,6 +13,9 @@
 #include "train/schedule.h"
 #include "train/warmstart.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <omp.h>
 #include <signal.h>
@@ -1177,6 +1180,33 @@ START_TEST(a_run_begins_where_nothing_of_value_is)
 }
 END_TEST
 
+static bool unlisted;           // no directory can be listed
+
+/* This stands before libc's own in this program. */
+DIR *opendir(const char *path)
+{
+    if (!unlisted)
+        return fdopendir(open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    errno = EIO;
+    return NULL;
+}
+
+START_TEST(a_place_that_cannot_be_listed_is_not_taken_for_a_full_one)
+{
+    struct run r = {.lock = -1};
+    struct why why;
+
+    config_defaults(&r.cfg);
+    path_join(r.dir, sizeof r.dir, rig_tmp(), "it");
+    ck_assert(!dir_make(r.dir, &why) && !run_add_input(&r, r.dir, &why));
+    unlisted = true;
+    ck_assert_int_eq(run_create(&r, &why), FAIL_INPUT);
+    unlisted = false;
+    ck_assert_msg(strstr(why.line, "cannot be listed"), "%s", why.line);
+    run_close(&r);
+}
+END_TEST
+
 /* Its second half would be a line of its own in config.cfg. */
 START_TEST(a_name_with_a_line_break_is_refused)
 {
@@ -1280,6 +1310,7 @@ static Suite *suite(void)
     tcase_add_test(tc, a_run_keeps_its_mix_and_what_it_extends_and_repeats);
     tcase_add_test(tc, a_run_that_is_opened_is_swept_and_what_it_lacks_are_defaults);
     tcase_add_loop_test(tc, a_run_begins_where_nothing_of_value_is, 0, ROWS(leftovers));
+    tcase_add_test(tc, a_place_that_cannot_be_listed_is_not_taken_for_a_full_one);
     tcase_add_test(tc, a_name_with_a_line_break_is_refused);
     tcase_add_test(tc, a_run_whose_tokens_are_half_made_is_not_discarded);
     tcase_add_test(tc, a_run_that_never_trained_is_discarded);
