@@ -234,6 +234,10 @@ static char *written(const char *prompt, uint64_t seed, int n)
     ck_assert_int_eq(writer_open(&w, &m, t, &o, &why), 0);
     ck_assert_int_eq(writer_feed(&w, prompt, strlen(prompt), &why), 0);
     writer_run(&w);
+    ck_assert_msg(w.tokens < n || (w.first.seconds > 0 && w.last.seconds > 0 &&
+                                   w.first.seconds + w.last.seconds < w.seconds),
+                  "tenths of %g and %g s in %g", w.first.seconds, w.last.seconds,
+                  w.seconds);
     writer_close(&w);
     fclose(o.out);
     tokenizer_free(t);
