@@ -3,6 +3,7 @@
 #include "data/base/clock.h"
 #include "data/base/format.h"
 #include "data/base/live.h"
+#include "data/base/memory.h"
 #include "infer/bias.h"
 #include "infer/verbs.h"
 #include "infer/writer.h"
@@ -204,7 +205,7 @@ static char *read_stdin(const struct infer *f, size_t *len)
 {
     char   part[4096], *text = NULL;
     size_t n = 0, got;
-    FILE  *all = open_memstream(&text, len);
+    FILE  *all = memory_stream(&text, len);
 
     while (all && n <= PROMPT_MAX && (got = fread(part, 1, sizeof part, stdin)) > 0)
         n += fwrite(part, 1, got, all);

@@ -1,6 +1,7 @@
 #include "infer/writer.h"
 
 #include "data/base/clock.h"
+#include "data/base/memory.h"
 #include "infer/prompt.h"
 #include "infer/stream.h"
 
@@ -24,7 +25,7 @@ static bool text_out_open(struct writer *w, int k)
     struct text_out *t = &w->text[k];
     int eos = tokenizer_eos(w->tokenizer);
 
-    t->file = w->o.K > 1 ? open_memstream(&t->bytes, &t->len) : w->o.out;
+    t->file = w->o.K > 1 ? memory_stream(&t->bytes, &t->len) : w->o.out;
     t->sampler = sampler_open(&w->o.sampler, tokenizer_vocab(w->tokenizer), (uint64_t)k);
     if (!t->file || !t->sampler)
         return false;

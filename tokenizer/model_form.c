@@ -1,5 +1,6 @@
 #include "tokenizer/model_form.h"
 
+#include "data/base/memory.h"
 #include "data/base/utf8.h"
 
 #include <math.h>
@@ -307,7 +308,7 @@ enum fail model_write(const struct model_form *f, void **model, size_t *len)
 {
     struct model_form check;
     char             *bytes = NULL;
-    FILE             *to = open_memstream(&bytes, len);
+    FILE             *to = memory_stream(&bytes, len);
     enum fail         err = FAIL_MEMORY;
 
     *model = NULL;

@@ -2,6 +2,7 @@
 
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/base/memory.h"
 #include "data/base/version.h"
 #include "train/ranks.h"
 
@@ -118,7 +119,7 @@ enum fail run_write_config(const struct run *r, struct why *why)
 {
     char   path[PATH_MAX], *text = NULL;
     size_t len = 0;
-    FILE  *f = open_memstream(&text, &len);
+    FILE  *f = memory_stream(&text, &len);
     enum fail err;
 
     if (!f)

@@ -1,5 +1,6 @@
 #include "infer/serve/ask.h"
 
+#include "data/base/memory.h"
 #include "infer/prompt.h"
 
 #include <stdlib.h>
@@ -184,7 +185,7 @@ static bool take_messages(struct ask *a, const char *template, const struct ask_
     const json_t *list = json_object_get(a->body, "messages");
     char         *text = NULL;
     size_t        len = 0, i;
-    FILE         *f = open_memstream(&text, &len);
+    FILE         *f = memory_stream(&text, &len);
     json_t       *message;
     bool          ok = json_array_size(list) > 0;
 

@@ -8,6 +8,7 @@
  */
 #include "data/base/clock.h"
 #include "data/base/file.h"
+#include "data/base/memory.h"
 #include "infer/serve/http.h"
 
 #include <fcntl.h>
@@ -126,7 +127,7 @@ static bool collect(struct follower *f)
     free(f->out);
     f->out = NULL;
     f->n_out = f->out_at = 0;
-    to = open_memstream(&f->out, &f->n_out);
+    to = memory_stream(&f->out, &f->n_out);
     if (!to)
         return false;
     put_served(f, to);

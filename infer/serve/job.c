@@ -1,6 +1,7 @@
 #include "infer/serve/job.h"
 
 #include "data/base/clock.h"
+#include "data/base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static bool open_parts(struct job *j)
 {
     const struct job_ask *a = &j->ask;
 
-    j->out = open_memstream(&j->text, &j->len);
+    j->out = memory_stream(&j->text, &j->len);
     j->sampler = sampler_open(&a->sampler, j->engine->model.cfg.vocab, a->stream);
     if (!j->out || !j->sampler)
         return false;

@@ -1,4 +1,5 @@
 #include "data/base/clock.h"
+#include "data/base/memory.h"
 #include "infer/serve/answer.h"
 #include "infer/serve/http.h"
 
@@ -180,7 +181,7 @@ static void next_events(struct writing *w)
     free(w->bytes);
     w->bytes = NULL;
     w->len = w->at = 0;
-    FILE *f = open_memstream(&w->bytes, &w->len);
+    FILE *f = memory_stream(&w->bytes, &w->len);
 
     ok = f != NULL;
     for (int i = 0; i < a->n && ok; i++)
@@ -475,14 +476,15 @@ static enum MHD_Result metrics(struct server *s, struct call *c)
 {
     char           *text = NULL;
     size_t          len = 0;
-    FILE           *f = open_memstream(&text, &len);
+    FILE           *f = memory_stream(&text, &len);
     enum MHD_Result sent;
 
     if (!f)
         return MHD_NO;
     put_metrics(f, s);
-    fclose(f);
-    sent = reply_text(s, c, 200, "text/plain; version=0.0.4; charset=utf-8", text, len);
+    sent = fclose(f) ? MHD_NO
+                     : reply_text(s, c, 200, "text/plain; version=0.0.4; charset=utf-8",
+                                  text, len);
     free(text);
     return sent;
 }

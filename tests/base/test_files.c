@@ -1,5 +1,7 @@
-/* data/base/file.h: files that are whole or absent, directories, manifests, locks. */
+/* data/base/file.h: files that are whole or absent, directories, manifests, locks; and
+ * data/base/memory.h. */
 #include "data/base/file.h"
+#include "data/base/memory.h"
 #include "tests/support/rig.h"
 
 #include <errno.h>
@@ -8,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -916,6 +919,47 @@ END_TEST
 
 #define COUNT(table) ((int)(sizeof table / sizeof *table))
 
+/* ---- a stream into memory ---- */
+
+START_TEST(a_stream_into_memory_holds_what_was_written)
+{
+    char  *bytes;
+    size_t len, want = 0;
+    FILE  *f = memory_stream(&bytes, &len);
+
+    ck_assert(f && len == 0 && *bytes == 0 && ftell(f) == 0);
+    for (int i = 0; i < 20000; i++)
+        want += (size_t)fprintf(f, "%d ", i);
+    ck_assert_int_eq(ftell(f), (long)want);
+    ck_assert(!fflush(f) && len == want && strlen(bytes) == want);
+    fputc('x', f);
+    ck_assert(!fclose(f) && len == want + 1);
+    ck_assert(!strncmp(bytes, "0 1 2 3 ", 8) && !strcmp(bytes + want - 6, "19999 x"));
+    free(bytes);
+}
+END_TEST
+
+#ifndef __SANITIZE_ADDRESS__
+/* The C library's own says nothing, and has half of it. */
+START_TEST(what_there_is_no_memory_for_is_told_when_it_is_closed)
+{
+    static char         much[1 << 20];
+    const struct rlimit few = {256 << 20, 256 << 20};
+    char               *bytes;
+    size_t              len;
+    FILE               *f = memory_stream(&bytes, &len);
+
+    ck_assert(f && !setrlimit(RLIMIT_AS, &few));
+    memset(much, 'x', sizeof much);
+    for (int i = 0; i < 512; i++)
+        fwrite(much, 1, sizeof much, f);
+    fputs("the end", f);
+    ck_assert_int_ne(fclose(f), 0);
+    free(bytes);
+}
+END_TEST
+#endif
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("files");
@@ -960,6 +1004,10 @@ static Suite *suite(void)
     tcase_add_test(tc, a_lock_held_by_another_process_is_refused_until_it_is_killed);
     tcase_add_test(tc, a_shared_lock_lets_in_who_shares_it);
     tcase_add_test(tc, a_lock_that_is_another_files_name_is_not_written_through);
+    tcase_add_test(tc, a_stream_into_memory_holds_what_was_written);
+#ifndef __SANITIZE_ADDRESS__
+    tcase_add_test(tc, what_there_is_no_memory_for_is_told_when_it_is_closed);
+#endif
     suite_add_tcase(s, tc);
     return s;
 }

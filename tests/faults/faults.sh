@@ -286,7 +286,7 @@ starved() {
             own=$((own + 1))
             case $status in
             0 | 6) ;;
-            5) grep -q 'memory; step 6 is not saved' err || complain "exit 5: $fault" ;;
+            5) grep -q 'memory.*; step 6 is not saved' err || complain "exit 5: $fault" ;;
             *) complain "exit $status: $fault: weft $*" ;;
             esac
         else

@@ -1,4 +1,5 @@
 /* A text written, and a text scored. */
+#include "data/base/memory.h"
 #include "infer/prompt.h"
 #include "infer/score.h"
 #include "infer/session.h"
@@ -84,7 +85,7 @@ static int open_writing(struct writing *w, const struct asked *a)
     if (err)
         return api_fail(err, "%s", why.line);
     w->sampler = sampler_open(&a->sampler, w->m->model.cfg.vocab, 0);
-    w->out = open_memstream(&w->bytes, &w->len);
+    w->out = memory_stream(&w->bytes, &w->len);
     w->stream = w->out ? stream_open(w->out, false, a->stop, a->n_stop) : NULL;
     if (!w->sampler || !w->stream)
         return api_fail(FAIL_MEMORY, "no memory for a text");

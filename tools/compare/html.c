@@ -1,3 +1,4 @@
+#include "data/base/memory.h"
 #include "tools/compare/compare.h"
 
 #include "data/base/format.h"
@@ -222,7 +223,7 @@ static void write_answer(const struct comparison *c, FILE *f)
 {
     char  *text = NULL, *line, *rest;
     size_t len = 0;
-    FILE  *m = open_memstream(&text, &len);
+    FILE  *m = memory_stream(&text, &len);
 
     if (!m)
         return;
@@ -242,7 +243,7 @@ static enum fail save_page(const struct comparison *c, struct why *why)
 {
     char       *text = NULL, budget[64], bytes[32], title[1100];
     size_t      len = 0;
-    FILE       *f = open_memstream(&text, &len);
+    FILE       *f = memory_stream(&text, &len);
     const char *slash = strrchr(c->input, '/'),
                *name = slash && slash[1] ? slash + 1 : c->input;
 
@@ -274,7 +275,7 @@ static enum fail save_plot(const struct comparison *c, struct why *why)
 {
     char  *text = NULL;
     size_t len = 0;
-    FILE  *f = open_memstream(&text, &len);
+    FILE  *f = memory_stream(&text, &len);
 
     if (!f)
         return fail(why, FAIL_MEMORY, "out of memory");

@@ -1,3 +1,4 @@
+#include "data/base/memory.h"
 #include "tools/compare/compare.h"
 
 #include "data/base/file.h"
@@ -290,7 +291,7 @@ enum fail report_markdown(const struct comparison *c, struct why *why)
 {
     char                *text = NULL, budget[64];
     size_t               len = 0;
-    FILE                *f = open_memstream(&text, &len);
+    FILE                *f = memory_stream(&text, &len);
     const struct config *cfg = &c->arch[0].cfg;
 
     if (!f)

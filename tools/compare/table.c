@@ -1,3 +1,4 @@
+#include "data/base/memory.h"
 #include "tools/compare/compare.h"
 
 #include "data/base/file.h"
@@ -192,7 +193,7 @@ static void print_conclusion(const struct comparison *c, FILE *f, int columns)
 {
     char        *text = NULL;
     size_t       len = 0;
-    FILE        *all = open_memstream(&text, &len);
+    FILE        *all = memory_stream(&text, &len);
     struct wrap *w = calloc(1, sizeof *w);
 
     if (all) {
@@ -250,7 +251,7 @@ static enum fail write_csv(const struct comparison *c, struct why *why)
 {
     char  *text = NULL;
     size_t len = 0;
-    FILE  *f = open_memstream(&text, &len);
+    FILE  *f = memory_stream(&text, &len);
 
     if (!f)
         return fail(why, FAIL_MEMORY, "out of memory");
@@ -291,7 +292,7 @@ enum fail table_files(const struct comparison *c, struct why *why)
 {
     char  *text = NULL;
     size_t len = 0;
-    FILE  *f = open_memstream(&text, &len);
+    FILE  *f = memory_stream(&text, &len);
 
     if (!f)
         return fail(why, FAIL_MEMORY, "out of memory");

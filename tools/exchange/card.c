@@ -2,6 +2,7 @@
 #include "data/base/file.h"
 #include "data/base/format.h"
 #include "data/base/json.h"
+#include "data/base/memory.h"
 #include "data/base/version.h"
 #include "data/dataset.h"
 #include "tools/exchange/exchange.h"
@@ -158,7 +159,7 @@ enum fail card_write(const struct outgoing *x, const char *dir, struct why *why)
 {
     char       path[PATH_MAX], parent[PATH_MAX], *text = NULL;
     size_t     len;
-    FILE      *to = open_memstream(&text, &len);
+    FILE      *to = memory_stream(&text, &len);
     struct run r = {.lock = -1};
     struct why unread;
     bool       run;

@@ -1,6 +1,7 @@
 #include "tools/exchange/gguf.h"
 
 #include "data/base/file.h"
+#include "data/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -288,7 +289,7 @@ const char *gguf_string(const struct gguf_key *k, const unsigned char **at, size
 bool gguf_begin(struct gguf_out *g)
 {
     *g = (struct gguf_out){0};
-    g->to = open_memstream(&g->bytes, &g->len);
+    g->to = memory_stream(&g->bytes, &g->len);
     return g->to != NULL;
 }
 

@@ -11,6 +11,7 @@
  */
 #include "data/base/file.h"
 #include "data/base/json.h"
+#include "data/base/memory.h"
 #include "tools/exchange/exchange.h"
 
 #include <math.h>
@@ -146,7 +147,7 @@ static enum fail write_tokens(const struct outgoing *x, const char *path, struct
     struct token *t = calloc((size_t)x->vocab.n, sizeof *t);
     char         *bytes = NULL;
     size_t        len;
-    FILE         *to = open_memstream(&bytes, &len);
+    FILE         *to = memory_stream(&bytes, &len);
     uint32_t      longest = 0;
     enum fail     err = FAIL_MEMORY;
 

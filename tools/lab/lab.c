@@ -6,6 +6,7 @@
 #include "data/base/format.h"
 #include "data/base/json.h"
 #include "data/base/live.h"
+#include "data/base/memory.h"
 #include "data/base/split.h"
 #include "data/base/version.h"
 #include "tools/compare/stats.h"
@@ -627,7 +628,7 @@ enum fail lab_chart(struct lab *l, const char *name, const struct chart *c,
 
     if (l->silent)
         return FAIL_NONE;
-    f = need(open_memstream(&bytes, &len));
+    f = need(memory_stream(&bytes, &len));
     chart_write(f, c, 1);
     snprintf(file, sizeof file, "%s.svg", name);
     path_join(path, sizeof path, l->ask.out, file);

@@ -2,6 +2,7 @@
 
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/base/memory.h"
 #include "data/base/version.h"
 #include "tools/chart/document.h"
 
@@ -214,8 +215,8 @@ enum fail report_write(const char *dir, const struct lab_ask *ask,
 {
     char     *page = NULL;
     size_t    len[2] = {0};
-    FILE     *md = open_memstream(summary, &len[0]);
-    FILE     *html = open_memstream(&page, &len[1]);
+    FILE     *md = memory_stream(summary, &len[0]);
+    FILE     *html = memory_stream(&page, &len[1]);
     enum fail err;
 
     if (!md || !html)
@@ -282,7 +283,7 @@ static enum fail write_page(const char *path, const struct lab_ask *ask,
     snprintf(end, sizeof end, REPORT_MARK("%s", "end"), flag[ask->form]);
     from = strstr(old, begin);
     to = from ? strstr(from, end) : NULL;
-    f = to ? open_memstream(&text, &len) : NULL;
+    f = to ? memory_stream(&text, &len) : NULL;
     if (f) {
         fprintf(f, "%.*s%s\n", (int)(from - old), old, begin);
         write(f, ask, v);

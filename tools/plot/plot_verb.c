@@ -1,6 +1,7 @@
 #include "data/base/cli.h"
 #include "data/base/file.h"
 #include "data/base/live.h"
+#include "data/base/memory.h"
 #include "data/dataset.h"
 #include "model/files/checkpoint.h"
 #include "tools/csv.h"
@@ -125,7 +126,7 @@ static enum fail save(const struct plot *p, const char *path,
 {
     char     *text = NULL;
     size_t    len = 0;
-    FILE     *f = open_memstream(&text, &len);
+    FILE     *f = memory_stream(&text, &len);
     enum fail err;
 
     if (!f)
