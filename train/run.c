@@ -123,7 +123,7 @@ enum fail run_write_config(const struct run *r, struct why *why)
     enum fail err;
 
     if (!f)
-        return fail(why, FAIL_WRITE, "%s/config.cfg: %s", r->dir, strerror(errno));
+        return fail(why, FAIL_MEMORY, "%s/config.cfg: out of memory", r->dir);
     fprintf(f, "# %s\n", version_line);
     config_print(&r->cfg, f);
     for (int i = 0; i < r->n_input; i++) {
