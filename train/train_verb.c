@@ -208,7 +208,7 @@ static void tell_unread(const struct run *r, const struct sources *from)
 static void take_kv_heads(struct config *c, const struct config *other)
 {
     int  had = other->kv_heads;
-    bool fit = c->heads % had == 0;
+    bool fit = had > 0 && c->heads % had == 0;
 
     if (c->kv_heads >= 0)
         return;

@@ -66,7 +66,7 @@ add_products(bool paired, vec sum, const real *x, const real *b)
 {
 #ifndef WEFT_DOUBLE
     if (paired) {
-        pairs two = *(const pairs *)b, one = two - two + *(const pair *)x;
+        pairs two = *(const pairs *)b, one = (pairs){0} + *(const pair *)x;
 #ifdef __AVX512BF16__
         return _mm512_dpbf16_ps(sum, (__m512bh)one, (__m512bh)two);
 #else
