@@ -21,8 +21,10 @@ static ssize_t memory_write(void *cookie, const char *from, size_t n)
         char  *more = realloc(*m->bytes, cap);
 
         m->failed = !more;
-        *m->bytes = more ? more : *m->bytes;
-        m->cap = more ? cap : m->cap;
+        if (more) {
+            *m->bytes = more;
+            m->cap = cap;
+        }
     }
     if (m->failed)
         return 0;

@@ -212,12 +212,12 @@ apply_rows(const struct weights *w, real *a, real *p, const real *shift, int n)
 {
     for (int x = 0; x < n; x++) {
         const real *e = w->E + x * CHUNK, by = p ? shift[x] : 0;
-        real       *ax = a + x * CHUNK, *px = p + x * CHUNK;
+        real       *ax = a + x * CHUNK, *px = p ? p + x * CHUNK : NULL;
 
         #pragma omp simd
         for (int y = 0; y < n; y++)
             ax[y] = y <= x ? ax[y] * e[y] : 0;
-        if (p) {
+        if (px) {
             #pragma omp simd
             for (int y = 0; y < n; y++)
                 px[y] = y <= x ? (px[y] + by) * e[y] : 0;

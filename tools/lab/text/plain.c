@@ -149,13 +149,12 @@ enum fail plain_nats(const struct model *m, int T, const int32_t *tokens,
     const int    C = m->cfg.width;
     const size_t n = (size_t)T * C;
     double      *all = malloc((6 * n + 2 * (size_t)m->cfg.mlp + (size_t)T) * sizeof *all);
-    struct plain s = {.m = m, .T = T, .C = C, .H = m->cfg.heads, .mlp = m->cfg.mlp,
-                      .x = all, .n = all + n, .q = all + 2 * n, .k = all + 3 * n,
-                      .v = all + 4 * n, .o = all + 5 * n, .p = all + 6 * n,
-                      .wide = all + 6 * n + T};
+    struct plain s = {.m = m, .T = T, .C = C, .H = m->cfg.heads, .mlp = m->cfg.mlp};
 
     if (!all)
         return fail(why, FAIL_MEMORY, "out of memory for a text of %d tokens", T);
+    s.x = all, s.n = all + n, s.q = all + 2 * n, s.k = all + 3 * n, s.v = all + 4 * n;
+    s.o = all + 5 * n, s.p = all + 6 * n, s.wide = s.p + T;
     for (size_t i = 0; i < n; i++)
         s.x[i] = (double)m->wp[0][(size_t)tokens[i / C] * C + i % C];
     for (int i = 0; i < m->cfg.layers; i++) {
