@@ -264,6 +264,15 @@ static bool is_choice(const char *choices, const char *word)
     return false;
 }
 
+static bool is_utf8(const char *text, size_t n)
+{
+    int len = 1;
+
+    for (size_t i = 0; len && i < n; i += (size_t)len)
+        len = utf8_length(text + i, n - i);
+    return len;
+}
+
 static enum fail set_text(void *at, const struct key *k, const char *value,
                           struct why *why)
 {
@@ -279,6 +288,8 @@ static enum fail set_text(void *at, const struct key *k, const char *value,
         if (iscntrl((unsigned char)value[i]) || value[i] == '#')
             return fail(why, FAIL_USAGE, "%s: no '#' or control characters, please",
                         k->name);
+    if (!is_utf8(value, len))           // config.json could not hold it
+        return fail(why, FAIL_USAGE, "%s: not UTF-8", k->name);
     memcpy(at, value, len + 1);
     return FAIL_NONE;
 }
@@ -298,9 +309,8 @@ static enum fail set_quoted(char *at, const struct key *k, const char *value,
         if (iscntrl((unsigned char)value[i]) || strchr("#\"", value[i]))
             return fail(why, FAIL_USAGE,
                         "%s: no '#', '\"' or control characters, please", k->name);
-    for (size_t i = 0, width; i < len; i += width)
-        if (!(width = (size_t)utf8_length(value + i, len - i)))
-            return fail(why, FAIL_USAGE, "%s: not UTF-8", k->name);
+    if (!is_utf8(value, len))
+        return fail(why, FAIL_USAGE, "%s: not UTF-8", k->name);
     memcpy(at, value, len);
     at[len] = '\0';
     return FAIL_NONE;

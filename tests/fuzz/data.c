@@ -98,12 +98,13 @@ void fuzz_text(const uint8_t *bytes, size_t len)
 
 /* ---- jsonl beside jansson ---- */
 
-/* Numbers that no double holds, and depth, are jansson's own limits. */
+/* Numbers that no double holds, depth, and a NUL in a name are jansson's own limits. */
 static bool is_limit(const json_error_t *e)
 {
     enum json_error_code code = json_error_code(e);
 
-    return code == json_error_numeric_overflow || code == json_error_stack_overflow;
+    return code == json_error_numeric_overflow || code == json_error_stack_overflow ||
+           code == json_error_null_byte_in_key;
 }
 
 /* Jansson's object of the line, where it agrees to read it. */
