@@ -228,8 +228,9 @@ static inline __attribute__((always_inline)) vec
 of_piece(const real *table, int pairs, order at)
 {
     const int n = pairs * 2 * LANES;
+    vec       x = look_up(table, pairs, at);
 
-    return by_bit(look_up(table, pairs, at), *(const loose *)(table + n), at, n);
+    return pairs ? by_bit(x, *(const loose *)(table + n), at, n) : x;
 }
 
 #if defined __has_builtin && VEC_BYTES == 32 && !defined WEFT_DOUBLE
@@ -281,12 +282,9 @@ look_up_lines(const struct piecewise *p, int pairs, const real *table, order at,
 {
     vec x[4] = {0};
 
-    if (SHUFFLES && pairs)
+    if (SHUFFLES)
         for (int k = 0; k < 4; k++)
             x[k] = of_piece(table + (size_t)k * p->row, pairs, at);
-    else if (SHUFFLES)
-        for (int k = 0; k < 4; k++)
-            x[k] = look_up(table + (size_t)k * p->row, 0, at);
     else
         load_lines(x, table, at);
     line[0] = (struct line){x[0], x[1]};

@@ -1,7 +1,7 @@
-#include "data/base/memory.h"
 #include "tools/compare/compare.h"
 
 #include "data/base/format.h"
+#include "data/base/memory.h"
 #include "data/base/version.h"
 #include "tools/chart/chart.h"
 #include "tools/chart/document.h"

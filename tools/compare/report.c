@@ -1,8 +1,8 @@
-#include "data/base/memory.h"
 #include "tools/compare/compare.h"
 
 #include "data/base/file.h"
 #include "data/base/format.h"
+#include "data/base/memory.h"
 #include "data/base/version.h"
 
 #include <limits.h>

@@ -1,9 +1,9 @@
-#include "data/base/memory.h"
 #include "tools/compare/compare.h"
 
 #include "data/base/file.h"
 #include "data/base/json.h"
 #include "data/base/format.h"
+#include "data/base/memory.h"
 #include "infer/wrap.h"
 #include "tools/csv.h"
 
