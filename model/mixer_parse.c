@@ -266,11 +266,13 @@ static enum fail parse_mixer(struct mixer_cfg *c, char *half, struct why *why)
     set_standard(c->mixer->opts, c->opt);
     err = take_opts(opts, c->mixer->name, c->mixer->opts, c->opt, general, own_heads,
                     c->context, why);
+    if (err)
+        return err;
     if (own_heads[HEADS] > 0)
         c->H = c->Hk = (int)own_heads[HEADS];
     if (own_heads[KV_HEADS] > 0)
         c->Hk = (int)own_heads[KV_HEADS];
-    return err;
+    return FAIL_NONE;
 }
 
 static enum fail parse_position(struct mixer_cfg *c, char *half, struct why *why)

@@ -592,10 +592,13 @@ const char *verdict_text(const struct answered *a, char *buf, size_t cap)
 /* The verdicts from row `first` on, which are this experiment's, by themselves. */
 static void tell_verdicts(struct lab *l, int first)
 {
-    struct verdicts mine = {l->verdicts->row + first, l->verdicts->n - first};
+    struct verdicts mine = {.n = l->verdicts->n - first};
     double          seconds = 0;
     char            text[192];
 
+    if (!mine.n)
+        return;
+    mine.row = l->verdicts->row + first;
     for (int i = 0; i < l->n; i++)
         seconds += l->cell[i].met ? l->cell[i].cost[SECONDS] : 0;
     verdicts_settle(&mine);
