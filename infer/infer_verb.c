@@ -239,8 +239,8 @@ static void check_output(const struct infer *f)
     if (f->writer.error == EPIPE)
         exit(0);
     if (f->writer.error)
-        cli_die(&f->cli, FAIL_WRITE, "cannot write the text: %s",
-                strerror(f->writer.error));
+        cli_die(&f->cli, f->writer.error == ENOMEM ? FAIL_MEMORY : FAIL_WRITE,
+                "cannot write the text: %s", strerror(f->writer.error));
 }
 
 static void say_dropped(struct infer *f)

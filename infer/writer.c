@@ -78,17 +78,19 @@ void writer_close(struct writer *w)
 
 /* ---- the prompt ---- */
 
-static void check_output(struct writer *w)
+/* A text in memory may have found none, too. */
+static void check_output(struct writer *w, FILE *f)
 {
-    if (ferror(w->o.out) && !w->error)
+    if (ferror(f) && !w->error)
         w->error = errno ? errno : EIO;
 }
 
 void writer_echo(struct writer *w, const char *bytes, size_t len)
 {
-    for (int k = 0; k < w->o.K; k++)
+    for (int k = 0; k < w->o.K; k++) {
         stream_echo(w->text[k].stream, bytes, len);
-    check_output(w);
+        check_output(w, w->text[k].file);
+    }
 }
 
 enum fail writer_feed(struct writer *w, const char *bytes, size_t len, struct why *why)
@@ -127,7 +129,7 @@ static void end_text(struct writer *w, struct text_out *t)
     if (!stream_at_line_start(t->stream))
         stream_echo(t->stream, "\n", 1);
     t->done = true;
-    check_output(w);
+    check_output(w, t->file);
 }
 
 /* Several texts: put out those whose turn it is. */
@@ -136,10 +138,12 @@ static void print_ready(struct writer *w)
     for (; w->printed < w->o.K && w->text[w->printed].done; w->printed++) {
         const struct text_out *t = &w->text[w->printed];
 
+        if (ferror(t->file))
+            return;
         fprintf(w->o.out, "--- sample %d of %d ---\n", w->printed + 1, w->o.K);
         fwrite(t->bytes, 1, t->len, w->o.out);
         fflush(w->o.out);
-        check_output(w);
+        check_output(w, w->o.out);
     }
 }
 
@@ -156,7 +160,7 @@ static bool pick(struct writer *w, int k)
     const char *piece = tokenizer_piece(w->tokenizer, (uint32_t)w->next[k], &len);
     bool        stopped = stream_push(w->text[k].stream, piece, len);
 
-    check_output(w);
+    check_output(w, w->text[k].file);
     return !stopped;
 }
 
