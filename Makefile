@@ -363,9 +363,9 @@ N    ?= 160
 SEED ?= 1
 mutate: deps
 	@command -v python3 > /dev/null || { echo "make mutate: skipped: there is no python3"; exit 0; }; \
-	$(MAKE) MODE=$(MODE) SUITES='$(notdir $(TESTS:.c=)) artefacts.sh resume.sh wrong.sh faults.sh' suites > /dev/null && \
-	MUTATE_CC='$C' MUTATE_LINK='$(LINK)' MUTATE_LIBS='$(LDLIBS) $(shell pkg-config --libs check)' \
-	  MUTATE_DIR=$O python3 tests/mutate.py $N $(SEED) $(or $(TIME_LIMIT),3000) $(if $(ONLY),--only $(ONLY))
+	$(MAKE) MODE=$(MODE) SUITES='$(filter-out layers template-%,$(ALL))' suites > /dev/null && \
+	$(MAKE) MODE=double SUITES='$(filter-out template-%,$(DOUBLE))' suites > /dev/null && \
+	python3 tests/mutate.py $N $(SEED) $(or $(TIME_LIMIT),3000) $O build/double $(if $(ONLY),--only $(ONLY))
 
 test-cpus: deps
 	@$(MAKE) MODE=portable all

@@ -5,13 +5,14 @@ Chooses N mutants by SEED among all places of data/, model/, infer/ and train/ w
 operator can be turned around, a condition negated or a statement left out, and adds
 those of tests/mutants.txt. Each is compiled, linked in front of weft.a into the suites
 that hold its file, the likeliest and the shortest first, and run until one fails; what
-all of them pass is linked into weft, for the scripts among the tests. A mutant that these
-pass, too, has survived: a test is missing, or the change has no effect.
+all of them pass is compiled again for the suites in double precision, and linked into
+weft, for the scripts among the tests. A mutant that these pass, too, has survived: a test
+is missing, or the change has no effect.
 One that is not compiled says nothing of the tests and does not count. Prints a line a
 mutant, the survivors again, and the share that was killed; begins no mutant after TIME
 seconds. Exits with 1 below 90 %.
 
-    MUTATE_CC, MUTATE_LINK, MUTATE_LIBS, MUTATE_DIR are set by the Makefile.
+    python3 tests/mutate.py 160 1 3000 build/release build/double
 """
 import argparse
 import concurrent.futures
@@ -27,11 +28,11 @@ import sys
 import tempfile
 import time
 
-CC, LINK, LIBS, O = (os.environ["MUTATE_" + k] for k in ("CC", "LINK", "LIBS", "DIR"))
 ROOMS = ("data", "model", "infer", "train")
 PATIENCE = 60           # seconds of CPU that a mutant's suites may take in all
-SCRIPTS = ("tests/tools/artefacts.sh", "tests/train/resume.sh", "tests/tools/wrong.sh",
-           "tests/faults/faults.sh")
+SCRIPTS = ("v1/v1.sh", "tools/artefacts.sh", "tools/plot.sh", "tools/experiments.sh",
+           "tools/limits.sh", "train/recipe.sh", "tools/join.sh", "train/resume.sh",
+           "tools/wrong.sh", "faults/faults.sh")
 APART = ("train/ranks.c",)      # of several processes: make test-mpi has their tests
 SHM = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None    # nothing waits for a disk
 SWAPS = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "==", "+": "-",
@@ -123,31 +124,77 @@ def symbols(path, kinds):
     return {line.split()[-1] for line in out.splitlines() if line.split()[-2] in kinds}
 
 
-def suites():
-    """Symbols, seconds of CPU and seconds of each test program that was run."""
-    found = {}
-    for source in [*sorted(glob.glob("tests/*/test_*.c")), *SCRIPTS]:
-        program = source if source in SCRIPTS else f"{O}/{source[:-2]}"
-        ran = f"{O}/results/{os.path.basename(program)}.ran"
-        if not os.path.exists(ran):
-            continue
-        with open(ran, encoding="utf-8") as f:
+class Build:
+    """A directory of objects and suites that have passed; how says what made them."""
+
+    def __init__(self, top):
+        self.top = top
+        with open(f"{top}/how", encoding="utf-8") as f:
+            self.cc, _, self.link, *_ = f.read().split("\n")
+        self.link += " " + subprocess.run(["pkg-config", "--libs", "check"], text=True,
+                                          capture_output=True, check=True).stdout.strip()
+        ran = ((s, self.ran(s)) for s in sorted(glob.glob("tests/*/test_*.c")))
+        self.suites = {f"{top}/{s[:-2]}": (symbols(f"{top}/{s[:-2]}", "tTrRdD"), *times)
+                       for s, times in ran if times}
+        self.scripts = [(s, self.ran(s)) for s in (f"tests/{s}" for s in SCRIPTS)]
+
+    def ran(self, source):
+        """Seconds of CPU and seconds that a suite took; None where it was not run."""
+        name = f"{self.top}/results/{os.path.basename(source).removesuffix('.c')}"
+        if not os.path.exists(name + ".ran"):
+            return None
+        with open(name + ".ran", encoding="utf-8") as f:
             words = f.read().split()
         if len(words) < 4 or words[2] != "0":
-            sys.exit(f"mutate: {program} has not passed; see {ran[:-4]}.log")
-        has = set() if program in SCRIPTS else symbols(program, "tTrRdD")
-        found[program] = (has, float(words[3]), float(words[0]))
-    return found
+            sys.exit(f"mutate: {source} has not passed; see {name}.log")
+        return float(words[3]), float(words[0])
 
+    def holds(self, path):
+        """Suites that hold a file: of its name first, then of its room, then the short."""
+        own = symbols(f"{self.top}/{path}.o", "TRD")
+        stem, room = os.path.basename(path)[:-2], path.split("/")[0]
+        found = [p for p, (has, *_) in self.suites.items() if own and own <= has]
+        return sorted(found, key=lambda p: (stem not in p, f"tests/{room}/" not in p,
+                                            self.suites[p][1]))
 
-def order(path, all_suites):
-    """Suites that hold the file: of its name first, then of its room, then the short."""
-    own = symbols(f"{O}/{path}.o", "TRD")
-    stem = os.path.basename(path)[:-2]
-    room = path.split("/")[0]
-    holds = [p for p, (has, *_) in all_suites.items() if own and own <= has]
-    return sorted(holds, key=lambda p: (stem not in p, f"tests/{room}/" not in p,
-                                        all_suites[p][1]))
+    def compiles(self, source, to):
+        return subprocess.run(f"{self.cc} -w -MF /dev/null -c -o {to} {source}",
+                              shell=True, stderr=subprocess.DEVNULL).returncode == 0
+
+    def links(self, objects, to):
+        compiler, libraries = self.link.split(" -l", 1)
+        subprocess.run(f"{compiler} -Wl,-S -o {to} {objects} {self.top}/weft.a "
+                       f"-l{libraries}", shell=True, check=True)
+
+    def rig(self, program):
+        """What the Makefile links a suite with besides."""
+        found = glob.glob(f"{self.top}/tests/support/*.o")
+        if program.endswith("/test_fuzz"):
+            found += set(glob.glob(f"{self.top}/tests/fuzz/*.o")) - {program + ".c.o"}
+        return f"{program}.c.o {' '.join(sorted(found))}"
+
+    def killer(self, path, mutant, to):
+        """The first suite that fails with the mutant of a file."""
+        spent = 0.0
+        for program in self.holds(path):
+            _, seconds, wall = self.suites[program]
+            if spent and spent + seconds > PATIENCE:
+                continue
+            self.links(f"{self.rig(program)} {mutant}", to)
+            spent += seconds + 0.1
+            if not passes([to], seconds, wall):
+                return f"{os.path.basename(program)} ({os.path.basename(self.top)})"
+        return None
+
+    def script(self, mutant, to):
+        """The first script that fails with the mutant in weft."""
+        tools = f"{self.top}/tools"
+        self.links(f"{tools}/start.c.o {tools}/main.c.o {mutant}", to)
+        for script, times in self.scripts:
+            if times and not passes(["sh", script], *times, WEFT=to,
+                                    LIB=f"{self.top}/tests/faults"):
+                return os.path.basename(script)
+        return None
 
 
 # ---- one mutant ------------------------------------------------------------------------
@@ -192,44 +239,21 @@ def describe(path, start, end, new):
     return text, f"{path}:{line}: {old[:50]} -> {' '.join(new.split())[:54]}"
 
 
-def rig(program):
-    """What the Makefile links a suite with besides."""
-    found = glob.glob(f"{O}/tests/support/*.o")
-    if program.endswith("/test_fuzz"):
-        found += set(glob.glob(f"{O}/tests/fuzz/*.o")) - {program + ".c.o"}
-    return " ".join(sorted(found))
-
-
-def link(program, objects):
-    subprocess.run(f"{LINK} -Wl,-S -o {program} {objects} {O}/weft.a {LIBS}", shell=True,
-                   check=True)
-
-
-def run(i, mutant, all_suites):
-    """(what it is, which suite killed it, None, or "" where it is not compiled)."""
+def run(i, mutant, builds):
+    """(what it is, what killed it, None, or "" where it is not compiled)."""
     path, start, end, new = mutant
     text, what = describe(*mutant)
-    base = f"{O}/mutate/{i}"
+    base = f"{builds[0].top}/mutate/{i}"
     with open(base + ".c", "w", encoding="utf-8") as f:
         f.write(text[:start] + new + text[end:])
     try:
-        if subprocess.run(f"{CC} -w -MF /dev/null -c -o {base}.o {base}.c", shell=True,
-                          stderr=subprocess.DEVNULL).returncode:
-            return what, ""
-        spent = 0.0
-        for program in order(path, all_suites):
-            _, seconds, wall = all_suites[program]
-            if spent and spent + seconds > PATIENCE:
-                continue
-            link(f"{base}.x", f"{program}.c.o {rig(program)} {base}.o")
-            spent += seconds + 0.1
-            if not passes([f"{base}.x"], seconds, wall):
-                return what, os.path.basename(program)
-        link(f"{base}.x", f"{O}/tools/start.c.o {O}/tools/main.c.o {base}.o")
-        for script in SCRIPTS:
-            if not passes(["sh", script], *all_suites[script][1:], WEFT=f"{base}.x"):
-                return what, os.path.basename(script)
-        return what, None
+        for n, build in enumerate(builds):
+            if not build.compiles(f"{base}.c", f"{base}.{n}.o"):
+                return what, ""
+            killer = build.killer(path, f"{base}.{n}.o", f"{base}.x")
+            if killer:
+                return what, killer
+        return what, builds[0].script(f"{base}.0.o", f"{base}.x")
     finally:
         for name in glob.glob(base + ".*"):
             os.remove(name)
@@ -241,16 +265,17 @@ def main():
     p.add_argument("n", type=int)
     p.add_argument("seed", type=int)
     p.add_argument("time", type=float)
+    p.add_argument("builds", nargs="+")
     p.add_argument("--jobs", type=int, default=os.cpu_count())
     p.add_argument("--only", default="", help="files whose path has this")
     a = p.parse_args()
 
-    began, all_suites = time.monotonic(), suites()
-    os.makedirs(f"{O}/mutate", exist_ok=True)
+    began, builds = time.monotonic(), [Build(top) for top in a.builds]
+    os.makedirs(f"{builds[0].top}/mutate", exist_ok=True)
     files = sorted(f for room in ROOMS for f in glob.glob(f"{room}/**/*.c",
                                                           recursive=True)
-                   if a.only in f and f not in APART and os.path.exists(f"{O}/{f}.o")
-                   and order(f, all_suites))
+                   if a.only in f and f not in APART
+                   and os.path.exists(f"{builds[0].top}/{f}.o") and builds[0].holds(f))
     every = [m for f in files for m in places(f)]
     chosen = [m for m in named("tests/mutants.txt") if a.only in m[0]]
     chosen += random.Random(a.seed).sample(every, min(a.n, len(every)))
@@ -260,7 +285,7 @@ def main():
     killed, survived, later, broken = 0, [], 0, 0
 
     def one(job):
-        return run(*job, all_suites) if time.monotonic() - began < a.time else None
+        return run(*job, builds) if time.monotonic() - began < a.time else None
 
     with concurrent.futures.ThreadPoolExecutor(a.jobs) as pool:
         for result in pool.map(one, enumerate(chosen)):
