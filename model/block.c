@@ -66,12 +66,27 @@ void block_layout(struct block *b, enum pass_mode mode, int B, int T, struct are
     scratch->used = mlp.used > scratch->used ? mlp.used : scratch->used;
 }
 
-/* y = x + d */
-static void add(real *y, const real *x, const real *d, size_t n)
+static struct mlp mlp_of(const struct block *b)
 {
-    #pragma omp parallel for simd schedule(static) if (n > 1 << 14)
-    for (size_t i = 0; i < n; i++)
+    return (struct mlp){b->cfg->C, b->mlp, after(b, WG), after(b, WD), b->gu, b->wide};
+}
+
+/* y = x + d, rows t .. t + rows - 1 */
+static void add_rows(const struct block *b, real *y, const real *x, const real *d, long t,
+                     long rows)
+{
+    const size_t C = b->cfg->C;
+
+    #pragma omp simd
+    for (size_t i = t * C; i < (t + rows) * C; i++)
         y[i] = x[i] + d[i];
+}
+
+static void add(const struct block *b, real *y, const real *x, const real *d)
+{
+    #pragma omp parallel for schedule(static) if (b->rows > FEW_ROWS)
+    for (long t = 0; t < b->rows; t += FEW_ROWS)
+        add_rows(b, y, x, d, t, b->rows - t < FEW_ROWS ? b->rows - t : FEW_ROWS);
 }
 
 static void normalise(const struct block *b, const real *x, const real *w)
@@ -81,53 +96,79 @@ static void normalise(const struct block *b, const real *x, const real *w)
     rms_forward(&o, b->n, b->cfg->C, x, b->cfg->C, w, b->rows);
 }
 
-/* dx += and dw += from b->y, the gradient of b->n. */
-static void normalise_back(const struct block *b, real *dx, real *dw, const real *x,
-                           const real *w)
+static void normalise_rows(const struct block *b, const real *x, const real *w, long t,
+                           long rows)
 {
     struct norm o = norm_of(b);
     size_t      C = b->cfg->C;
 
-    rms_backward(&o, dx, C, 1, dw, b->y, C, x, C, w, b->rows, b->partial);
+    rms_forward_rows(&o, b->n + t * C, C, x + t * C, C, w, rows);
 }
 
-/* a = x + y, y the mixer's. */
-static void add_mixer(struct block *b)
-{
-    meter_switch(METER_NORMS);
-    add(b->a, b->x, b->y, b->rows * b->cfg->C);
-}
+/* ---- forward ----------------------------------------------------------------------- */
 
 static void run_mixer(struct block *b, int window)
 {
     normalise(b, b->x, b->w[NORM1]);
     meter_switch(METER_MIXER);
     mixer_forward(&b->mixer, window, b->n, b->y);
-    add_mixer(b);
+    meter_switch(METER_NORMS);
 }
 
-/* out = a + mlp(a) */
-static void run_mlp(struct block *b)
+/* a = x + y, y the mixer's. */
+static void add_mixer(struct block *b)
 {
+    add(b, b->a, b->x, b->y);
+}
+
+/* a, and out = a + mlp(a), each tile of rows from its first sum to its last. */
+static void finish_tiles(struct block *b)
+{
+    const struct mlp m = mlp_of(b);
+    const int        tile = product_tile(b->rows);
+
+    #pragma omp parallel for schedule(dynamic)
+    for (long t = 0; t < b->rows; t += tile) {
+        int rows = (int)(b->rows - t < tile ? b->rows - t : tile);
+
+        add_rows(b, b->a, b->x, b->y, t, rows);
+        normalise_rows(b, b->a, after(b, NORM2), t, rows);
+        mlp_forward_rows(&m, b->y, b->n, t, rows);
+        add_rows(b, b->out, b->a, b->y, t, rows);
+    }
+}
+
+/* From x and the mixer's y to out. */
+static void finish(struct block *b)
+{
+    const struct mlp m = mlp_of(b);
+
+    if (b->mlp && mlp_by_rows(b->rows)) {
+        meter_switch(METER_MLP);
+        finish_tiles(b);
+        meter_switch(METER_NORMS);
+        return;
+    }
+    add_mixer(b);
     if (!b->mlp)
         return;
     normalise(b, b->a, after(b, NORM2));
     meter_switch(METER_MLP);
-    mlp_forward(b->y, b->n, after(b, WG), after(b, WD), b->gu, b->wide, b->rows,
-                b->cfg->C, b->mlp);
+    mlp_forward(&m, b->y, b->n, b->rows);
     meter_switch(METER_NORMS);
-    add(b->out, b->a, b->y, b->rows * b->cfg->C);
+    add(b, b->out, b->a, b->y);
 }
 
 void block_forward(struct block *b, int window)
 {
     run_mixer(b, window);
-    run_mlp(b);
+    finish(b);
 }
 
 void block_recompute(struct block *b, int window)
 {
     run_mixer(b, window);
+    add_mixer(b);
     if (!b->mlp)
         return;
     normalise(b, b->a, after(b, NORM2));
@@ -136,29 +177,74 @@ void block_recompute(struct block *b, int window)
     meter_switch(METER_NORMS);
 }
 
-/* dx, the gradient of out, becomes that of a. What a norm gave is made again here and
- * below: that costs less than keeping it for every block. */
-static void mlp_back(struct block *b, real *dx)
+/* ---- backward ---------------------------------------------------------------------- */
+
+/* The rows of the norm's blocks first .. end - 1: dn in y, then y = dx + what comes back
+ * through the norm. */
+static void mlp_rows_back(const struct block *b, const struct mlp *m, const real *dx,
+                          int first, int end)
 {
-    if (!b->mlp)
-        return;
-    normalise(b, b->a, after(b, NORM2));
+    const struct norm o = norm_of(b);
+    const real       *w = after(b, NORM2);
+    const long        from = norm_block(b->rows, first), to = norm_block(b->rows, end);
+    const int         tile = product_tile(b->rows), parts = (int)(to - from + tile - 1) / tile;
+
+    for (int i = 0; i < parts; i++) {
+        long t = from + (to - from) * i / parts,
+             rows = from + (to - from) * (i + 1) / parts - t;
+
+        normalise_rows(b, b->a, w, t, rows);
+        mlp_backward_rows(m, b->y, dx, t, (int)rows);
+    }
+    for (int i = first; i < end; i++)
+        rms_backward_block(&o, b->y, dx, b->y, b->a, w, b->rows, i, b->partial);
+}
+
+/* dx, the gradient of out, to that of a, in y. What a norm gave is made again here and
+ * below: that costs less than keeping it for every block. */
+static void mlp_back(struct block *b, const real *dx)
+{
+    const struct mlp  m = mlp_of(b);
+    const struct norm o = norm_of(b);
+    const int  tile = product_tile(b->rows);
+    const long all = NORM_BLOCKS * (long)tile;                  // blocks of a tile:
+    const int  some = b->rows >= all ? 1 : (int)(all / (b->rows > 0 ? b->rows : 1));
+
     meter_switch(METER_MLP);
-    mlp_backward(b->y, d_after(b, WG), d_after(b, WD), dx, b->n, after(b, WG),
-                 after(b, WD), b->gu, b->wide, b->rows, b->cfg->C, b->mlp);
+    #pragma omp parallel
+    {
+        #pragma omp for schedule(dynamic)
+        for (int i = 0; i < NORM_BLOCKS; i += some)
+            mlp_rows_back(b, &m, dx, i, i + some < NORM_BLOCKS ? i + some : NORM_BLOCKS);
+        mlp_backward_weights(&m, d_after(b, WG), d_after(b, WD), dx, b->n, b->rows);
+    }
+    rms_backward_sum(&o, d_after(b, NORM2), b->partial);
     meter_switch(METER_NORMS);
-    normalise_back(b, dx, d_after(b, NORM2), b->a, after(b, NORM2));
+}
+
+/* Back through norm1: dx = da + what comes from dn, which dx or da may be. */
+static void input_back(const struct block *b, real *dx, const real *da, const real *dn)
+{
+    const struct norm o = norm_of(b);
+
+    #pragma omp parallel for schedule(static)
+    for (int i = 0; i < NORM_BLOCKS; i++)
+        rms_backward_block(&o, dx, da, dn, b->x, b->w[NORM1], b->rows, i, b->partial);
+    rms_backward_sum(&o, b->dw[NORM1], b->partial);
 }
 
 void block_backward(struct block *b, real *dx)
 {
-    mlp_back(b, dx);
+    real *da = b->mlp ? b->y : dx, *dn = b->mlp ? dx : b->y;
+
+    if (b->mlp)
+        mlp_back(b, dx);
     normalise(b, b->x, b->w[NORM1]);
-    memset(b->y, 0, (size_t)b->rows * b->cfg->C * sizeof *b->y);
+    memset(dn, 0, (size_t)b->rows * b->cfg->C * sizeof *dn);
     meter_switch(METER_MIXER);
-    mixer_backward(&b->mixer, b->n, dx, b->y);
+    mixer_backward(&b->mixer, b->n, da, dn);
     meter_switch(METER_NORMS);
-    normalise_back(b, dx, b->dw[NORM1], b->x, b->w[NORM1]);
+    input_back(b, dx, da, dn);
 }
 
 double block_imitate(struct block *b, int window, const real *x, const real *a,
@@ -169,6 +255,7 @@ double block_imitate(struct block *b, int window, const real *x, const real *a,
 
     memcpy(b->x, x, n * sizeof *x);
     run_mixer(b, window);
+    add_mixer(b);
     for (size_t i = 0; i < n; i++) {
         b->a[i] -= a[i];
         off += (double)b->a[i] * b->a[i];
@@ -189,6 +276,6 @@ void block_extend(struct block *b, void *const *state, const long *pos)
     normalise(b, b->x, b->w[NORM1]);
     meter_switch(METER_MIXER);
     mixer_extend(&b->mixer, state, pos, b->n, b->y);
-    add_mixer(b);
-    run_mlp(b);
+    meter_switch(METER_NORMS);
+    finish(b);
 }

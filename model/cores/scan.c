@@ -100,12 +100,25 @@ size_t selective_kept(const struct selective *s)
     return (size_t)s->B * (chunks(s->T) + 1) * selective_state(s);
 }
 
-/* The m channels of a patch, then zeros. */
-static inline void fetch(real *to, const real *from, int m)
+/* The m channels of a patch, then zeros. A whole patch is copied without a call. */
+static inline __attribute__((always_inline)) void
+fetch(real *to, const real *from, int m)
 {
+    if (m == WIDE) {
+        memcpy(to, from, WIDE * sizeof *to);
+        return;
+    }
     memcpy(to, from, m * sizeof *to);
-    if (m < WIDE)
-        memset(to + m, 0, (WIDE - m) * sizeof *to);
+    memset(to + m, 0, (WIDE - m) * sizeof *to);
+}
+
+/* And back. */
+static inline __attribute__((always_inline)) void put(real *to, const real *from, int m)
+{
+    if (m == WIDE)
+        memcpy(to, from, WIDE * sizeof *to);
+    else
+        memcpy(to, from, m * sizeof *to);
 }
 
 /* What lies `tokens` after the patch in x (B, T, C) is sent for: a few lines of each row,
@@ -172,7 +185,7 @@ advance(int J, const struct patch *p, const struct selective *s, int j,
         }
     }
     for (int k = 0; k < J; k++)
-        memcpy(h + (size_t)(j + k) * s->C + p->c, now[k], p->m * sizeof *h);
+        put(h + (size_t)(j + k) * s->C + p->c, now[k], p->m);
 }
 
 /* y of one chunk; h (N, C) is carried. */
@@ -191,7 +204,7 @@ static void selective_chunk(const struct selective *s, const struct patch *p,
     for (; j < s->N; j++)
         advance(1, p, s, j, sum, h);
     for (int t = 0; t < p->n; t++)
-        memcpy(y + (p->row + t) * s->C + p->c, sum[t], p->m * sizeof *y);
+        put(y + (p->row + t) * s->C + p->c, sum[t], p->m);
 }
 
 /* The patches of sequence b at channel c. The state before chunk i is at h + i stride;
@@ -208,8 +221,7 @@ static void selective_patch(const struct selective *s, real *y, real *h,
             send_for(&p, s, s->step, CHUNK);
         }
         for (int j = 0; stride && j < s->N; j++)
-            memcpy(h + stride + (size_t)j * s->C + c, h + (size_t)j * s->C + c,
-                   p.m * sizeof *h);
+            put(h + stride + (size_t)j * s->C + c, h + (size_t)j * s->C + c, p.m);
         selective_chunk(s, &p, y, h + stride);
     }
 }
@@ -368,7 +380,7 @@ retreat(int J, const struct patch *p, const struct selective *s, int j, struct g
         }
     }
     for (int k = 0; k < J; k++) {
-        memcpy(later + (size_t)k * s->C, next[k], p->m * sizeof *later);
+        put(later + (size_t)k * s->C, next[k], p->m);
         vaxpy(drate + (size_t)k * s->C, 1, sum[k], p->m);
     }
 }

@@ -3,84 +3,95 @@
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 
-/* act = silu(g) u of one row; gu = [g, u]. */
-static inline void gate(real *act, const real *gu, int h)
+enum { COLS = TINY(256, 4) };       // hidden channels of a tile that are made together
+
+/* act = silu(g) u of n channels of a row. */
+static inline void gate(real *act, const real *g, const real *u, int n)
 {
     #pragma omp simd
-    for (int j = 0; j < h; j++)
-        act[j] = gu[j] * vsigmoid(gu[j]) * gu[h + j];
+    for (int j = 0; j < n; j++)
+        act[j] = g[j] * vsigmoid(g[j]) * u[j];
 }
 
-/* One row, from act = da and gu = [g, u]: act as it was, and the gradient of gu in its
- * place, [da u silu'(g), da silu(g)]. */
-static inline void gate_back(real *act, real *gu, int h)
+/* From act = da: act as it was, and the gradients of g and u in their places,
+ * da u silu'(g) and da silu(g). */
+static inline void gate_back(real *act, real *g, real *u, int n)
 {
     #pragma omp simd
-    for (int j = 0; j < h; j++) {
-        real g = gu[j], u = gu[h + j], s = vsigmoid(g), d = act[j];
+    for (int j = 0; j < n; j++) {
+        real x = g[j], y = u[j], s = vsigmoid(x), d = act[j];
 
-        act[j] = g * s * u;
-        gu[j] = d * u * s * (1 + g * (1 - s));
-        gu[h + j] = d * g * s;
+        act[j] = x * s * y;
+        g[j] = d * y * s * (1 + x * (1 - s));
+        u[j] = d * x * s;
     }
 }
 
-static void forward_apart(real *y, const real *x, const real *wgu, const real *wd,
-                          real *gu, real *act, long n, int C, int h)
+static int columns(const struct mlp *m, int j)
 {
-    product_forward(gu, x, wgu, n, C, 2 * h);
-    #pragma omp parallel for schedule(static) if (n > 8)
-    for (long i = 0; i < n; i++)
-        gate(act + i * h, gu + i * 2 * h, h);
-    product_forward(y, act, wd, n, h, C);
+    return m->h - j < COLS ? m->h - j : COLS;
 }
 
-void mlp_forward(real *y, const real *x, const real *wgu, const real *wd, real *gu,
-                 real *act, long n, int C, int h)
+void mlp_forward_rows(const struct mlp *m, real *y, const real *x, long t, int rows)
 {
-    int tile = product_tile(n);
+    const int    C = m->C, h = m->h;
+    const size_t ld = 2 * (size_t)h;
+    real        *gu = m->gu + t * ld, *act = m->act + t * h;
 
-    if (n < 4 * tile || product_reads_packed()) {
-        forward_apart(y, x, wgu, wd, gu, act, n, C, h);
+    for (int j = 0; j < h; j += COLS) {
+        int n = columns(m, j);
+
+        for (int half = 0; half < 2 * h; half += h)
+            gemm_nt(gu + half + j, ld, x + t * C, C, m->wgu + (size_t)(half + j) * C, C,
+                    rows, n, C, 1, 0);
+        for (int i = 0; i < rows; i++)
+            gate(act + (size_t)i * h + j, gu + i * ld + j, gu + i * ld + h + j, n);
+    }
+    gemm_nt(y + t * C, C, act, h, m->wd, h, rows, C, h, 1, 0);
+}
+
+/* A row of act first holds da, until gate_back replaces it. */
+void mlp_backward_rows(const struct mlp *m, real *dx, const real *dy, long t, int rows)
+{
+    const int    C = m->C, h = m->h;
+    const size_t ld = 2 * (size_t)h;
+    real        *gu = m->gu + t * ld, *act = m->act + t * h;
+
+    for (int j = 0; j < h; j += COLS) {
+        int n = columns(m, j);
+
+        gemm_nn(act + j, h, dy + t * C, C, m->wd + j, h, rows, n, C, 1, 0);
+        for (int i = 0; i < rows; i++)
+            gate_back(act + (size_t)i * h + j, gu + i * ld + j, gu + i * ld + h + j, n);
+    }
+    gemm_nn(dx + t * C, C, gu, ld, m->wgu, C, rows, C, 2 * h, 1, 0);
+}
+
+void mlp_backward_weights(const struct mlp *m, real *dwgu, real *dwd, const real *dy,
+                          const real *x, long n)
+{
+    product_weights(dwgu, m->gu, x, n, m->C, 2 * m->h);
+    product_weights(dwd, dy, m->act, n, m->h, m->C);
+}
+
+bool mlp_by_rows(long n)
+{
+    return n >= 4 * product_tile(n) && !product_reads_packed();
+}
+
+void mlp_forward(const struct mlp *m, real *y, const real *x, long n)
+{
+    const int h = m->h, tile = product_tile(n);
+
+    if (mlp_by_rows(n)) {
+        #pragma omp parallel for schedule(dynamic)
+        for (long t = 0; t < n; t += tile)
+            mlp_forward_rows(m, y, x, t, (int)(n - t < tile ? n - t : tile));
         return;
     }
-    #pragma omp parallel for schedule(dynamic)
-    for (long t = 0; t < n; t += tile) {
-        int rows = (int)(n - t < tile ? n - t : tile);
-
-        gemm_nt(gu + t * 2 * h, 2 * h, x + t * C, C, wgu, C, rows, 2 * h, C, 1, 0);
-        for (long i = t; i < t + rows; i++)
-            gate(act + i * h, gu + i * 2 * h, h);
-        gemm_nt(y + t * C, C, act + t * h, h, wd, h, rows, C, h, 1, 0);
-    }
-}
-
-/* dx, act and the gradient of gu by rows, inside a parallel region. A row of act first
- * holds da, until gate_back replaces it. */
-static void backward_rows(real *dx, const real *dy, const real *wgu, const real *wd,
-                          real *gu, real *act, long n, int C, int h)
-{
-    int tile = product_tile(n);
-
-    #pragma omp for schedule(dynamic)
-    for (long t = 0; t < n; t += tile) {
-        int rows = (int)(n - t < tile ? n - t : tile);
-
-        gemm_nn(act + t * h, h, dy + t * C, C, wd, h, rows, h, C, 1, 0);
-        for (long i = t; i < t + rows; i++)
-            gate_back(act + i * h, gu + i * 2 * h, h);
-        gemm_nn(dx + t * C, C, gu + t * 2 * h, 2 * h, wgu, C, rows, C, 2 * h, 1, 0);
-    }
-}
-
-void mlp_backward(real *dx, real *dwgu, real *dwd, const real *dy, const real *x,
-                  const real *wgu, const real *wd, real *gu, real *act, long n, int C,
-                  int h)
-{
-    #pragma omp parallel
-    {
-        backward_rows(dx, dy, wgu, wd, gu, act, n, C, h);
-        product_weights(dwgu, gu, x, n, C, 2 * h);
-        product_weights(dwd, dy, act, n, h, C);
-    }
+    product_forward(m->gu, x, m->wgu, n, m->C, 2 * h);
+    #pragma omp parallel for schedule(static) if (n > 8)
+    for (long i = 0; i < n; i++)
+        gate(m->act + i * h, m->gu + i * 2 * h, m->gu + i * 2 * h + h, h);
+    product_forward(y, m->act, m->wd, n, h, m->C);
 }

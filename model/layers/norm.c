@@ -4,9 +4,7 @@
 
 #include <string.h>
 
-/* dw is summed in this many blocks of rows, whatever the number of threads, and then over
- * the blocks. */
-enum { BLOCKS = TINY(16, 3) };
+enum { BLOCKS = NORM_BLOCKS };
 
 static inline real mean(const real *x, int e)
 {
@@ -48,6 +46,13 @@ static inline void row_forward(const struct norm *o, real *y, const real *x,
                       o->e, o->eps, centre);
 }
 
+void rms_forward_rows(const struct norm *o, real *y, size_t ldy, const real *x,
+                      size_t ldx, const real *w, long n)
+{
+    for (long i = 0; i < n; i++)
+        row_forward(o, y + i * ldy, x + i * ldx, w, false);
+}
+
 static void forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
                     const real *w, long n, bool centre)
 {
@@ -68,9 +73,9 @@ void ln_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t
     forward(o, y, ldy, x, ldx, w, n, true);
 }
 
-/* With g = w dy and xr = r (x - mu):  dx = r (g - mean(g) - xr mean(g xr)) + keep dx;
- * mean(g) only where x was centred. */
-static inline void backward_group(real *dx, real keep, real *dw, const real *dy,
+/* With g = w dy and xr = r (x - mu):  dx = r (g - mean(g) - xr mean(g xr)) + plus, if
+ * that is not NULL; mean(g) only where x was centred. */
+static inline void backward_group(real *dx, const real *plus, real *dw, const real *dy,
                                   const real *x, const real *w, int e, real eps,
                                   bool centre)
 {
@@ -91,14 +96,15 @@ static inline void backward_group(real *dx, real keep, real *dw, const real *dy,
         for (int j = 0; j < e; j++)
             dw[j] += dy[j] * r * (x[j] - mu);
     }
-    if (keep == 0) {
+    if (!plus) {
         #pragma omp simd
         for (int j = 0; j < e; j++)
             dx[j] = r * ((w ? w[j] : 1) * dy[j] - level - r * (x[j] - mu) * along);
     } else {
         #pragma omp simd
         for (int j = 0; j < e; j++)
-            dx[j] += r * ((w ? w[j] : 1) * dy[j] - level - r * (x[j] - mu) * along);
+            dx[j] = plus[j] +
+                    r * ((w ? w[j] : 1) * dy[j] - level - r * (x[j] - mu) * along);
     }
 }
 
@@ -113,13 +119,13 @@ size_t norm_partial(const struct norm *o)
 }
 
 /* One row; sum and w NULL: ones. */
-static inline void row_back(const struct norm *o, real *dx, real keep, real *sum,
+static inline void row_back(const struct norm *o, real *dx, const real *plus, real *sum,
                             const real *dy, const real *x, const real *w, bool centre)
 {
     for (int g = 0; g < o->groups; g++) {
         int at = g * o->e, wat = o->shared ? 0 : at;
 
-        backward_group(dx + at, keep, w ? sum + wat : NULL, dy + at, x + at,
+        backward_group(dx + at, plus ? plus + at : NULL, w ? sum + wat : NULL, dy + at, x + at,
                        w ? w + wat : NULL, o->e, o->eps, centre);
     }
 }
@@ -144,10 +150,28 @@ static void backward(const struct norm *o, real *dx, size_t lddx, real keep, rea
 
         for (size_t j = 0; j < m; j++)
             sum[j] = 0;
-        for (long i = n * block / BLOCKS; i < n * (block + 1) / BLOCKS; i++)
-            row_back(o, dx + i * lddx, keep, sum, dy + i * lddy, x + i * ldx, w, centre);
+        for (long i = norm_block(n, block); i < norm_block(n, block + 1); i++)
+            row_back(o, dx + i * lddx, keep == 0 ? NULL : dx + i * lddx, sum,
+                     dy + i * lddy, x + i * ldx, w, centre);
     }
     add_blocks(dw, partial, m);
+}
+
+void rms_backward_block(const struct norm *o, real *dx, const real *plus, const real *dy,
+                        const real *x, const real *w, long n, int block, real *partial)
+{
+    const size_t m = weights(o), row = (size_t)o->groups * o->e;
+    real        *sum = partial + block * m;
+
+    memset(sum, 0, m * sizeof *sum);
+    for (size_t i = norm_block(n, block) * row; i < norm_block(n, block + 1) * row;
+         i += row)
+        row_back(o, dx + i, plus + i, sum, dy + i, x + i, w, false);
+}
+
+void rms_backward_sum(const struct norm *o, real *dw, const real *partial)
+{
+    add_blocks(dw, partial, weights(o));
 }
 
 void rms_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
@@ -201,7 +225,7 @@ static void gated_row_back(const struct norm *o, real *dx, real *dg, real *sum,
         s[j] = vsigmoid(g[j]);
         z[j] = x[j] * g[j] * s[j];
     }
-    row_back(o, dx, 0, sum, dy, z, w, false);
+    row_back(o, dx, NULL, sum, dy, z, w, false);
     #pragma omp simd
     for (int j = 0; j < all; j++) {
         real d = dx[j];
@@ -222,7 +246,7 @@ void rms_gated_backward(const struct norm *o, real *dx, real *dg, size_t lddg, r
         real *sum = partial + block * m, *z = partial + BLOCKS * m + block * 2 * row;
 
         memset(sum, 0, m * sizeof *sum);
-        for (long i = n * block / BLOCKS; i < n * (block + 1) / BLOCKS; i++)
+        for (long i = norm_block(n, block); i < norm_block(n, block + 1); i++)
             gated_row_back(o, dx + i * lddy, dg + i * lddg, sum, dy + i * lddy,
                            x + i * ldx, g + i * ldg, w, z, z + row);
     }

@@ -25,11 +25,25 @@ struct norm {
 void rms_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
                  const real *w, long n);
 
+/* By the calling thread alone. */
+void rms_forward_rows(const struct norm *o, real *y, size_t ldy, const real *x,
+                      size_t ldx, const real *w, long n);
+
 /* dx = r (w dy - xr mean(w dy xr)) + keep dx,  dw += sum of dy xr,  xr = r x; keep is 0
  * or 1. dx may be dy when keep is 0. partial: norm_partial() reals of scratch. */
 void rms_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
                   const real *dy, size_t lddy, const real *x, size_t ldx,
                   const real *w, long n, real *partial);
+
+/* The same in pieces, for loops that have more to do with a block's rows: dw is summed
+ * in NORM_BLOCKS blocks of rows, whatever the number of threads, which begin at
+ * norm_block of 0, 1, ... of n rows; then over the blocks. All rows lie without gaps;
+ * dx = r (...) + plus, which may be dx or, as dy, take its place. */
+enum { NORM_BLOCKS = TINY(16, 3) };
+static inline long norm_block(long n, int block) { return n * block / NORM_BLOCKS; }
+void rms_backward_block(const struct norm *o, real *dx, const real *plus, const real *dy,
+                        const real *x, const real *w, long n, int block, real *partial);
+void rms_backward_sum(const struct norm *o, real *dw, const real *partial);
 
 /* As above. w and dw NULL: ones, without a gradient; partial is then unused. */
 void ln_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,

@@ -228,13 +228,16 @@ static void check_swiglu(const struct golden *g)
     real  *wgu = rig_reals(2 * hd), *wd = golden_new(g, "param.wd", hd);
     real  *dwgu = calloc(2 * hd, sizeof *dwgu), *dwd = calloc(hd, sizeof *dwd);
     real  *gu = rig_reals(2 * rows * h), *scratch = rig_reals(rows * h);
+    struct mlp m = {d, h, wgu, wd, gu, scratch};
 
     golden_read(g, "param.wg", wgu, hd);
     golden_read(g, "param.wu", wgu + hd, hd);
-    mlp_forward(y, x, wgu, wd, gu, scratch, (long)rows, d, h);
+    mlp_forward(&m, y, x, (long)rows);
     golden_compare(g, "y", "", y, n);
     rig_poison(scratch, rows * h * sizeof *scratch);
-    mlp_backward(dx, dwgu, dwd, dy, x, wgu, wd, gu, scratch, (long)rows, d, h);
+    mlp_backward_rows(&m, dx, dy, 0, (int)rows);
+    #pragma omp parallel
+    mlp_backward_weights(&m, dwgu, dwd, dy, x, (long)rows);
     golden_compare(g, "dx", "", dx, n);
     golden_compare(g, "grad.wg", "", dwgu, hd);
     golden_compare(g, "grad.wu", "", dwgu + hd, hd);

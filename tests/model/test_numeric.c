@@ -170,15 +170,18 @@ START_TEST(swiglu_is_its_formula)
     real   *dwgu = calloc(2 * hC, sizeof *dwgu), *dwd = calloc(hC, sizeof *dwd);
     double *z = rig_zeros(2 * h), *want = rig_zeros(n_x), *want_dx = rig_zeros(n_x);
     double *want_dwgu = rig_zeros(2 * hC), *want_dwd = rig_zeros(hC);
+    struct mlp m = {C, h, wgu, wd, gu, scratch};
 
     for (int i = 0; i < n; i++) {
         mlp_row(x + i * C, wgu, wd, C, h, z, want + i * C);
         mlp_row_back(x + i * C, wgu, wd, dy + i * C, C, h, z, want_dx + i * C, want_dwgu,
                      want_dwd);
     }
-    mlp_forward(y, x, wgu, wd, gu, scratch, n, C, h);
+    mlp_forward(&m, y, x, n);
     rig_assert_error("y", y, want, n_x);
-    mlp_backward(dx, dwgu, dwd, dy, x, wgu, wd, gu, scratch, n, C, h);
+    mlp_backward_rows(&m, dx, dy, 0, (int)n);
+    #pragma omp parallel
+    mlp_backward_weights(&m, dwgu, dwd, dy, x, n);
     rig_assert_error("dx", dx, want_dx, n_x);
     rig_assert_error("dwgu", dwgu, want_dwgu, 2 * hC);
     rig_assert_error("dwd", dwd, want_dwd, hC);

@@ -199,14 +199,15 @@ START_TEST(an_mlp_reads_packed_weights_over_many_rows)
     real *y = rig_reals(N * C), *gu = rig_reals(N * 2 * H), *act = rig_reals(N * H);
     struct packed_matrix  m[] = {pack(type, wgu, 2 * H, C), pack(type, wd, C, H)};
     struct packed_weights all = {type, 2, m};
+    struct mlp mlp = {C, H, wgu, wd, gu, act};
     double *want = rig_zeros(N * C);
 
-    mlp_forward(y, x, wgu, wd, gu, act, N, C, H);
+    mlp_forward(&mlp, y, x, N);
     for (int i = 0; i < N * C; i++)
         want[i] = (double)y[i];
     memset(wgu, 0, 3 * H * C * sizeof *wgu);
     product_take_packed(&all);
-    mlp_forward(y, x, wgu, wd, gu, act, N, C, H);
+    mlp_forward(&mlp, y, x, N);
     product_take_packed(NULL);
     rig_assert_error("y", y, want, N * C);
     free(x), free(wgu), free(y), free(gu), free(act), free(want);
