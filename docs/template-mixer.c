@@ -71,9 +71,9 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     out_proj_forward(ctx, a->wo, y, a->gated);
 }
 
-/* dx += and all dw += from dy, forward's steps in reverse. Both accumulate; gradients of
- * activations hold garbage and are overwritten first. Sums over tokens go in an order
- * that does not depend on the number of threads. */
+/* dx = and all dw += from dy, forward's steps in reverse. Gradients of weights add up;
+ * those of activations hold garbage and are overwritten first. Sums over tokens go in an
+ * order that does not depend on the number of threads. */
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
     const struct acts *a = ctx->acts;
@@ -84,7 +84,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     gate_backward(GATE_SILU, a->z.dx, a->g.dx, a->g.ld, a->gated.dx, C, a->z.x, C, a->g.x,
                   a->g.ld, ctx_rows(ctx), C);
     short_conv_backward(&a->conv, a->u.dx, a->z.dx, a->u.x);
-    proj_backward(ctx, dx, 1, a->row, x);
+    proj_backward(ctx, dx, 0, a->row, x);
 }
 
 /* ---- what instruments ask (model/mixer_instruments.h) ------------------------------ */

@@ -187,7 +187,8 @@ static void mlp_rows_back(const struct block *b, const struct mlp *m, const real
     const struct norm o = norm_of(b);
     const real       *w = after(b, NORM2);
     const long        from = norm_block(b->rows, first), to = norm_block(b->rows, end);
-    const int         tile = product_tile(b->rows), parts = (int)(to - from + tile - 1) / tile;
+    const int         tile = product_tile(b->rows),
+                      parts = (int)(to - from + tile - 1) / tile;
 
     for (int i = 0; i < parts; i++) {
         long t = from + (to - from) * i / parts,
@@ -240,7 +241,6 @@ void block_backward(struct block *b, real *dx)
     if (b->mlp)
         mlp_back(b, dx);
     normalise(b, b->x, b->w[NORM1]);
-    memset(dn, 0, (size_t)b->rows * b->cfg->C * sizeof *dn);
     meter_switch(METER_MIXER);
     mixer_backward(&b->mixer, b->n, da, dn);
     meter_switch(METER_NORMS);
@@ -266,7 +266,6 @@ double block_imitate(struct block *b, int window, const real *x, const real *a,
     for (size_t i = 0; i < n; i++)
         b->a[i] *= (real)(2 * scale / answer);
     normalise(b, b->x, b->w[NORM1]);
-    memset(b->y, 0, n * sizeof *b->y);
     mixer_backward(&b->mixer, b->n, b->a, b->y);
     return off / answer;
 }

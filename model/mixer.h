@@ -105,7 +105,7 @@ struct mixer {
      * many prefill. */
     void (*forward)(struct ctx *ctx, const real *x, real *y);
 
-    /* dx += and all dw += from dy, after a forward without state of this ctx and x. */
+    /* dx = and all dw += from dy, after a forward without state of this ctx and x. */
     void (*backward)(struct ctx *ctx, const real *x, const real *dy, real *dx);
 
     /* ---- for those that need it ---- */
@@ -123,7 +123,7 @@ struct mixer {
 };
 
 /* A position encoding: fills ctx->angles from x; backward starts from angles.dtheta. Same
- * conventions as struct mixer. */
+ * conventions as struct mixer, but dx holds the mixer's share and is added to. */
 struct position {
     const char *name, *about;
     const struct opt *opts;

@@ -85,10 +85,13 @@ void grouped_forward(const struct ctx *ctx, const struct grouped *s, const real 
 {
     struct attention core = core_of(ctx, s);
 
-    proj_forward(ctx, s->row, x);
-    if (s->qn.w)
+    if (s->qn.w) {
+        proj_forward(ctx, s->row, x);
         norm_forward(ctx, s);
-    heads_rotate(ctx, s->q, s->k);
+        heads_rotate(ctx, s->q, s->k);
+    } else {
+        heads_project(ctx, s->row, s->q, s->k, x);
+    }
     if (ctx->state)
         kv_cache_extend(&core, s->span, ctx->state, ctx->pos, s->o.x, s->scratch);
     else
@@ -112,8 +115,11 @@ void grouped_backward(const struct ctx *ctx, const struct grouped *s, real *dx,
                        s->v.dx, s->sink.part);
     if (s->sink.w)
         add_parts(ctx, s->sink, ctx->cfg->H);
-    heads_rotate_back(ctx, s->q, s->k);
-    if (s->qn.w)
+    if (s->qn.w) {
+        heads_rotate_back(ctx, s->q, s->k);
         norm_backward(ctx, s);
-    proj_backward(ctx, dx, 1, s->row, x);
+        proj_backward(ctx, dx, 0, s->row, x);
+    } else {
+        heads_project_back(ctx, dx, 0, s->row, s->q, s->k, x);
+    }
 }

@@ -1,5 +1,10 @@
 #include "model/mixer_heads.h"
 
+#include "model/kernels/product.h"
+#include "model/meter.h"
+
+/* ---- rotation ---------------------------------------------------------------------- */
+
 void heads_rotate(const struct ctx *ctx, struct act q, struct act k)
 {
     const struct angles *a = &ctx->angles;
@@ -15,6 +20,62 @@ void heads_rotate_back(const struct ctx *ctx, struct act q, struct act k)
     rotate_back(a, q.x, q.dx, ctx->B, ctx->T, ctx->cfg->H, q.ld, q.ld);
     rotate_back(a, k.x, k.dx, ctx->B, ctx->T, a->heads, k.ld, k.ld);
 }
+
+struct turned {
+    const struct ctx *ctx;
+    struct act        q, k;
+};
+
+static void turn_rows(const void *of, long from, long n)
+{
+    const struct turned *z = of;
+    const struct angles *a = &z->ctx->angles;
+
+    rotate_rows(a, z->q.x, z->ctx->T, from, n, z->ctx->cfg->H, z->q.ld);
+    rotate_rows(a, z->k.x, z->ctx->T, from, n, a->heads, z->k.ld);
+}
+
+static void turn_rows_back(const void *of, long from, long n)
+{
+    const struct turned *z = of;
+    const struct angles *a = &z->ctx->angles;
+    const size_t         q = z->q.ld, k = z->k.ld;
+
+    rotate_back_rows(a, z->q.x, z->q.dx, z->ctx->T, from, n, z->ctx->cfg->H, q, q);
+    rotate_back_rows(a, z->k.x, z->k.dx, z->ctx->T, from, n, a->heads, k, k);
+}
+
+void heads_project(const struct ctx *ctx, struct act row, struct act q, struct act k,
+                   const real *x)
+{
+    const struct turned z = {ctx, q, k};
+    enum meter          was = meter_switch(METER_PROJECTIONS);
+
+    if (ctx->angles.cos)
+        product_forward_then(row.x, x, row.w.w, ctx_rows(ctx), row.in, (int)row.ld,
+                             (struct rows_work){turn_rows, &z});
+    else
+        proj_forward(ctx, row, x);
+    meter_switch(was);
+}
+
+void heads_project_back(const struct ctx *ctx, real *dx, real keep, struct act row,
+                        struct act q, struct act k, const real *x)
+{
+    const struct turned z = {ctx, q, k};
+    enum meter          was;
+
+    if (!ctx->angles.cos) {
+        proj_backward(ctx, dx, keep, row, x);
+        return;
+    }
+    was = meter_switch(METER_PROJECTIONS);
+    product_backward_after((struct rows_work){turn_rows_back, &z}, dx, keep, row.w.dw,
+                           row.dx, x, row.w.w, ctx_rows(ctx), row.in, (int)row.ld);
+    meter_switch(was);
+}
+
+/* ---- step, norm, gate -------------------------------------------------------------- */
 
 struct heads_step heads_step_layout(struct layout *m, int H, struct act z)
 {

@@ -16,6 +16,13 @@ void heads_rotate(const struct ctx *ctx, struct act q, struct act k);
 /* q.dx and k.dx become the gradients before the rotation. */
 void heads_rotate_back(const struct ctx *ctx, struct act q, struct act k);
 
+/* row = its product with x, of which q and k are parts, which are rotated at once; and
+ * back: q.dx and k.dx as above, then dx = keep dx + ... and dw +=; keep is 0 or 1. */
+void heads_project(const struct ctx *ctx, struct act row, struct act q, struct act k,
+                   const real *x);
+void heads_project_back(const struct ctx *ctx, real *dx, real keep, struct act row,
+                        struct act q, struct act k, const real *x);
+
 /* The step of a token and the decay that follows from it, one of each head
  * (model/layers/step.h): s = softplus(z + dtb), log a = -e^alog s. */
 struct heads_step {

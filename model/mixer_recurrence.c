@@ -106,5 +106,5 @@ void recurrence_backward(const struct ctx *ctx, const struct recurrence *r, cons
         gates_backward(ctx, r);
     if (r->bin.w)
         bias_backward(r->bin.dw, r->row.dx, ctx_rows(ctx), (int)r->row.ld);
-    proj_backward(ctx, dx, 1, r->row, x);
+    proj_backward(ctx, dx, 0, r->row, x);
 }

@@ -150,7 +150,7 @@ class Build:
         return float(words[3]), float(words[0])
 
     def holds(self, path):
-        """Suites that hold a file: of its name first, then of its room, then the short."""
+        """Suites that hold a file: of its name first, of its room, then the short."""
         own = symbols(f"{self.top}/{path}.o", "TRD")
         stem, room = os.path.basename(path)[:-2], path.split("/")[0]
         found = [p for p, (has, *_) in self.suites.items() if own and own <= has]

@@ -333,9 +333,23 @@ static void packed_many(real *y, const real *x, const unsigned char *w, long n, 
 
 /* ---- forward and backward ---------------------------------------------------------- */
 
+static void forward_many(real *y, const real *x, const real *w, long n, int in, int out,
+                         int cols, struct rows_work then)
+{
+    const int tile = product_tile(n);
+
+    #pragma omp parallel for schedule(dynamic) collapse(2)
+    for (long i = 0; i < n; i += tile)
+        for (int o = 0; o < out; o += cols) {
+            gemm_nt(y + i * out + o, out, x + i * in, in, w + (size_t)o * in, in,
+                    min_int(n - i, tile), min_int(out - o, cols), in, 1, 0);
+            if (then.run)
+                then.run(then.of, i, min_int(n - i, tile));
+        }
+}
+
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out)
 {
-    int                  tile = product_tile(n), cols = column_tile(n, out);
     const unsigned char *small = find_packed(w, in);
 
     if (small && n <= BY_DOTS)
@@ -344,13 +358,21 @@ void product_forward(real *y, const real *x, const real *w, long n, int in, int 
         packed_many(y, x, small, n, in, out);
     else if (n <= BY_DOTS)
         forward_few(y, x, w, (int)n, in, out);
-    else {
-        #pragma omp parallel for schedule(dynamic) collapse(2)
-        for (long i = 0; i < n; i += tile)
-            for (int o = 0; o < out; o += cols)
-                gemm_nt(y + i * out + o, out, x + i * in, in, w + (size_t)o * in, in,
-                        min_int(n - i, tile), min_int(out - o, cols), in, 1, 0);
+    else
+        forward_many(y, x, w, n, in, out, column_tile(n, out), (struct rows_work){0});
+}
+
+void product_forward_then(real *y, const real *x, const real *w, long n, int in, int out,
+                          struct rows_work then)
+{
+    if (n > BY_DOTS && column_tile(n, out) >= out && !find_packed(w, in)) {
+        forward_many(y, x, w, n, in, out, out, then);
+        return;
     }
+    product_forward(y, x, w, n, in, out);
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i += FEW_ROWS)
+        then.run(then.of, i, min_int(n - i, FEW_ROWS));
 }
 
 /* A tile of dw. */
@@ -398,22 +420,45 @@ void product_weights(real *dw, const real *dy, const real *x, long n, int in, in
                     min_int(out - o, c.rows), min_int(in - j, c.cols), (int)n, 1, 1);
 }
 
+/* Inside a parallel region: first and dx, tile by tile. */
+static void rows_back(struct rows_work first, real *dx, real keep, const real *dy,
+                      const real *w, long n, int in, int out)
+{
+    const int tile = product_tile(n);
+
+    #pragma omp for schedule(dynamic) nowait
+    for (long i = 0; i < n; i += tile) {
+        if (first.run)
+            first.run(first.of, i, min_int(n - i, tile));
+        if (dx)
+            gemm_nn(dx + i * in, in, dy + i * out, out, w, in, min_int(n - i, tile), in,
+                    out, 1, keep);
+    }
+}
+
 /* The tiles of dw are larger, so they come first. */
 void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
                       const real *w, long n, int in, int out)
 {
-    int tile = product_tile(n);
-
     #pragma omp parallel
     {
         if (dw)
             product_weights(dw, dy, x, n, in, out);
-        if (dx) {
-            #pragma omp for schedule(dynamic) nowait
-            for (long i = 0; i < n; i += tile)
-                gemm_nn(dx + i * in, in, dy + i * out, out, w, in,
-                        min_int(n - i, tile), in, out, 1, keep);
-        }
+        if (dx)
+            rows_back((struct rows_work){0}, dx, keep, dy, w, n, in, out);
+    }
+}
+
+void product_backward_after(struct rows_work first, real *dx, real keep, real *dw,
+                            const real *dy, const real *x, const real *w, long n, int in,
+                            int out)
+{
+    #pragma omp parallel
+    {
+        rows_back(first, dx, keep, dy, w, n, in, out);
+        #pragma omp barrier
+        if (dw)
+            product_weights(dw, dy, x, n, in, out);
     }
 }
 

@@ -36,13 +36,29 @@ void product_take_packed(const struct packed_weights *p);
 /* Are there such? Then a loop that calls gemm.h itself would miss them. */
 bool product_reads_packed(void);
 
+/* What else is done with rows from .. from + n - 1 while they are in the cache, on any
+ * thread. run NULL: nothing. */
+struct rows_work {
+    void      (*run)(const void *of, long from, long n);
+    const void *of;
+};
+
 /* y = x wᵀ; y is overwritten. */
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out);
+
+/* Then `then` with every row of y. */
+void product_forward_then(real *y, const real *x, const real *w, long n, int in, int out,
+                          struct rows_work then);
 
 /* dx = dy w + keep dx,  dw += dyᵀ x.   keep is 0 or 1; dx or dw may be NULL: not
  * wanted. */
 void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
                       const real *w, long n, int in, int out);
+
+/* After `first` with every row of dy. */
+void product_backward_after(struct rows_work first, real *dx, real keep, real *dw,
+                            const real *dy, const real *x, const real *w, long n, int in,
+                            int out);
 
 /* dw += dyᵀ x inside a parallel region, which all its threads must reach: they share the
  * tiles, and go on without waiting for each other. */

@@ -87,9 +87,24 @@ real cross_entropy_top(real *logits, int32_t target, int V, struct likely *top, 
 void cross_entropy(real *logits, const int32_t *targets, real *nats, long rows, int V,
                    real scale)
 {
-    #pragma omp parallel for schedule(static)
     for (long i = 0; i < rows; i++)
         nats[i] = row_nats(logits + (size_t)i * V, targets[i], V, scale);
+}
+
+/* What is done with the logits of a slice. */
+struct slice {
+    real          *logits, *nats;
+    const int32_t *targets;
+    int            V;
+    real           scale;
+};
+
+static void rows_nats(const void *of, long from, long n)
+{
+    const struct slice *s = of;
+
+    cross_entropy(s->logits + from * s->V, s->targets + from, s->nats + from, n, s->V,
+                  s->scale);
 }
 
 void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, real *dx,
@@ -98,10 +113,11 @@ void loss_run(const real *x, const real *w, const int32_t *targets, real *nats, 
     long rows = slice_rows(n, V);
 
     for (long i = 0; i < n; i += rows) {
-        long m = n - i < rows ? n - i : rows;
+        const long         m = n - i < rows ? n - i : rows;
+        const struct slice s = {scratch, nats + i, targets + i, V, dw ? scale : 0};
 
-        product_forward(scratch, x + i * C, w, m, C, V);
-        cross_entropy(scratch, targets + i, nats + i, m, V, dw ? scale : 0);
+        product_forward_then(scratch, x + i * C, w, m, C, V,
+                             (struct rows_work){rows_nats, &s});
         if (dw)
             product_backward(dx + i * C, 0, dw, scratch, x + i * C, w, m, C, V);
     }

@@ -3,7 +3,11 @@
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 
-enum { COLS = TINY(256, 4) };       // hidden channels of a tile that are made together
+enum {
+    COLS  = TINY(256, 4),           // hidden channels of a tile that are made together
+    AHEAD = 4,                      // rows ahead that are sent for
+    LINE  = 64 / sizeof(real),
+};
 
 /* act = silu(g) u of n channels of a row. */
 static inline void gate(real *act, const real *g, const real *u, int n)
@@ -25,6 +29,14 @@ static inline void gate_back(real *act, real *g, real *u, int n)
         g[j] = d * y * s * (1 + x * (1 - s));
         u[j] = d * x * s;
     }
+}
+
+/* What forward kept has left the cache; pieces of rows are too short for the CPU to see
+ * what comes next. */
+static inline void send_for(const real *x, int n)
+{
+    for (int j = 0; j < n; j += LINE)
+        __builtin_prefetch(x + j, 1);
 }
 
 static int columns(const struct mlp *m, int j)
@@ -61,8 +73,13 @@ void mlp_backward_rows(const struct mlp *m, real *dx, const real *dy, long t, in
         int n = columns(m, j);
 
         gemm_nn(act + j, h, dy + t * C, C, m->wd + j, h, rows, n, C, 1, 0);
-        for (int i = 0; i < rows; i++)
-            gate_back(act + (size_t)i * h + j, gu + i * ld + j, gu + i * ld + h + j, n);
+        for (int i = 0; i < rows; i++) {
+            real *g = gu + i * ld + j;
+
+            send_for(g + AHEAD * ld, n);
+            send_for(g + AHEAD * ld + h, n);
+            gate_back(act + (size_t)i * h + j, g, g + h, n);
+        }
     }
     gemm_nn(dx + t * C, C, gu, ld, m->wgu, C, rows, C, 2 * h, 1, 0);
 }

@@ -125,8 +125,8 @@ static inline void row_back(const struct norm *o, real *dx, const real *plus, re
     for (int g = 0; g < o->groups; g++) {
         int at = g * o->e, wat = o->shared ? 0 : at;
 
-        backward_group(dx + at, plus ? plus + at : NULL, w ? sum + wat : NULL, dy + at, x + at,
-                       w ? w + wat : NULL, o->e, o->eps, centre);
+        backward_group(dx + at, plus ? plus + at : NULL, w ? sum + wat : NULL, dy + at,
+                       x + at, w ? w + wat : NULL, o->e, o->eps, centre);
     }
 }
 

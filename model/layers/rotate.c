@@ -1,9 +1,23 @@
 #include "model/layers/rotate.h"
 
+#include "model/kernels/vec.h"
+
+enum { AHEAD = 4, LINE = 64 / sizeof(real) };   // rows that are sent for
+
+/* Heads are few vectors wide: what is not whole vectors stands apart. */
 static inline void turn(real *z, const real *c, const real *s, int half)
 {
-    #pragma omp simd
-    for (int j = 0; j < half; j++) {
+    int j = 0;
+
+    for (; j + LANES <= half; j += LANES) {
+        loose *za = (loose *)(z + j), *zb = (loose *)(z + j + half);
+        vec    a = *za, b = *zb, cos = *(const loose *)(c + j),
+               sin = *(const loose *)(s + j);
+
+        *za = a * cos - b * sin;
+        *zb = a * sin + b * cos;
+    }
+    for (; j < half; j++) {
         real a = z[j], b = z[j + half];
 
         z[j] = a * c[j] - b * s[j];
@@ -13,8 +27,17 @@ static inline void turn(real *z, const real *c, const real *s, int half)
 
 static inline void turn_back(real *dz, const real *c, const real *s, int half)
 {
-    #pragma omp simd
-    for (int j = 0; j < half; j++) {
+    int j = 0;
+
+    for (; j + LANES <= half; j += LANES) {
+        loose *za = (loose *)(dz + j), *zb = (loose *)(dz + j + half);
+        vec    a = *za, b = *zb, cos = *(const loose *)(c + j),
+               sin = *(const loose *)(s + j);
+
+        *za = a * cos + b * sin;
+        *zb = b * cos - a * sin;
+    }
+    for (; j < half; j++) {
         real a = dz[j], b = dz[j + half];
 
         dz[j] = a * c[j] + b * s[j];
@@ -29,41 +52,75 @@ static inline void gather(real *dtheta, const real *z, const real *dz, int half)
         dtheta[j] += dz[j + half] * z[j] - dz[j] * z[j + half];
 }
 
+/* Gradients come from other threads' caches. */
+static inline void send_for(const real *x, int n)
+{
+    for (int j = 0; j < n; j += LINE)
+        __builtin_prefetch(x + j, 1);
+}
+
+static int group_of(const struct angles *a, int heads_z)
+{
+    return heads_z / (a->heads ? a->heads : 1);
+}
+
+void rotate_rows(const struct angles *a, real *z, int T, long from, long n, int heads_z,
+                 size_t ld)
+{
+    const int group = group_of(a, heads_z);
+
+    for (long i = from; i < from + n; i++) {
+        const size_t row = i / T * a->b + i % T * a->t;
+
+        for (int h = 0; h < heads_z; h++) {
+            size_t at = row + h / group * a->h;
+
+            turn(z + i * ld + (size_t)h * a->dk, a->cos + at, a->sin + at, a->dk / 2);
+        }
+    }
+}
+
 void rotate(const struct angles *a, real *z, int B, int T, int heads_z, size_t ld)
 {
-    int group = heads_z / (a->heads ? a->heads : 1);
+    const long n = (long)B * T;
 
     if (!a->cos)
         return;
-    #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > FEW_ROWS)
-    for (int b = 0; b < B; b++)
-        for (int t = 0; t < T; t++)
-            for (int h = 0; h < heads_z; h++) {
-                size_t at = b * a->b + t * a->t + h / group * a->h;
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i += FEW_ROWS)
+        rotate_rows(a, z, T, i, n - i < FEW_ROWS ? n - i : FEW_ROWS, heads_z, ld);
+}
 
-                turn(z + ((size_t)b * T + t) * ld + (size_t)h * a->dk, a->cos + at,
-                     a->sin + at, a->dk / 2);
-            }
+void rotate_back_rows(const struct angles *a, const real *z, real *dz, int T, long from,
+                      long n, int heads_z, size_t ld_z, size_t ld_dz)
+{
+    const int group = group_of(a, heads_z), half = a->dk / 2;
+
+    for (long i = from; i < from + n; i++) {
+        const size_t row = i / T * a->b + i % T * a->t;
+
+        send_for(dz + (i + AHEAD) * ld_dz, heads_z * a->dk);
+        for (int h = 0; h < heads_z; h++) {
+            size_t at = row + h / group * a->h;
+            real  *d = dz + i * ld_dz + (size_t)h * a->dk;
+
+            if (a->dtheta)
+                gather(a->dtheta + (i * a->heads + h / group) * half,
+                       z + i * ld_z + (size_t)h * a->dk, d, half);
+            turn_back(d, a->cos + at, a->sin + at, half);
+        }
+    }
 }
 
 void rotate_back(const struct angles *a, const real *z, real *dz, int B, int T,
                  int heads_z, size_t ld_z, size_t ld_dz)
 {
-    int group = heads_z / (a->heads ? a->heads : 1), half = a->dk / 2;
+    const long n = (long)B * T;
 
     if (!a->cos)
         return;
-    #pragma omp parallel for collapse(2) schedule(static) if ((long)B * T > FEW_ROWS)
-    for (int b = 0; b < B; b++)
-        for (int t = 0; t < T; t++)
-            for (int h = 0; h < heads_z; h++) {
-                size_t bt = (size_t)b * T + t,
-                       at = b * a->b + t * a->t + h / group * a->h;
-                real  *d = dz + bt * ld_dz + (size_t)h * a->dk;
-
-                if (a->dtheta)
-                    gather(a->dtheta + (bt * a->heads + h / group) * half,
-                           z + bt * ld_z + (size_t)h * a->dk, d, half);
-                turn_back(d, a->cos + at, a->sin + at, half);
-            }
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i += FEW_ROWS)
+        rotate_back_rows(a, z, dz, T, i, n - i < FEW_ROWS ? n - i : FEW_ROWS, heads_z,
+                         ld_z, ld_dz);
 }

@@ -22,9 +22,15 @@ struct angles {
  * ld. Head i takes the angles of head i * heads / heads_z. */
 void rotate(const struct angles *a, real *z, int B, int T, int heads_z, size_t ld);
 
+/* Of tokens from .. from + n - 1 of all B T, by the calling thread. */
+void rotate_rows(const struct angles *a, real *z, int T, long from, long n, int heads_z,
+                 size_t ld);
+
 /* The gradient of rotate: dz <- rotate(dz, -theta), and, where wanted,
  * dtheta += dz[j + dk/2] z[j] - dz[j] z[j + dk/2] with z as rotated. */
 void rotate_back(const struct angles *a, const real *z, real *dz, int B, int T,
                  int heads_z, size_t ld_z, size_t ld_dz);
+void rotate_back_rows(const struct angles *a, const real *z, real *dz, int T, long from,
+                      long n, int heads_z, size_t ld_z, size_t ld_dz);
 
 #endif

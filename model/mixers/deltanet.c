@@ -180,7 +180,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     gates_back(ctx, a);
     lengths_back(ctx, a);
     short_conv_backward(&a->conv, a->row.dx, a->qkv.dx, a->row.x);
-    proj_backward(ctx, dx, 1, a->row, x);
+    proj_backward(ctx, dx, 0, a->row, x);
 }
 
 /* The eigenvalues of e^g (I - beta k k'). */

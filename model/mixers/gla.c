@@ -153,7 +153,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
         short_conv_backward(&a->conv, a->row.dx, a->qkv.dx, a->row.x);
     decays_back(ctx, a);
     proj_backward(ctx, a->low.dx, 0, a->z, a->low.x);
-    proj_backward(ctx, dx, 1, a->low, x);
+    proj_backward(ctx, dx, 0, a->low, x);
     proj_backward(ctx, dx, 1, a->row, x);
 }
 

@@ -204,8 +204,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    proj_forward(ctx, a->row, x);
-    heads_rotate(ctx, a->q, a->k);
+    heads_project(ctx, a->row, a->q, a->k, x);
     prepare(ctx, x, a);
     scalar_heads_forward(ctx, &a->core);
     if (subtracts(ctx->cfg))
@@ -224,7 +223,7 @@ static void local_back(const struct ctx *ctx, struct acts *a, real *dx)
 
     dynconv_backward(&a->local, &a->dlocal, &a->kept, a->v.dx, a->xm.dx, a->dhid,
                      a->o.dx, a->xm.x, a->v.x);
-    means_backward(&m, MEANS_OF, dx, ctx->cfg->C, true, a->xm.dx, NULL);
+    means_backward(&m, MEANS_OF, dx, ctx->cfg->C, false, a->xm.dx, NULL);
 }
 
 /* From do to the gradients of q's features and of the deviations:  du_t = do_t / t,
@@ -288,8 +287,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
         local_back(ctx, a, dx);
     attend_back(ctx, a);
     prepare_back(ctx, a);
-    heads_rotate_back(ctx, a->q, a->k);
-    proj_backward(ctx, dx, 1, a->row, x);
+    heads_project_back(ctx, dx, taps(ctx->cfg) > 0, a->row, a->q, a->k, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)

@@ -206,8 +206,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    proj_forward(ctx, a->row, x);
-    heads_rotate(ctx, a->q.z, a->k.z);
+    heads_project(ctx, a->row, a->q.z, a->k.z, x);
     forget_forward(ctx, &a->forget, x);
     map_features(ctx, a);
     scalar_heads_forward(ctx, &a->core);
@@ -235,8 +234,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     scalar_heads_backward(&a->core);
     map_back(&a->q);
     map_back(&a->k);
-    heads_rotate_back(ctx, a->q.z, a->k.z);
-    proj_backward(ctx, dx, 1, a->row, x);
+    heads_project_back(ctx, dx, 0, a->row, a->q.z, a->k.z, x);
     forget_backward(ctx, &a->forget, dx, x);
 }
 

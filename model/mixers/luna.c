@@ -250,8 +250,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    proj_forward(ctx, a->row, x);
-    heads_rotate(ctx, a->q, a->k);
+    heads_project(ctx, a->row, a->q, a->k, x);
     forget_forward(ctx, &a->forget, x);
     map_features(ctx, a);
     scalar_heads_forward(ctx, &a->core);
@@ -265,8 +264,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     out_proj_backward(ctx, a->wo, a->core.o, dy);
     scalar_heads_backward(&a->core);
     map_back(ctx, a);
-    heads_rotate_back(ctx, a->q, a->k);
-    proj_backward(ctx, dx, 1, a->row, x);
+    heads_project_back(ctx, dx, 0, a->row, a->q, a->k, x);
     forget_backward(ctx, &a->forget, dx, x);
 }
 

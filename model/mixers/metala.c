@@ -37,7 +37,6 @@ static bool convolves(const struct mixer_cfg *c) { return c->opt[CONV] > 0; }
 
 struct acts {
     struct act u;               // (C), with a convolution
-    real *dx;                   // as u
     struct act row, q, log_a;   // of u: q, log a (H, dk)
     struct act v, r;            // (H, dv) the rest of the row
     struct act k;               // (H, dk)
@@ -59,7 +58,6 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
                    "width must be a multiple of 2 heads, or dk be set");
     if (convolves(c)) {
         a->u = act_keep(m, "u", C);
-        a->dx = layout_grad(m, "dx", layout_tokens(m) * C);
         a->conv = short_conv_layout(m, (struct taps[]){{"conv", C}, {0}}, NULL, C, C,
                                     true);
     }
@@ -235,21 +233,17 @@ static void heads_back(const struct ctx *ctx, const struct acts *a)
 
 static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 {
-    const long   n = ctx_rows(ctx), C = ctx->cfg->C;
     struct acts *a = ctx->acts;
 
     heads_out_backward(ctx, &a->out, dy);
     vector_heads_backward(&a->core);
     heads_back(ctx, a);
     if (!convolves(ctx->cfg)) {
-        proj_backward(ctx, dx, 1, a->row, x);
+        proj_backward(ctx, dx, 0, a->row, x);
         return;
     }
     proj_backward(ctx, a->u.dx, 0, a->row, a->u.x);
-    short_conv_backward(&a->conv, a->dx, a->u.dx, x);
-    #pragma omp parallel for simd schedule(static)
-    for (long i = 0; i < n * C; i++)
-        dx[i] += a->dx[i];
+    short_conv_backward(&a->conv, dx, a->u.dx, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)

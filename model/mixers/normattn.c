@@ -97,8 +97,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 {
     struct acts *a = ctx->acts;
 
-    proj_forward(ctx, a->row, x);
-    heads_rotate(ctx, a->q, a->k);
+    heads_project(ctx, a->row, a->q, a->k, x);
     scalar_heads_forward(ctx, &a->core);
     divide(ctx, a, a->core.o.x);
     out_proj_forward(ctx, a->wo, y, a->core.o);
@@ -137,8 +136,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     normaliser_back(ctx, a);
     divide(ctx, a, a->core.o.dx);
     scalar_heads_backward(&a->core);
-    heads_rotate_back(ctx, a->q, a->k);
-    proj_backward(ctx, dx, 1, a->row, x);
+    heads_project_back(ctx, dx, 0, a->row, a->q, a->k, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)

@@ -51,8 +51,7 @@ static void forward(struct ctx *ctx, const real *x, real *y)
 
     for (int h = 0; h < ctx->cfg->H; h++)
         a->decay[h] = (real)log1p(-exp2(-5 - h));
-    proj_forward(ctx, a->row, x);
-    heads_rotate(ctx, a->q, a->k);
+    heads_project(ctx, a->row, a->q, a->k, x);
     scalar_heads_forward(ctx, &a->core);
     heads_out_forward(ctx, &a->out, y);
 }
@@ -63,8 +62,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
 
     heads_out_backward(ctx, &a->out, dy);
     scalar_heads_backward(&a->core);
-    heads_rotate_back(ctx, a->q, a->k);
-    proj_backward(ctx, dx, 1, a->row, x);
+    heads_project_back(ctx, dx, 0, a->row, a->q, a->k, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)

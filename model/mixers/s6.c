@@ -143,7 +143,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     proj_backward(ctx, a->u.dx, 1, a->q, a->u.x);
     proj_backward(ctx, a->u.dx, 1, a->bc, a->u.x);
     short_conv_backward(&a->conv, a->w.dx, a->u.dx, a->w.x);
-    proj_backward(ctx, dx, 1, a->row, x);
+    proj_backward(ctx, dx, 0, a->row, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)

@@ -222,7 +222,7 @@ static void backward(struct ctx *ctx, const real *x, const real *dy, real *dx)
     finish_back(ctx, a, dy);
     core_back(ctx, a);
     short_conv_backward(&a->conv, a->in.dx, a->xbc.dx, a->in.x);
-    proj_backward(ctx, dx, 1, a->row, x);
+    proj_backward(ctx, dx, 0, a->row, x);
 }
 
 static int decay(struct ctx *ctx, struct range *r)

@@ -156,7 +156,7 @@ START_TEST(results_are_finite_whatever_memory_held)
 }
 END_TEST
 
-START_TEST(gradients_accumulate_and_buffers_have_none)
+START_TEST(gradients_of_weights_add_up_and_buffers_have_none)
 {
     struct layer l;
 
@@ -171,11 +171,9 @@ START_TEST(gradients_accumulate_and_buffers_have_none)
                           l.param[p].name);
     layer_forward(&l);
     layer_backward(&l);
-    for (size_t i = 0; i < l.n_x; i++)
-        dx[i] *= 2;
     for (size_t i = 0; i < l.n_w; i++)
         dw[i] *= 2;
-    layer_assert_near(&l, "dx of a second backward", l.dx, dx, l.n_x);
+    layer_assert_bits(&l, "dx of a second backward", l.dx, dx, l.n_x);
     layer_assert_near(&l, "dw of a second backward", l.dw, dw, l.n_w);
     free(dx);
     free(dw);
@@ -432,7 +430,7 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, flops_are_positive_and_grow_with_the_length, 0, n);
     tcase_add_loop_test(tc, a_finite_system_tells_the_range_of_its_decays, 0, n);
     tcase_add_loop_test(tc, results_are_finite_whatever_memory_held, 0, n);
-    tcase_add_loop_test(tc, gradients_accumulate_and_buffers_have_none, 0, n);
+    tcase_add_loop_test(tc, gradients_of_weights_add_up_and_buffers_have_none, 0, n);
     tcase_add_loop_test(tc, outputs_before_a_changed_token_keep_their_bits, 0, n);
     tcase_add_loop_test(tc, a_prefix_gives_the_same_outputs, 0, n);
     tcase_add_loop_test(tc, sequences_of_a_batch_do_not_see_each_other, 0, n);

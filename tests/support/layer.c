@@ -131,6 +131,7 @@ void layer_forward(struct layer *l)
 void layer_backward(struct layer *l)
 {
     rig_poison(l->scratch, l->sizes.scratch);
+    rig_poison(l->dx, l->n_x * sizeof(real));
     mixer_backward(&l->mixer, l->x, l->dy, l->dx);
     check_guards(l, "backward");
 }
