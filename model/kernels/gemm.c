@@ -344,6 +344,17 @@ static void copy_panel(real *panel, const struct right *b, int p, int j, int dep
         copy_rows(panel, b->x + p * b->ld + j, b->ld, depth, cols, width);
 }
 
+/* The same of packed numbers of bf16, as pairs: they lie side by side in a row. p and
+ * depth are even. */
+static void copy_packed_pairs(real *panel, const struct right *b, int p, int j, int depth,
+                              int cols)
+{
+    enum { PAIR = 2 * sizeof(uint16_t) };
+
+    copy_turned(panel, (const real *)(b->packed + j * b->ld + p / 2 * PAIR),
+                b->ld / PAIR, depth / 2, cols, whole_vectors(cols));
+}
+
 /* a with contiguous rows. */
 static void by_rows(real *c, size_t ldc, struct factor a, const struct right *b, int m,
                     int n, int k, struct scale s)
@@ -383,8 +394,12 @@ static void by_rounded_rows(bool paired, real *c, size_t ldc, struct factor a,
         for (int j = 0; j < n; j += NR) {
             int cols = min_int(n - j, NR);
 
-            copy_panel(panel, b, p, j, depth, cols);
-            round_rows(paired, panel, depth, whole_vectors(cols));
+            if (paired && b->packed) {
+                copy_packed_pairs(panel, b, p, j, depth, cols);
+            } else {
+                copy_panel(panel, b, p, j, depth, cols);
+                round_rows(paired, panel, depth, whole_vectors(cols));
+            }
             over_panel(paired, c + j, ldc, (struct factor){side, width, 1}, panel, m,
                        cols, depth, s);
         }
@@ -484,10 +499,14 @@ IN_BF16(bf16, ROUNDED)
 void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed type,
                     const unsigned char *b, int m, int n, int k)
 {
-    by_rows(c, ldc, (struct factor){a, lda, 1},
-            &(struct right){.ld = packed_bytes(type, (size_t)k), .type = type,
-                            .packed = b},
-            m, n, k, (struct scale){1, 0});
+    const struct right right = {.ld = packed_bytes(type, (size_t)k), .type = type,
+                                .packed = b};
+
+    if (gemm_rounds(type))
+        rounded_rows(true, c, ldc, a, lda, &right, m, n, k, (struct scale){1, 0});
+    else
+        by_rows(c, ldc, (struct factor){a, lda, 1}, &right, m, n, k,
+                (struct scale){1, 0});
 }
 
 const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn, 30};
@@ -506,6 +525,16 @@ const struct gemm *gemm_in_bf16(void)
     return &gemm_pairs;
 #else
     return &gemm_bf16;
+#endif
+}
+
+bool gemm_rounds(enum packed type)
+{
+#ifndef WEFT_DOUBLE
+    return type == PACKED_BF16 && gemm_in_bf16() == &gemm_pairs;
+#else
+    (void)type;
+    return false;
 #endif
 }
 
