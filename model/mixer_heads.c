@@ -134,36 +134,21 @@ void heads_out_layout(struct heads_out *s, struct layout *m, struct norm norm,
     s->act = act;
     s->o = o, s->g = g;
     s->gated = act_after(m, "gated", o);
-    s->normed = layout_grad(m, "normed", layout_tokens(m) * o.ld);
-    s->partial = layout_grad(m, "partial", norm_partial(&norm));
-}
-
-static void normalise(const struct ctx *ctx, const struct heads_out *s, real *y)
-{
-    (s->mean ? ln_forward : rms_forward)(&s->norm, y, s->o.ld, s->o.x, s->o.ld, s->w.w,
-                                         ctx_rows(ctx));
+    s->partial = layout_grad(m, "partial", rms_gated_partial(&norm));
 }
 
 void heads_out_forward(const struct ctx *ctx, const struct heads_out *s, real *y)
 {
     const size_t e = s->o.ld;
 
-    normalise(ctx, s, s->gated.x);
-    gate_forward(s->act, s->gated.x, e, s->gated.x, e, s->g.x, s->g.ld, ctx_rows(ctx),
-                 (int)e);
+    norm_gate_forward(&s->norm, s->act, s->gated.x, e, s->o.x, e, s->g.x, s->g.ld,
+                      s->w.w, ctx_rows(ctx));
     out_proj_forward(ctx, s->wo, y, s->gated);
 }
 
 void heads_out_backward(const struct ctx *ctx, const struct heads_out *s, const real *dy)
 {
-    const long   n = ctx_rows(ctx);
-    const size_t e = s->o.ld;
-    real        *d = s->o.dx;
-
     out_proj_backward(ctx, s->wo, s->gated, dy);
-    normalise(ctx, s, s->normed);
-    gate_backward(s->act, d, s->g.dx, s->g.ld, d, e, s->normed, e, s->g.x, s->g.ld, n,
-                  (int)e);
-    (s->mean ? ln_backward : rms_backward)
-        (&s->norm, d, e, 0, s->w.dw, d, e, s->o.x, e, s->w.w, n, s->partial);
+    norm_gate_backward(&s->norm, s->act, s->o.dx, s->g.dx, s->g.ld, s->w.dw, s->o.x,
+                       s->o.ld, s->g.x, s->g.ld, s->w.w, ctx_rows(ctx), s->partial);
 }

@@ -57,16 +57,14 @@ void rms_act_backward(const struct ctx *ctx, const struct rms *o, struct act y,
 /* y = Wo( norm(o) w act(g) ), the norm over each head. */
 struct heads_out {
     struct norm   norm;
-    bool          mean;         // LayerNorm; otherwise RMSNorm
     enum gate     act;
     struct weight w, wo;        // w NULL: none
     struct act    o, g;         // (H, dv): of the core; the gate's logits
     struct act    gated;        // after norm and gate
-    real         *normed;       // as o, in backward
     real         *partial;      // of the norm
 };
 
-/* Lays out the rest; w, wo and mean are set apart. */
+/* Lays out the rest; w and wo are set apart. */
 void heads_out_layout(struct heads_out *s, struct layout *m, struct norm norm,
                       enum gate act, struct act o, struct act g);
 

@@ -53,24 +53,12 @@ void rms_forward_rows(const struct norm *o, real *y, size_t ldy, const real *x,
         row_forward(o, y + i * ldy, x + i * ldx, w, false);
 }
 
-static void forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
-                    const real *w, long n, bool centre)
-{
-    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long i = 0; i < n; i++)
-        row_forward(o, y + i * ldy, x + i * ldx, w, centre);
-}
-
 void rms_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
                  const real *w, long n)
 {
-    forward(o, y, ldy, x, ldx, w, n, false);
-}
-
-void ln_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
-                const real *w, long n)
-{
-    forward(o, y, ldy, x, ldx, w, n, true);
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i++)
+        row_forward(o, y + i * ldy, x + i * ldx, w, false);
 }
 
 /* With g = w dy and xr = r (x - mu):  dx = r (g - mean(g) - xr mean(g xr)) + plus, if
@@ -138,21 +126,20 @@ static void add_blocks(real *dw, const real *partial, size_t m)
             dw[j] += partial[block * m + j];
 }
 
-static void backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
-                     const real *dy, size_t lddy, const real *x, size_t ldx,
-                     const real *w, long n, real *partial, bool centre)
+void rms_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
+                  const real *dy, size_t lddy, const real *x, size_t ldx,
+                  const real *w, long n, real *partial)
 {
-    size_t m = w ? weights(o) : 0;
+    const size_t m = weights(o);
 
     #pragma omp parallel for schedule(static)
     for (int block = 0; block < BLOCKS; block++) {
-        real *sum = w ? partial + block * m : NULL;
+        real *sum = partial + block * m;
 
-        for (size_t j = 0; j < m; j++)
-            sum[j] = 0;
+        memset(sum, 0, m * sizeof *sum);
         for (long i = norm_block(n, block); i < norm_block(n, block + 1); i++)
             row_back(o, dx + i * lddx, keep == 0 ? NULL : dx + i * lddx, sum,
-                     dy + i * lddy, x + i * ldx, w, centre);
+                     dy + i * lddy, x + i * ldx, w, false);
     }
     add_blocks(dw, partial, m);
 }
@@ -172,20 +159,6 @@ void rms_backward_block(const struct norm *o, real *dx, const real *plus, const 
 void rms_backward_sum(const struct norm *o, real *dw, const real *partial)
 {
     add_blocks(dw, partial, weights(o));
-}
-
-void rms_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
-                  const real *dy, size_t lddy, const real *x, size_t ldx,
-                  const real *w, long n, real *partial)
-{
-    backward(o, dx, lddx, keep, dw, dy, lddy, x, ldx, w, n, partial, false);
-}
-
-void ln_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
-                 const real *dy, size_t lddy, const real *x, size_t ldx,
-                 const real *w, long n, real *partial)
-{
-    backward(o, dx, lddx, keep, dw, dy, lddy, x, ldx, w, n, partial, true);
 }
 
 /* ---- of a gated x ------------------------------------------------------------------ */
@@ -251,4 +224,57 @@ void rms_gated_backward(const struct norm *o, real *dx, real *dg, size_t lddg, r
                            x + i * ldx, g + i * ldg, w, z, z + row);
     }
     add_blocks(dw, partial, m);
+}
+
+/* ---- a gate after it --------------------------------------------------------------- */
+
+static inline void normalise(const struct norm *o, real *y, const real *x, const real *w)
+{
+    if (o->centre)
+        row_forward(o, y, x, w, true);
+    else
+        row_forward(o, y, x, w, false);
+}
+
+void norm_gate_forward(const struct norm *o, enum gate act, real *y, size_t ldy,
+                       const real *x, size_t ldx, const real *g, size_t ldg,
+                       const real *w, long n)
+{
+    #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
+    for (long i = 0; i < n; i++) {
+        normalise(o, y + i * ldy, x + i * ldx, w);
+        gate_row(act, y + i * ldy, y + i * ldy, g + i * ldg, o->groups * o->e);
+    }
+}
+
+/* One row; z is room for one. */
+static void gate_norm_row_back(const struct norm *o, enum gate act, real *dx, real *dg,
+                               real *sum, const real *x, const real *g, const real *w,
+                               real *z)
+{
+    normalise(o, z, x, w);
+    gate_row_back(act, dx, dg, dx, z, g, o->groups * o->e);
+    if (o->centre)
+        row_back(o, dx, NULL, sum, dx, x, w, true);
+    else
+        row_back(o, dx, NULL, sum, dx, x, w, false);
+}
+
+void norm_gate_backward(const struct norm *o, enum gate act, real *dx, real *dg,
+                        size_t lddg, real *dw, const real *x, size_t ldx, const real *g,
+                        size_t ldg, const real *w, long n, real *partial)
+{
+    const size_t m = weights(o), row = 2 * (size_t)o->groups * o->e;
+
+    #pragma omp parallel for schedule(static)
+    for (int block = 0; block < BLOCKS; block++) {
+        real *sum = partial + block * m, *z = partial + BLOCKS * m + block * row;
+
+        memset(sum, 0, m * sizeof *sum);
+        for (long i = norm_block(n, block); i < norm_block(n, block + 1); i++)
+            gate_norm_row_back(o, act, dx + i * ldx, dg + i * lddg, sum, x + i * ldx,
+                               g + i * ldg, w, z);
+    }
+    if (w)
+        add_blocks(dw, partial, m);
 }

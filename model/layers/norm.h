@@ -10,7 +10,7 @@
 #ifndef WEFT_NORM_H
 #define WEFT_NORM_H
 
-#include "model/kernels/real.h"
+#include "model/layers/gate.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +19,7 @@ struct norm {
     int    groups, e;
     bool   shared;          // w (e) serves every group
     real   eps;
+    bool   centre;          // LayerNorm; of heads with a gate only
 };
 
 /* y may be x. */
@@ -45,13 +46,6 @@ void rms_backward_block(const struct norm *o, real *dx, const real *plus, const 
                         const real *x, const real *w, long n, int block, real *partial);
 void rms_backward_sum(const struct norm *o, real *dw, const real *partial);
 
-/* As above. w and dw NULL: ones, without a gradient; partial is then unused. */
-void ln_forward(const struct norm *o, real *y, size_t ldy, const real *x, size_t ldx,
-                const real *w, long n);
-void ln_backward(const struct norm *o, real *dx, size_t lddx, real keep, real *dw,
-                 const real *dy, size_t lddy, const real *x, size_t ldx,
-                 const real *w, long n, real *partial);
-
 size_t norm_partial(const struct norm *o);
 
 /* The RMSNorm of a gated x, y = rms(x silu(g)) w, in one pass over memory; g has x's
@@ -66,5 +60,17 @@ void rms_gated_backward(const struct norm *o, real *dx, real *dg, size_t lddg, r
                         const real *g, size_t ldg, const real *w, long n, real *partial);
 
 size_t rms_gated_partial(const struct norm *o);
+
+/* A gate after the norm, y = norm(x) w act(g), in one pass over memory. w and dw NULL:
+ * ones, without a gradient. */
+void norm_gate_forward(const struct norm *o, enum gate act, real *y, size_t ldy,
+                       const real *x, size_t ldx, const real *g, size_t ldg,
+                       const real *w, long n);
+
+/* dx, which holds dy and lies as x, and dg are overwritten, dw is added to. partial:
+ * rms_gated_partial() reals of scratch. */
+void norm_gate_backward(const struct norm *o, enum gate act, real *dx, real *dg,
+                        size_t lddg, real *dw, const real *x, size_t ldx, const real *g,
+                        size_t ldg, const real *w, long n, real *partial);
 
 #endif

@@ -53,6 +53,7 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
     const int    C = c->C, H = c->H, dk = opt_or(c, DK, C / H / 2),
                  dv = opt_or(c, DV, C / H), k = H * dk, v = H * dv;
     const double xavier = exp2(-2.5) * sqrt(6.0 / (C + k));
+    const struct norm norm = {H, dv, .shared = true, .eps = (real)c->eps, .centre = true};
 
     layout_require(m, C % (2 * H) == 0 || c->opt[DK] > 0,
                    "width must be a multiple of 2 heads, or dk be set");
@@ -71,9 +72,8 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
         a->aug = layout_summed(m, "aug", k, INIT_ZERO);
     a->core = vector_heads_layout(m, a->q, a->k, a->v, a->log_a,
                                   (struct vector){.H = H, .dk = dk, .dv = dv});
-    a->out.mean = true;
     a->out.wo = layout_out(m, v);
-    heads_out_layout(&a->out, m, heads_norm(c, dv), GATE_SILU, a->core.o, a->r);
+    heads_out_layout(&a->out, m, norm, GATE_SILU, a->core.o, a->r);
     m->paper_state = (double)dk * v + (convolves(c) ? 3 * C : 0);
 }
 

@@ -52,11 +52,11 @@ static void layout(struct layout *m, const struct mixer_cfg *c)
         .H = H, .dk = dk, .dv = dv, .den = SCALAR_MAX});
     scalar_heads_input(&a->core, a->i);
     scalar_heads_forget(&a->core, a->log_f);
-    a->out.mean = c->opt[KIND] == LN;
     a->out.w = layout_vector(m, "norm", H * dv, INIT_ONE);
     a->out.wo = layout_out(m, H * dv);
-    heads_out_layout(&a->out, m, (struct norm){H, dv, .eps = (real)1e-6}, GATE_SIGMOID,
-                     a->core.o, a->g);
+    heads_out_layout(&a->out, m, (struct norm){
+        H, dv, .eps = (real)1e-6, .centre = c->opt[KIND] == LN}, GATE_SIGMOID,
+        a->core.o, a->g);
     m->paper_state = (double)H * (dk * (dv + 1) + 1);
 }
 
