@@ -173,23 +173,42 @@ static void step(const struct chunk *u, const struct delta *c, real *S, real *pa
  * above is one product.
  */
 
-/* A . E and C . E, and E where it is wanted. n may be a constant. */
+/* Rows x .. end - 1 of A . E and C . E, and of E where it is wanted. Columns from end on
+ * are zeros. */
 static inline __attribute__((always_inline)) void
-weigh_scores(const struct chunk *u, real *E, int n)
+weigh_rows(const struct chunk *u, real *E, int x, int end, int n)
 {
-    real here[CHUNK];
+    const int some = end < n ? end : n;
+    real      here[CHUNK];
 
-    for (int x = 0; x < n; x++) {
+    for (; x < end; x++) {
         real  *A = u->A + x * CHUNK, *C = u->C + x * CHUNK, *e = E ? E + x * CHUNK : here;
         double top = u->b[x];
 
         #pragma omp simd
-        for (int y = 0; y < n; y++) {
+        for (int y = 0; y < some; y++) {
             e[y] = y <= x ? vexp((real)(top - u->b[y])) : 0;
             A[y] = y <= x ? A[y] * e[y] : 0;
             C[y] = y <= x ? C[y] * e[y] : 0;
         }
+        for (int y = some; y < n; y++)
+            e[y] = A[y] = C[y] = 0;
     }
+}
+
+/* A whole chunk a fourth of its rows at a time, so that loops have constant lengths. */
+static void weigh_scores(const struct chunk *u, real *E)
+{
+    enum { FOURTH = CHUNK / 4 };
+
+    if (u->n < CHUNK) {
+        weigh_rows(u, E, 0, u->n, u->n);
+        return;
+    }
+    weigh_rows(u, E, 0, FOURTH, CHUNK);
+    weigh_rows(u, E, FOURTH, 2 * FOURTH, CHUNK);
+    weigh_rows(u, E, 2 * FOURTH, 3 * FOURTH, CHUNK);
+    weigh_rows(u, E, 3 * FOURTH, CHUNK, CHUNK);
 }
 
 /* qs, ks, A and C; E where it is wanted (NULL: not). */
@@ -202,10 +221,7 @@ static void chunk_score(const struct chunk *u, const struct delta *c, real *E)
         vscale(u->ks + (size_t)x * dk, 1, u->k + x * c->ld, dk);
     }
     gemm_nt(u->A, CHUNK, u->qs, dk, u->ks, dk, 2 * n, n, dk, 1, 0);
-    if (n == CHUNK)
-        weigh_scores(u, E, CHUNK);
-    else
-        weigh_scores(u, E, n);
+    weigh_scores(u, E);
 }
 
 /* n columns, at most LANES, of some rows: from the first to the last, or from the last

@@ -122,14 +122,14 @@ static void forward(struct ctx *ctx, const real *x, real *y)
     heads_out_forward(ctx, &a->out, y);
 }
 
-/* d <- d - z (z . d) */
-static inline void tangent(real *d, const real *z, int e)
+/* d <- s (d - z (z . d)) */
+static inline void tangent(real *d, const real *z, real s, int e)
 {
     real along = vdot(z, d, e);
 
     #pragma omp simd
     for (int j = 0; j < e; j++)
-        d[j] -= along * z[j];
+        d[j] = s * (d[j] - along * z[j]);
 }
 
 /* Back through length and rotation:  d <- s R^-1 (d - z (z . d)), s of shrink. The angles
@@ -139,12 +139,16 @@ static void lengths_back(const struct ctx *ctx, const struct acts *a)
     const long   n = ctx_rows(ctx);
     const int    H = ctx->cfg->H, e = a->core.core.dk;
     const size_t ld = a->qkv.ld;
+    const bool   turned = ctx->angles.cos;
 
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
         for (int j = 0; j < 2 * H; j++)
             tangent(a->qkv.dx + i * ld + (size_t)j * e,
-                    a->qkv.x + i * ld + (size_t)j * e, e);
+                    a->qkv.x + i * ld + (size_t)j * e,
+                    turned ? 1 : a->shrink[i * 2 * H + j], e);
+    if (!turned)
+        return;
     heads_rotate_back(ctx, a->q, a->k);
     #pragma omp parallel for schedule(static)
     for (long i = 0; i < n; i++)
