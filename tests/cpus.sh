@@ -10,6 +10,7 @@ command -v qemu-x86_64 > /dev/null || {
 }
 # weft would otherwise execute itself again, outside of the emulator.
 export OMP_PROC_BIND=false OMP_NUM_THREADS=1
+unset OPENBLAS_CORETYPE         # names kernels that an emulated CPU may not have
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 bad=0
@@ -114,7 +115,15 @@ refuses 2 'WEFT_CPU=v5: this program has v2, v3, v4' Haswell v5
 same_bits Nehalem v2
 grep -q avx2 /proc/cpuinfo && same_bits Haswell v3
 holds Nehalem v2 test_products test_packed test_numeric
-holds Haswell v3 test_products test_packed test_numeric
+# QEMU 7 reads 16 bytes where vfmadd231ss reads 4, so that a number right before a page
+# that may not be read ends the program: this CPU runs the tests of that.
+export CK_RUN_CASE=linear
+holds Haswell v3 test_products
+unset CK_RUN_CASE
+holds Haswell v3 test_packed test_numeric
+! grep -q avx2 /proc/cpuinfo ||
+    CK_RUN_CASE=fences build/portable/v3/tests/model/test_products > "$tmp/out" 2>&1 ||
+    complain "test_products at v3: $(tail -n 3 "$tmp/out")"
 arm
 echo "test-cpus: max runs $(qemu-x86_64 -cpu max "$weft" --version | cut -d , -f 2)"
 [ $bad -eq 0 ] && echo 'test-cpus: passed'

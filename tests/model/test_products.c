@@ -644,7 +644,7 @@ END_TEST
 static Suite *suite(void)
 {
     Suite *s = suite_create("linear");
-    TCase *tc = tcase_create("linear");
+    TCase *tc = tcase_create("linear"), *fences = tcase_create("fences");
 
     tcase_add_checked_fixture(tc, reset, NULL);
     tcase_add_loop_test(tc, a_linear_layer_is_its_sum, 0, N_SHAPES);
@@ -660,15 +660,19 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, products_of_weft_and_of_openblas_are_their_sums, 0,
                         3 * N_SIZES);
     tcase_add_loop_test(tc, cutting_rows_and_columns_changes_no_bit, 0, 6 * N_SIZES);
-    tcase_add_loop_test(tc, products_touch_nothing_behind_their_matrices, 0, 3 * N_SIZES);
-    tcase_add_loop_test(tc, layers_over_few_rows_touch_nothing_behind_them, 0, N_TYPES);
     tcase_add_test(tc, the_rate_of_products_is_in_gflops);
     tcase_add_test(tc, equal_logits_cost_the_logarithm_of_the_vocabulary);
     tcase_add_test(tc, huge_logits_cost_what_they_should);
     tcase_add_test(tc, ignored_tokens_cost_nothing_and_pull_nothing);
     tcase_add_test(tc, the_likeliest_come_in_order_and_cost_what_they_should);
     tcase_add_test(tc, slices_of_tokens_add_up);
+    tcase_add_checked_fixture(fences, reset, NULL);
+    tcase_add_loop_test(fences, products_touch_nothing_behind_their_matrices, 0,
+                        3 * N_SIZES);
+    tcase_add_loop_test(fences, layers_over_few_rows_touch_nothing_behind_them, 0,
+                        N_TYPES);
     suite_add_tcase(s, tc);
+    suite_add_tcase(s, fences);
     return s;
 }
 
