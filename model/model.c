@@ -235,7 +235,7 @@ static size_t lay_out_packed(struct model *m, enum packed type, struct arena a)
     struct packed_matrix *list = arena_bytes(&a, "list", m->n_param * sizeof *list);
     unsigned char        *data = arena_bytes(&a, "matrices", packed_bytes(type, m->n));
 
-    m->packed = (struct packed_weights){type, 0, list};
+    m->packed = (struct packed_weights){type, 0, list, gemm_rounds(type)};
     for (int i = 0; list && i < m->n_param; i++) {
         const struct param *p = &m->param[i].is;
 

@@ -497,12 +497,12 @@ static void rounded_rows(bool paired, real *c, size_t ldc, const real *a, size_t
 IN_BF16(bf16, ROUNDED)
 
 void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed type,
-                    const unsigned char *b, int m, int n, int k)
+                    const unsigned char *b, bool rounded, int m, int n, int k)
 {
     const struct right right = {.ld = packed_bytes(type, (size_t)k), .type = type,
                                 .packed = b};
 
-    if (gemm_rounds(type))
+    if (rounded)
         rounded_rows(true, c, ldc, a, lda, &right, m, n, k, (struct scale){1, 0});
     else
         by_rows(c, ldc, (struct factor){a, lda, 1}, &right, m, n, k,

@@ -29,11 +29,11 @@ typedef void gemm_form(real *c, size_t ldc, const real *a, size_t lda, const rea
 
 extern gemm_form gemm_nt, gemm_nn, gemm_tn;
 
-/* c = a bᵀ with rows of b of bf16 or q8_0; k is a multiple of Q8_BLOCK. Where two numbers
- * of bf16 are multiplied by one instruction and there is no AMX (gemm_pairs), a is rounded
- * to bf16 beside a b of bf16: gemm_rounds. */
+/* c = a bᵀ with rows of b of bf16 or q8_0; k is a multiple of Q8_BLOCK. With `rounded` a
+ * is rounded to bf16, as b is, and multiplied by gemm_pairs. That is faster where
+ * gemm_rounds says so: b is of bf16, and the CPU has the instruction and no AMX. */
 void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed type,
-                    const unsigned char *b, int m, int n, int k);
+                    const unsigned char *b, bool rounded, int m, int n, int k);
 bool gemm_rounds(enum packed type);
 
 /* Who makes them: weft, unless gemm_use has chosen another. By OpenBLAS the order of a

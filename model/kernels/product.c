@@ -323,12 +323,13 @@ static void packed_many(real *y, const real *x, const unsigned char *w, long n, 
     const enum packed type = packed->type;
     const size_t      bytes = packed_bytes(type, in);
     const int         tile = product_tile(n), cols = column_tile(n, out);
+    const bool        rounded = packed->round_rows;
 
     #pragma omp parallel for schedule(dynamic) collapse(2)
     for (long i = 0; i < n; i += tile)
         for (int o = 0; o < out; o += cols)
             gemm_nt_packed(y + i * out + o, out, x + i * in, in, type, w + o * bytes,
-                           min_int(n - i, tile), min_int(out - o, cols), in);
+                           rounded, min_int(n - i, tile), min_int(out - o, cols), in);
 }
 
 /* ---- forward and backward ---------------------------------------------------------- */

@@ -27,6 +27,7 @@ struct packed_weights {
     enum packed                 type;
     int                         n;
     const struct packed_matrix *matrix; // (n) by rising w
+    bool                        round_rows; // what meets them, if it is many rows
 };
 
 /* From now on product_forward reads these in place of what they stand for, in this thread

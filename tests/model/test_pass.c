@@ -492,10 +492,12 @@ static void round_weights(struct model *m, const struct packed_weights *like)
     }
 }
 
+/* With what meets them left whole; then, where it is rounded, too, within the error of
+ * bf16 of that. */
 START_TEST(weights_in_fewer_bits_are_the_weights_rounded)
 {
     const char   *type = _i / N_STACKS ? "q8_0" : "bf16";
-    real          plain[B * T], nats[B * T], again[B * T];
+    real          plain[B * T], nats[B * T], again[B * T], rough[B * T];
     double        want[B * T];
     struct config c;
     struct model  m;
@@ -509,7 +511,14 @@ START_TEST(weights_in_fewer_bits_are_the_weights_rounded)
     model_init(&m, 3);
     score_some(&m, plain);
     ck_assert_msg(!model_pack(&m, type, &why), "%s", why.line);
+    score_some(&m, rough);
+    m.packed.round_rows = false;
     score_some(&m, nats);
+    for (int i = 0; i < B * T; i++)
+        ck_assert_msg(fabs((double)(rough[i] - nats[i])) <
+                          (gemm_rounds(m.packed.type) ? 0.02 : 1e-12),
+                      "%s: %g nats, %g with whole rows", type, (double)rough[i],
+                      (double)nats[i]);
     ck_assert(memcmp(nats, plain, sizeof nats) && product_reads_packed());
     model_unpack(&m);
     ck_assert(!product_reads_packed() && m.packed.n == 0);

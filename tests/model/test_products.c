@@ -181,7 +181,7 @@ START_TEST(packed_weights_are_multiplied_as_rounded)
     real *x = rig_normals((size_t)n * in), *w = rig_normals((size_t)out * in);
     real *y = rig_reals((size_t)n * out), *half = rig_reals((size_t)n * out / 2);
     struct packed_matrix  m = pack(type, w, out, in);
-    struct packed_weights all = {type, 1, &m};
+    struct packed_weights all = {type, 1, &m, gemm_rounds(type)};
     double *want = rig_zeros((size_t)n * out);
 
     if (gemm_rounds(type)) {            // what is rounded to itself
@@ -214,7 +214,7 @@ START_TEST(an_mlp_reads_packed_weights_over_many_rows)
     real *x = rig_normals(N * C), *wgu = rig_normals(3 * H * C), *wd = wgu + 2 * H * C;
     real *y = rig_reals(N * C), *gu = rig_reals(N * 2 * H), *act = rig_reals(N * H);
     struct packed_matrix  m[] = {pack(type, wgu, 2 * H, C), pack(type, wd, C, H)};
-    struct packed_weights all = {type, 2, m};
+    struct packed_weights all = {type, 2, m, gemm_rounds(type)};
     struct mlp mlp = {C, H, wgu, wd, gu, act};
     double *want = rig_zeros(N * C);
 
