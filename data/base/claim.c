@@ -3,6 +3,7 @@
 #include "data/base/clock.h"
 #include "data/base/thread.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -285,4 +286,43 @@ void claim_finish(struct claim *c)
     for (int i = c->number; i >= 0; i--)
         unlink(claim_path(file, sizeof file, c->path, i));
     drop(c);
+}
+
+/* ---- what the dead leave ---- */
+
+/* A claim that was not yet one when its owner died. */
+static void sweep_new(const char *file)
+{
+    int fd = open(file, O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0 && !flock(fd, LOCK_EX | LOCK_NB))
+        unlink(file);
+    if (fd >= 0)
+        close(fd);
+}
+
+void claim_sweep(const char *dir)
+{
+    char           path[PATH_MAX];
+    DIR           *d = opendir(dir);
+    struct claim  *dead;
+    struct dirent *e;
+    struct why     why;
+
+    while (d && (e = readdir(d))) {
+        char  *dot = strstr(e->d_name, ".claim-");
+        size_t n = strlen(e->d_name);
+
+        if (!dot || snprintf(path, sizeof path, "%s/%s", dir, e->d_name) >= PATH_MAX)
+            continue;
+        if (n > 4 && !strcmp(e->d_name + n - 4, ".new")) {
+            sweep_new(path);
+            continue;
+        }
+        path[strlen(path) - n + (size_t)(dot - e->d_name)] = '\0';
+        if (newest(path) >= 0 && !claim_try(path, &dead, &why))
+            claim_finish(dead);
+    }
+    if (d)
+        closedir(d);
 }

@@ -28,6 +28,10 @@ enum fail claim_wait(const char *path, struct claim **mine, struct why *why);
 void claim_release(struct claim *c);
 void claim_finish(struct claim *c);
 
+/* Remove the claims in a directory whose owners are dead, also those of work that was
+ * done when they died, which nobody claims again. */
+void claim_sweep(const char *dir);
+
 /* (optional) Told what was lost, before this process ends because another took it. */
 extern void (*claim_lost)(const char *path);
 

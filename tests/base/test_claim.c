@@ -243,6 +243,43 @@ START_TEST(who_has_lost_its_claim_ends_and_removes_nothing)
 }
 END_TEST
 
+/* Dies with the claim; before, one more was about to become another's. */
+static void die_in_two_claims(void)
+{
+    char file[96];
+    int  fd;
+
+    take();
+    unlink(held);
+    snprintf(file, sizeof file, "%s.claim-1.77-0.new", work);
+    if ((fd = open(file, O_CREAT | O_WRONLY, 0600)) < 0)
+        _exit(1);
+    close(fd);
+    raise(SIGKILL);
+}
+
+START_TEST(what_the_dead_leave_is_swept_and_the_livings_stays)
+{
+    int           status;
+    struct claim *mine;
+    struct why    why;
+    char          file[96];
+
+    open_work();
+    ck_assert_int_eq(waitpid(begin(die_in_two_claims), &status, 0) > 0, 1);
+    ck_assert(WIFSIGNALED(status) && claimed(0));
+    claim_sweep(dir);
+    snprintf(file, sizeof file, "%s.claim-1.77-0.new", work);
+    ck_assert(!claimed(0) && !claimed(1) && access(file, F_OK));
+    ck_assert(!claim_try(work, &mine, &why) && mine);
+    claim_sweep(dir);
+    ck_assert(claimed(0) && !claimed(1));
+    claim_finish(mine);
+    ck_assert(!claimed(0));
+    close_work();
+}
+END_TEST
+
 static Suite *suite(void)
 {
     Suite *s = suite_create("claim");
@@ -256,6 +293,7 @@ static Suite *suite(void)
     tc = tcase_create("turns");
     tcase_add_test(tc, a_claim_is_anothers_when_it_is_let_go);
     tcase_add_test(tc, another_machines_claim_is_taken_when_nobody_touches_it);
+    tcase_add_test(tc, what_the_dead_leave_is_swept_and_the_livings_stays);
     tcase_add_test(tc, who_has_lost_its_claim_ends_and_removes_nothing);
     suite_add_tcase(s, tc);
     return s;

@@ -677,6 +677,8 @@ static enum fail run_shared(struct lab *l, struct why *why)
         if (!err && interrupted)
             err = FAIL_INTERRUPTED;
     } while (!err && l->waits);
+    if (!err)
+        claim_sweep(l->ask.out);
     l->silent = false;
     l->planned = l->met = 0;
     for (int i = 0; i < l->n; i++)
