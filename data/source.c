@@ -118,6 +118,7 @@ static enum fail read_zstd(struct source *s, char *buf, size_t cap, size_t *got,
                            struct why *why)
 {
     ZSTD_outBuffer out = {buf, cap, 0};
+    size_t         at;
 
     while (out.pos == 0) {
         if (s->in.pos == s->in.size) {
@@ -130,9 +131,14 @@ static enum fail read_zstd(struct source *s, char *buf, size_t cap, size_t *got,
             if (s->in.size == 0 && s->pending == 0)
                 break;
         }
+        at = s->in.pos;
         s->pending = ZSTD_decompressStream(s->zstd, &out, &s->in);
         if (ZSTD_isError(s->pending))
             return fail_zstd(s, s->pending, why);
+        if (s->in.size && s->pending && s->in.pos == at && out.pos == 0)
+            return fail(why, FAIL_INPUT,
+                        "%s: corrupt: a zstd frame comes to no end; check it with: "
+                        "zstd -t", s->path);
         if (s->in.size == 0 && out.pos == 0)
             return fail(why, FAIL_INPUT,
                         "%s: truncated: the file ends inside a zstd frame; copy it again",

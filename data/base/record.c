@@ -122,6 +122,17 @@ static size_t refill(struct record *r)
     return r->in.size;
 }
 
+/* Frames of zstd before 0.8 may be decoded for ever without a step: refused. */
+static void unpack(struct record *r, ZSTD_outBuffer *out)
+{
+    const size_t read = r->in.pos, written = out->pos;
+
+    r->pending = ZSTD_decompressStream(r->unpack, out, &r->in);
+    if (ZSTD_isError(r->pending) ||
+        (r->pending && r->in.pos == read && out->pos == written))
+        record_refuse(r);
+}
+
 static void read_bytes(struct record *r, void *p, size_t n)
 {
     ZSTD_outBuffer out = {p, n, 0};
@@ -131,8 +142,8 @@ static void read_bytes(struct record *r, void *p, size_t n)
             record_refuse(r);
             break;
         }
-        r->pending = ZSTD_decompressStream(r->unpack, &out, &r->in);
-        if (ZSTD_isError(r->pending) || (!r->pending && out.pos < n))
+        unpack(r, &out);
+        if (!r->err && !r->pending && out.pos < n)
             record_refuse(r);
     }
     if (r->err)
@@ -149,9 +160,7 @@ static void read_end(struct record *r)
         if (r->in.pos == r->in.size && !refill(r))
             record_refuse(r);
         else
-            r->pending = ZSTD_decompressStream(r->unpack, &out, &r->in);
-        if (ZSTD_isError(r->pending))
-            record_refuse(r);
+            unpack(r, &out);
     }
 }
 

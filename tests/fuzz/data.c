@@ -133,8 +133,8 @@ void fuzz_jsonl(const uint8_t *bytes, size_t len)
         fuzz_must(!j || (json_is_string(want) && json_string_length(want) == n &&
                          !memcmp(json_string_value(want), text, n)),
                   "both read the same text");
-    } else if (json_is_string(want)) {
-        fuzz_must(strstr(problem, "twice") != NULL, problem);
+    } else if (json_is_string(want) && !memchr(line, 0, len)) {     // it skips some NULs
+        fuzz_must(strstr(problem, "twice") || strstr(problem, "not a string"), problem);
     }
     json_decref(j);
     free(line);
