@@ -175,7 +175,7 @@ static bool start(struct claim *c)
 /* ---- claiming ---- */
 
 /* Create the claim of this number, locked before anybody can see it; -1 with EEXIST:
- * another was first. */
+ * another was first, or swept it away before it was locked. */
 static int create(const char *path, int number)
 {
     char file[PATH_MAX + 32], mine[PATH_MAX + 64], name[64];
@@ -194,7 +194,7 @@ static int create(const char *path, int number)
     unlink(mine);
     if (error)
         close(fd);
-    errno = error;
+    errno = error == ENOENT ? EEXIST : error;
     return error ? -1 : fd;
 }
 

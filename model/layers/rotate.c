@@ -2,10 +2,13 @@
 
 #include "model/kernels/vec.h"
 
+#include <stdbool.h>
+
 enum { AHEAD = 4, LINE = 64 / sizeof(real) };   // rows that are sent for
 
-/* Heads are few vectors wide: what is not whole vectors stands apart. */
-static inline void turn(real *z, const real *c, const real *s, int half)
+/* Forth, or back. Heads are few vectors wide: what is not whole vectors stands apart. */
+static inline __attribute__((always_inline)) void
+turn(bool back, real *z, const real *c, const real *s, int half)
 {
     int j = 0;
 
@@ -14,34 +17,14 @@ static inline void turn(real *z, const real *c, const real *s, int half)
         vec    a = *za, b = *zb, cos = *(const loose *)(c + j),
                sin = *(const loose *)(s + j);
 
-        *za = a * cos - b * sin;
-        *zb = a * sin + b * cos;
+        *za = back ? a * cos + b * sin : a * cos - b * sin;
+        *zb = back ? b * cos - a * sin : a * sin + b * cos;
     }
     for (; j < half; j++) {
         real a = z[j], b = z[j + half];
 
-        z[j] = a * c[j] - b * s[j];
-        z[j + half] = a * s[j] + b * c[j];
-    }
-}
-
-static inline void turn_back(real *dz, const real *c, const real *s, int half)
-{
-    int j = 0;
-
-    for (; j + LANES <= half; j += LANES) {
-        loose *za = (loose *)(dz + j), *zb = (loose *)(dz + j + half);
-        vec    a = *za, b = *zb, cos = *(const loose *)(c + j),
-               sin = *(const loose *)(s + j);
-
-        *za = a * cos + b * sin;
-        *zb = b * cos - a * sin;
-    }
-    for (; j < half; j++) {
-        real a = dz[j], b = dz[j + half];
-
-        dz[j] = a * c[j] + b * s[j];
-        dz[j + half] = b * c[j] - a * s[j];
+        z[j] = back ? a * c[j] + b * s[j] : a * c[j] - b * s[j];
+        z[j + half] = back ? b * c[j] - a * s[j] : a * s[j] + b * c[j];
     }
 }
 
@@ -75,7 +58,8 @@ void rotate_rows(const struct angles *a, real *z, int T, long from, long n, int 
         for (int h = 0; h < heads_z; h++) {
             size_t at = row + h / group * a->h;
 
-            turn(z + i * ld + (size_t)h * a->dk, a->cos + at, a->sin + at, a->dk / 2);
+            turn(false, z + i * ld + (size_t)h * a->dk, a->cos + at, a->sin + at,
+                 a->dk / 2);
         }
     }
 }
@@ -107,7 +91,7 @@ void rotate_back_rows(const struct angles *a, const real *z, real *dz, int T, lo
             if (a->dtheta)
                 gather(a->dtheta + (i * a->heads + h / group) * half,
                        z + i * ld_z + (size_t)h * a->dk, d, half);
-            turn_back(d, a->cos + at, a->sin + at, half);
+            turn(true, d, a->cos + at, a->sin + at, half);
         }
     }
 }
