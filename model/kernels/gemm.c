@@ -509,12 +509,12 @@ void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed 
                 (struct scale){1, 0});
 }
 
-const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn, 30};
-const struct gemm gemm_bf16 = {"bf16", bf16_nt, bf16_nn, bf16_tn, 30};
+const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn, 30, KT};
+const struct gemm gemm_bf16 = {"bf16", bf16_nt, bf16_nn, bf16_tn, 30, KT};
 
 #ifndef WEFT_DOUBLE
 IN_BF16(pairs, PAIRED)
-const struct gemm gemm_pairs = {"bf16 in pairs", pairs_nt, pairs_nn, pairs_tn, 60};
+const struct gemm gemm_pairs = {"bf16 in pairs", pairs_nt, pairs_nn, pairs_tn, 60, KT};
 #endif
 
 const struct gemm *gemm_in_bf16(void)

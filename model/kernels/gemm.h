@@ -43,6 +43,8 @@ struct gemm {
     const char *name;
     gemm_form  *nt, *nn, *tn;
     int         copy;                   // multiply-adds in the time of copying an element
+    int         depth;                  // tn adds to c the sums over this much of k, each
+                                        // formed apart; 0: they are not apart
     bool        foreign;                // not weft's
 };
 extern const struct gemm gemm_own;

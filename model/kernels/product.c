@@ -2,6 +2,7 @@
 
 #include "model/kernels/arena.h"
 #include "model/kernels/unpack.h"
+#include "model/kernels/vmath.h"
 
 #include <omp.h>
 #include <stdbool.h>
@@ -13,6 +14,8 @@ enum {
     DW_MOST  = TINY(384, 8),    // most rows and columns of a tile of dw
     DW_ROWS  = TINY(24, 2),     // which are multiples of these, but at the edge
     DW_COLS  = TINY(64, 4),
+    DW_SHARE = TINY(64 * 64, 4),    // elements of dw that a thread makes at least alone;
+    DW_PART  = TINY(192 * 192, 64), // most of a tile that threads add to in turn
     DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at least when decoding
     PAIR     = 2,               // rows of w that meet one row of x, or X_MANY, together,
     PAGE     = 4096,            // bytes ahead of them that are sent for meanwhile,
@@ -27,24 +30,23 @@ enum {
     X_MANY   = X_ROWS * W_ROWS / PAIR,
 };
 
+static int  min_int(long a, int b) { return a < b ? (int)a : b; }
+static int  max_int(int a, int b) { return a > b ? a : b; }
+static long parts(long n, long of) { return (n + of - 1) / of; }
+
 int product_tile(long n)
 {
-    return n >= 2 * TILE ? TILE : TILE / 4;
+    return n >= (long)max_int(omp_get_max_threads(), 2) * TILE ? TILE : TILE / 4;
 }
 
 /* Columns of a tile: where there are few tiles of rows, columns are cut too. */
 static int column_tile(long n, int out)
 {
     enum { CELLS = 8, LEAST = TINY(64, 4) };
-    long tiles = (n + product_tile(n) - 1) / product_tile(n),
-         parts = (CELLS + tiles - 1) / tiles;
+    long cells = max_int(omp_get_max_threads(), CELLS),
+         cuts = parts(cells, parts(n, product_tile(n)));
 
-    return (int)((out / parts + LEAST) / LEAST) * LEAST;
-}
-
-static int min_int(long a, int b)
-{
-    return a < b ? (int)a : b;
+    return (int)((out / cuts + LEAST) / LEAST) * LEAST;
 }
 
 /* ---- few rows ---------------------------------------------------------------------- */
@@ -376,44 +378,82 @@ void product_forward_then(real *y, const real *x, const real *w, long n, int in,
         then.run(then.of, i, min_int(n - i, FEW_ROWS));
 }
 
-/* A tile of dw. */
+/* A tile of dw, and the rows of dy and x that are multiplied at once. */
 struct cut {
-    int rows, cols;
+    int  rows, cols;
+    long depth;
 };
 
 /* What dw (out, in) costs cut so: the multiply-adds of the tiles that one thread makes,
  * and half a tile that it waits for others. An element that is copied costs as
  * much as some multiply-adds; each tile copies its columns of dy and of x. */
-static double cut_cost(struct cut c, int in, int out, int threads)
+static double cut_cost(struct cut c, long n, int in, int out, int threads)
 {
-    int    cells = ((out + c.rows - 1) / c.rows) * ((in + c.cols - 1) / c.cols),
-           turns = (cells + threads - 1) / threads;
+    long   cells = parts(out, c.rows) * parts(in, c.cols) * parts(n, c.depth);
     double tile = (double)c.rows * c.cols +
                   gemm_used()->copy * ((double)c.rows + c.cols);
 
-    return (turns + 0.5) * tile;
+    return ((double)parts(cells, threads) + 0.5) * tile * (double)c.depth;
 }
 
-static struct cut weights_cut(int in, int out, int threads)
+/* The cheapest cut with tiles of `most` elements or fewer. */
+static struct cut weights_cut(long depth, int most, long n, int in, int out, int threads)
 {
     struct cut best = {0};
     double     least = 0;
 
     for (int r = DW_ROWS; r <= DW_MOST; r += DW_ROWS)
         for (int c = DW_COLS; c <= DW_MOST; c += DW_COLS) {
-            struct cut cut = {min_int(out, r), min_int(in, c)};
-            double     cost = cut_cost(cut, in, out, threads);
+            struct cut cut = {min_int(out, r), min_int(in, c), depth};
+            double     cost = cut_cost(cut, n, in, out, threads);
 
-            if (!best.rows || cost < least)
+            if (cut.rows * cut.cols <= most && (!best.rows || cost < least))
                 best = cut, least = cost;
         }
     return best;
 }
 
+/* dw (rows, cols), in apart, += part. */
+static void add_part(real *dw, int in, const real *part, int rows, int cols)
+{
+    for (int i = 0; i < rows; i++)
+        vaxpy(dw + (size_t)i * in, 1, part + (size_t)i * cols, cols);
+}
+
+/* Where dw is too small for all threads they share the rows, too. A product forms its
+ * sums over gemm's depth apart and adds one after the other to dw; here it is done in the
+ * same order by whoever is next, and no bit differs. Not inlined: gemm's panels would lie
+ * deeper in the stack for all. */
+static __attribute__((noinline)) void
+weights_by_depth(real *dw, const real *dy, const real *x, long n, int in, int out,
+                 int threads)
+{
+    const struct cut c = weights_cut(gemm_used()->depth, DW_PART, n, in, out, threads);
+
+    #pragma omp for schedule(dynamic) collapse(3) ordered nowait
+    for (long i = 0; i < n; i += c.depth)
+        for (int o = 0; o < out; o += c.rows)
+            for (int j = 0; j < in; j += c.cols) {
+                _Alignas(64) real part[DW_PART];
+                int rows = min_int(out - o, c.rows), cols = min_int(in - j, c.cols);
+
+                gemm_tn(part, cols, dy + i * out + o, out, x + i * in + j, in, rows, cols,
+                        min_int(n - i, (int)c.depth), 1, 0);
+                #pragma omp ordered
+                add_part(dw + (size_t)o * in + j, in, part, rows, cols);
+            }
+}
+
 void product_weights(real *dw, const real *dy, const real *x, long n, int in, int out)
 {
-    const struct cut c = weights_cut(in, out, omp_get_num_threads());
+    const int  threads = omp_get_num_threads(), depth = gemm_used()->depth;
+    struct cut c;
 
+    if (threads > 1 && depth && n > depth && (long)in * out < (long)threads * DW_SHARE) {
+        weights_by_depth(dw, dy, x, n, in, out, threads);
+        return;
+    }
+    c = weights_cut(n, DW_MOST * DW_MOST, n, in, out, threads);
     #pragma omp for schedule(dynamic) collapse(2) nowait
     for (int o = 0; o < out; o += c.rows)
         for (int j = 0; j < in; j += c.cols)

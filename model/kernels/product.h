@@ -5,9 +5,9 @@
  * Matrices lie in rows without gaps and do not overlap. A product over many rows is cut
  * into tiles, each a product of gemm.h on one thread inside a parallel loop; one over few
  * rows (decoding) is made of dot products, each weight read once. How n and out are cut
- * never changes a bit, so results are the same for any number of threads; that of few
- * rows may differ in the last bits from that of the same rows among many. Nothing is
- * allocated, nothing can fail.
+ * never changes a bit, nor who makes which part of a sum over rows (dw), so results are
+ * the same for any number of threads; that of few rows may differ in the last bits from
+ * that of the same rows among many. Nothing is allocated, nothing can fail.
  */
 #ifndef WEFT_PRODUCT_H
 #define WEFT_PRODUCT_H

@@ -204,6 +204,27 @@ START_TEST(the_number_of_threads_does_not_matter)
 }
 END_TEST
 
+/* 640 tokens: more threads have smaller tiles, and share sums over tokens. */
+START_TEST(nor_does_it_where_there_are_more_threads_than_tiles)
+{
+    struct config  c = small_config(3);
+    struct trainer a, b;
+    double         x[3], y[3];
+
+    c.context = 80, c.batch = 8;
+    omp_set_num_threads(1);
+    open_trainer(&a, &c);
+    take_steps(&a, 3, x);
+    omp_set_num_threads(5);
+    open_trainer(&b, &c);
+    take_steps(&b, 3, y);
+    ck_assert(!memcmp(x, y, sizeof x));
+    ck_assert(same_bits(&a, &b));
+    trainer_close(&a);
+    trainer_close(&b);
+}
+END_TEST
+
 static const char *const stacks[] = {
     "softmax", "gla", "softmax(window=1/8)/mlstm", "deltanet", "softmax+srope/s6/luna",
 };
@@ -1291,6 +1312,7 @@ static Suite *suite(void)
     tcase_add_unchecked_fixture(tc, open_data, NULL);
     tcase_add_test(tc, training_lowers_the_loss_and_overfits_one_batch);
     tcase_add_test(tc, the_number_of_threads_does_not_matter);
+    tcase_add_test(tc, nor_does_it_where_there_are_more_threads_than_tiles);
     tcase_add_loop_test(tc, what_is_recomputed_has_the_bits_of_what_was_kept, 0,
                         N_STACKS);
     tcase_add_test(tc, the_plan_knows_what_recomputing_saves);
