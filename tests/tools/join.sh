@@ -74,8 +74,10 @@ cmp "$tmp/three.1" "$tmp/three.3" || die "two tables"
 alone "$tmp/three" "three processes"
 [ ! -e "$tmp/alone/gla/speed.json" ] || die "alone: speeds measured again"
 
-# While one process measures speeds, the others wait, and take them over.
+# While one process measures speeds, the others wait, and take them over. What was left by
+# one that was killed when its run was done is removed.
 rm "$tmp/three/gla/speed.json"
+cat /proc/sys/kernel/random/boot_id > "$tmp/three/gla/seed-1.claim-0"
 cat /proc/sys/kernel/random/boot_id > "$tmp/three/speed.claim-0"
 flock "$tmp/three/speed.claim-0" sleep 2 &
 "$weft" compare $what --join "$tmp/three" > "$tmp/late" 2> "$tmp/late.err" &
@@ -85,6 +87,7 @@ kill -0 $pid1 2> "$tmp/null" && [ ! -e "$tmp/three/gla/speed.json" ] ||
     die "two processes measure speeds at once: $(cat "$tmp/late.err")"
 wait $pid1 || die "the late one: $(cat "$tmp/late.err")"
 alone "$tmp/three" "a late one"
+[ -z "$(find "$tmp/three" -name '*.claim-*')" ] || die "claims of the dead are left"
 
 # Alone and together do not mix.
 mkdir "$tmp/held"

@@ -89,6 +89,16 @@ static enum fail look_once(struct comparison *c, struct look *l, struct why *why
     return err;
 }
 
+/* Claims of processes that died when their work was done: nobody claims it again. */
+static void sweep_claims(const struct comparison *c)
+{
+    char path[PATH_MAX];
+
+    claim_sweep(c->out);
+    for (int i = 0; i < c->n; i++)
+        claim_sweep(path_join(path, sizeof path, c->out, c->arch[i].slug));
+}
+
 enum fail join_run(struct comparison *c, struct why *why)
 {
     struct look l = {.ran = true};
@@ -102,6 +112,8 @@ enum fail join_run(struct comparison *c, struct why *why)
         if (!err && interrupted)
             err = FAIL_INTERRUPTED;
     }
+    if (!err && c->joined)
+        sweep_claims(c);
     live_clear(&c->live);
     return err;
 }
