@@ -685,6 +685,7 @@ chosen() {
     what=$1
     shift
     rows=$((rows + 1))
+    : > err                     # where the words of the one before are
     "$weft" train keep/text.txt --out begun/size threads=1 context=32 vocab=300 "$@" \
         > out 2> err &
     pid=$!
