@@ -15,6 +15,7 @@ enum {
     WIDE   = (PATCH + LANES - 1) / LANES * LANES,       // in whole vectors,
     TOGETHER = 4,                   // and states: forward,
     PAIR   = 2,                     // backward
+    AHEAD  = 6,                     // arrays that the next patch needs
     ROWS   = (CHUNK > LANES ? CHUNK : LANES) + 2,
     LINE   = 64 / sizeof(real),     // of cache
     SERIAL = TINY(1 << 14, 1),      // numbers up to which a scan stays on one thread
@@ -85,6 +86,7 @@ void scan_extend(const struct scan *s, void *const *state, size_t at, real *h)
 struct patch {
     size_t row;
     int    c, n, m;
+    const real *ahead[AHEAD];   // of the next one, rows C apart; or NULL
     _Alignas(64) real u[ROWS][WIDE];
     real   s[ROWS][WIDE], su[ROWS][WIDE];
 };
@@ -121,15 +123,15 @@ static inline __attribute__((always_inline)) void put(real *to, const real *from
         memcpy(to, from, m * sizeof *to);
 }
 
-/* What lies `tokens` after the patch in x (B, T, C) is sent for: a few lines of each row,
- * which the CPU does not foresee. */
-static inline void send_for(const struct patch *p, const struct selective *s,
-                            const real *x, int tokens)
+/* Beside token t of the ith group of states: row t of the ith array of the next patch is
+ * sent for. It is a few lines, which the CPU does not foresee; all at once they would be
+ * more than it can wait for. */
+static inline __attribute__((always_inline)) void
+send_for(const struct patch *p, const struct selective *s, int i, int t)
 {
-    x += (p->row + tokens) * s->C + p->c;
-    for (int t = 0; t < CHUNK; t++, x += s->C)
-        for (int i = 0; i < WIDE; i += LINE)
-            __builtin_prefetch(x + i, 0, 2);
+    if (i < AHEAD && p->ahead[i])
+        for (int k = 0; k < WIDE; k += LINE)
+            __builtin_prefetch(p->ahead[i] + (size_t)t * s->C + k, 0, 2);
 }
 
 static void patch_load(struct patch *p, const struct selective *s, int b, int t0, int c)
@@ -138,6 +140,7 @@ static void patch_load(struct patch *p, const struct selective *s, int b, int t0
     p->c = c;
     p->n = tokens(s->T, t0);
     p->m = channels(s->C, c, PATCH);
+    memset(p->ahead, 0, sizeof p->ahead);
     for (int t = 0; t < p->n; t++) {
         fetch(p->u[t], s->u + (p->row + t) * s->C + c, p->m);
         fetch(p->s[t], s->step + (p->row + t) * s->C + c, p->m);
@@ -171,6 +174,7 @@ advance(int J, const struct patch *p, const struct selective *s, int j,
         const size_t at = (p->row + t) * s->ld + j;
         const real  *in = s->in + at, *out = s->out + at;
 
+        send_for(p, s, j / TOGETHER, t);
         #pragma omp simd
         for (int i = 0; i < WIDE; i++) {
             real sum = y[t][i];
@@ -217,8 +221,9 @@ static void selective_patch(const struct selective *s, real *y, real *h,
     for (int t = 0; t < s->T; t += CHUNK, h += stride) {
         patch_load(&p, s, b, t, c);
         if (stride && t + CHUNK < s->T) {
-            send_for(&p, s, s->u, CHUNK);
-            send_for(&p, s, s->step, CHUNK);
+            const size_t next = (p.row + CHUNK) * s->C + c;
+
+            p.ahead[0] = s->u + next, p.ahead[1] = s->step + next, p.ahead[2] = y + next;
         }
         for (int j = 0; stride && j < s->N; j++)
             put(h + stride + (size_t)j * s->C + c, h + (size_t)j * s->C + c, p.m);
@@ -334,6 +339,7 @@ replay(int J, const struct patch *p, const struct selective *s, int j, struct ga
     for (int t = 0; t < p->n; t++) {
         const real *in = s->in + (p->row + t) * s->ld + j;
 
+        send_for(p, s, j / PAIR, t);
         #pragma omp simd
         for (int i = 0; i < WIDE; i++)
             #pragma GCC unroll 2
@@ -461,9 +467,11 @@ static void selective_patch_back(const struct selective *s,
         for (int t = 0; t < p.n; t++)
             fetch(k.dy[t], dy + (p.row + t) * s->C + c, p.m);
         if (i > 0) {
-            send_for(&p, s, s->u, -CHUNK);
-            send_for(&p, s, s->step, -CHUNK);
-            send_for(&p, s, dy, -CHUNK);
+            const size_t next = (p.row - CHUNK) * s->C + c;
+
+            p.ahead[0] = s->u + next, p.ahead[1] = s->step + next, p.ahead[2] = dy + next;
+            p.ahead[3] = g->du + next, p.ahead[4] = g->dstep + next;
+            p.ahead[5] = entering - per;
         }
         for (; j + PAIR <= s->N; j += PAIR)
             states_back(PAIR, &p, s, j, &k, entering, later + c, drate + c, to);
