@@ -6,6 +6,7 @@
 #include "model/layers/mlp.h"
 #include "model/layers/norm.h"
 
+#include <omp.h>
 #include <string.h>
 
 enum { NORM1, MIXER = BLOCK_BEFORE };
@@ -96,13 +97,14 @@ static void normalise(const struct block *b, const real *x, const real *w)
     rms_forward(&o, b->n, b->cfg->C, x, b->cfg->C, w, b->rows);
 }
 
-static void normalise_rows(const struct block *b, const real *x, const real *w, long t,
-                           long rows)
+/* Rows of x from t on into those of n from s on. */
+static void normalise_rows(const struct block *b, long s, const real *x, const real *w,
+                           long t, long rows)
 {
     struct norm o = norm_of(b);
     size_t      C = b->cfg->C;
 
-    rms_forward_rows(&o, b->n + t * C, C, x + t * C, C, w, rows);
+    rms_forward_rows(&o, b->n + s * C, C, x + t * C, C, w, rows);
 }
 
 /* ---- forward ----------------------------------------------------------------------- */
@@ -121,6 +123,14 @@ static void add_mixer(struct block *b)
     add(b, b->a, b->x, b->y);
 }
 
+/* The rows of n and wide for tile t: what a thread makes there is read at once and never
+ * again, so that it takes the same for all its tiles, where each thread has some. */
+static long scratch_rows(const struct block *b, int tile, long t)
+{
+    return (long)omp_get_num_threads() * tile <= b->rows ?
+               (long)omp_get_thread_num() * tile : t;
+}
+
 /* a, and out = a + mlp(a), each tile of rows from its first sum to its last. */
 static void finish_tiles(struct block *b)
 {
@@ -129,11 +139,12 @@ static void finish_tiles(struct block *b)
 
     #pragma omp parallel for schedule(dynamic)
     for (long t = 0; t < b->rows; t += tile) {
-        int rows = (int)(b->rows - t < tile ? b->rows - t : tile);
+        int  rows = (int)(b->rows - t < tile ? b->rows - t : tile);
+        long s = scratch_rows(b, tile, t);
 
         add_rows(b, b->a, b->x, b->y, t, rows);
-        normalise_rows(b, b->a, after(b, NORM2), t, rows);
-        mlp_forward_rows(&m, b->y, b->n, t, rows);
+        normalise_rows(b, s, b->a, after(b, NORM2), t, rows);
+        mlp_forward_rows(&m, b->y, b->n + s * m.C, b->wide + s * m.h, t, rows);
         add_rows(b, b->out, b->a, b->y, t, rows);
     }
 }
@@ -194,7 +205,7 @@ static void mlp_rows_back(const struct block *b, const struct mlp *m, const real
         long t = from + (to - from) * i / parts,
              rows = from + (to - from) * (i + 1) / parts - t;
 
-        normalise_rows(b, b->a, w, t, rows);
+        normalise_rows(b, t, b->a, w, t, rows);
         mlp_backward_rows(m, b->y, dx, t, (int)rows);
     }
     for (int i = first; i < end; i++)

@@ -44,18 +44,19 @@ static int columns(const struct mlp *m, int j)
     return m->h - j < COLS ? m->h - j : COLS;
 }
 
-void mlp_forward_rows(const struct mlp *m, real *y, const real *x, long t, int rows)
+void mlp_forward_rows(const struct mlp *m, real *y, const real *x, real *act, long t,
+                      int rows)
 {
     const int    C = m->C, h = m->h;
     const size_t ld = 2 * (size_t)h;
-    real        *gu = m->gu + t * ld, *act = m->act + t * h;
+    real        *gu = m->gu + t * ld;
 
     for (int j = 0; j < h; j += COLS) {
         int n = columns(m, j);
 
         for (int half = 0; half < 2 * h; half += h)
-            gemm_nt(gu + half + j, ld, x + t * C, C, m->wgu + (size_t)(half + j) * C, C,
-                    rows, n, C, 1, 0);
+            gemm_nt(gu + half + j, ld, x, C, m->wgu + (size_t)(half + j) * C, C, rows, n,
+                    C, 1, 0);
         for (int i = 0; i < rows; i++)
             gate(act + (size_t)i * h + j, gu + i * ld + j, gu + i * ld + h + j, n);
     }
@@ -103,7 +104,8 @@ void mlp_forward(const struct mlp *m, real *y, const real *x, long n)
     if (mlp_by_rows(n)) {
         #pragma omp parallel for schedule(dynamic)
         for (long t = 0; t < n; t += tile)
-            mlp_forward_rows(m, y, x, t, (int)(n - t < tile ? n - t : tile));
+            mlp_forward_rows(m, y, x + t * m->C, m->act + t * h, t,
+                             (int)(n - t < tile ? n - t : tile));
         return;
     }
     product_forward(m->gu, x, m->wgu, n, m->C, 2 * h);

@@ -22,9 +22,11 @@ void mlp_forward(const struct mlp *m, real *y, const real *x, long n);
 
 /* The calling thread's part of a loop over tiles of rows, in which there is more to do
  * with rows that are in the cache: rows t .. t + rows - 1 of the arrays, at most
- * product_tile of them. May n rows be cut so? */
+ * product_tile of them. May n rows be cut so? Forward has rows of x and act of its own
+ * wherever there is room, (rows, C) and (rows, h). */
 bool mlp_by_rows(long n);
-void mlp_forward_rows(const struct mlp *m, real *y, const real *x, long t, int rows);
+void mlp_forward_rows(const struct mlp *m, real *y, const real *x, real *act, long t,
+                      int rows);
 
 /* dx is overwritten. */
 void mlp_backward_rows(const struct mlp *m, real *dx, const real *dy, long t, int rows);
