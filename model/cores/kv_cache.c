@@ -1,5 +1,6 @@
 #include "model/cores/kv_cache.h"
 
+#include "model/kernels/ahead.h"
 #include "model/kernels/turn.h"
 #include "model/kernels/vmath.h"
 
@@ -59,12 +60,6 @@ struct keys {
     int         n, head;
 };
 
-static inline void fetch(const real *x, int n)
-{
-    for (int i = 0; i < n; i += 64 / (int)sizeof *x)
-        __builtin_prefetch(x + i);
-}
-
 /* s[u] = q . k_u of LANES keys or fewer, as vdot adds them up: lane by lane of a vector
  * of sums. The sums of all keys are turned, so that they are added at once. e is a whole
  * number of vectors. Rows of next are sent for. */
@@ -77,7 +72,7 @@ static inline void vector_of_dots(real *s, const real *q, const real *k, int n, 
     for (int u = 0; u < n; u++, k += e, next += e) {
         vec sum = {0};
 
-        fetch(next, e);
+        send_for(next, e);
         for (int j = 0; j < e; j += LANES)
             sum += *(const loose *)(q + j) * *(const loose *)(k + j);
         *(vec *)(lanes + u * LANES) = sum;
@@ -110,7 +105,7 @@ add_columns(real *o, int nv, const real *p, const real *v, int n, int e, const r
     for (int j = 0; j < nv; j++)
         sum[j] = *(const loose *)(o + j * LANES);
     for (int u = 0; u < n; u++, v += e, next += e) {
-        fetch(next, nv * LANES);
+        send_for(next, nv * LANES);
         #pragma GCC unroll 4
         for (int j = 0; j < nv; j++)
             sum[j] += p[u] * *(const loose *)(v + j * LANES);

@@ -3,6 +3,7 @@
  */
 #include "model/cores/scan.h"
 
+#include "model/kernels/ahead.h"
 #include "model/kernels/vec.h"
 #include "model/kernels/vmath.h"
 
@@ -17,7 +18,6 @@ enum {
     PAIR   = 2,                     // backward
     AHEAD  = 6,                     // arrays that the next patch needs
     ROWS   = (CHUNK > LANES ? CHUNK : LANES) + 2,
-    LINE   = 64 / sizeof(real),     // of cache
     SERIAL = TINY(1 << 14, 1),      // numbers up to which a scan stays on one thread
 };
 
@@ -127,11 +127,10 @@ static inline __attribute__((always_inline)) void put(real *to, const real *from
  * sent for. It is a few lines, which the CPU does not foresee; all at once they would be
  * more than it can wait for. */
 static inline __attribute__((always_inline)) void
-send_for(const struct patch *p, const struct selective *s, int i, int t)
+send_for_row(const struct patch *p, const struct selective *s, int i, int t)
 {
     if (i < AHEAD && p->ahead[i])
-        for (int k = 0; k < WIDE; k += LINE)
-            __builtin_prefetch(p->ahead[i] + (size_t)t * s->C + k, 0, 2);
+        send_for(p->ahead[i] + (size_t)t * s->C, WIDE);
 }
 
 static void patch_load(struct patch *p, const struct selective *s, int b, int t0, int c)
@@ -174,7 +173,7 @@ advance(int J, const struct patch *p, const struct selective *s, int j,
         const size_t at = (p->row + t) * s->ld + j;
         const real  *in = s->in + at, *out = s->out + at;
 
-        send_for(p, s, j / TOGETHER, t);
+        send_for_row(p, s, j / TOGETHER, t);
         #pragma omp simd
         for (int i = 0; i < WIDE; i++) {
             real sum = y[t][i];
@@ -339,7 +338,7 @@ replay(int J, const struct patch *p, const struct selective *s, int j, struct ga
     for (int t = 0; t < p->n; t++) {
         const real *in = s->in + (p->row + t) * s->ld + j;
 
-        send_for(p, s, j / PAIR, t);
+        send_for_row(p, s, j / PAIR, t);
         #pragma omp simd
         for (int i = 0; i < WIDE; i++)
             #pragma GCC unroll 2

@@ -1,12 +1,12 @@
 #include "model/layers/conv.h"
 
+#include "model/kernels/ahead.h"
 #include "model/kernels/vmath.h"
 
 #include <string.h>
 
 enum { TAPS = CONV_TAPS, PAST = TAPS - 1 };
 enum { STRIPE = TINY(64, 4) };       // channels that go through time together
-enum { AHEAD = 8, LINE = 64 / sizeof(real) };
 
 /* The channels [c, c + n) of the kernel, one row per tap, and the bias. */
 struct taps {
@@ -70,14 +70,6 @@ static inline void rows_of(const struct conv *o, const real **row, const real *x
         row[j] = row_of(o, x, past, t - PAST + j);
 }
 
-/* A stripe is a few lines of each row, which the CPU does not foresee: those of the row
- * AHEAD tokens later are sent for. */
-static inline void send_for(const real *row, size_t ld, int n)
-{
-    for (int i = 0; i < n; i += LINE)
-        __builtin_prefetch(row + AHEAD * ld + i);
-}
-
 /* The stripe of channels at c of one sequence; x, y and past are its own from 0 on. */
 static void convolve(const struct conv *o, real *y, const real *x, const real *past,
                      int c)
@@ -90,8 +82,8 @@ static void convolve(const struct conv *o, real *y, const real *x, const real *p
         real       *yt = y + t * o->ld_y + c;
 
         rows_of(o, row, x + c, past ? past + c : NULL, t);
-        send_for(row[PAST], o->ld_x, n);
-        send_for(yt, o->ld_y, n);
+        send_for(row[PAST] + AHEAD_ROWS * o->ld_x, n);
+        send_for_own(yt + AHEAD_ROWS * o->ld_y, n);
         if (o->silu)
             convolve_token(&k, yt, row, n, true);
         else
@@ -158,9 +150,9 @@ static void convolve_back(const struct conv *o, const struct taps *k, struct tap
             memset(dz[t % TAPS], 0, n * sizeof **dz);
         else {
             rows_of(o, row, x, NULL, t);
-            send_for(row[PAST], o->ld_x, n);
-            send_for(dy + t * o->ld_y, o->ld_y, n);
-            send_for(dx + t * o->ld_x, o->ld_x, n);
+            send_for(row[PAST] + AHEAD_ROWS * o->ld_x, n);
+            send_for(dy + (t + AHEAD_ROWS) * o->ld_y, n);
+            send_for_own(dx + (t + AHEAD_ROWS) * o->ld_x, n);
             if (o->silu)
                 gather(k, dk, dz[t % TAPS], dy + t * o->ld_y, row, n, true);
             else

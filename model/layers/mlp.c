@@ -1,12 +1,12 @@
 #include "model/layers/mlp.h"
 
+#include "model/kernels/ahead.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 
 enum {
     COLS  = TINY(256, 4),           // hidden channels of a tile that are made together
     AHEAD = 4,                      // rows ahead that are sent for
-    LINE  = 64 / sizeof(real),
 };
 
 /* act = silu(g) u of n channels of a row. */
@@ -29,14 +29,6 @@ static inline void gate_back(real *act, real *g, real *u, int n)
         g[j] = d * y * s * (1 + x * (1 - s));
         u[j] = d * x * s;
     }
-}
-
-/* What forward kept has left the cache; pieces of rows are too short for the CPU to see
- * what comes next. */
-static inline void send_for(const real *x, int n)
-{
-    for (int j = 0; j < n; j += LINE)
-        __builtin_prefetch(x + j, 1);
 }
 
 static int columns(const struct mlp *m, int j)
@@ -77,8 +69,8 @@ void mlp_backward_rows(const struct mlp *m, real *dx, const real *dy, long t, in
         for (int i = 0; i < rows; i++) {
             real *g = gu + i * ld + j;
 
-            send_for(g + AHEAD * ld, n);
-            send_for(g + AHEAD * ld + h, n);
+            send_for_own(g + AHEAD * ld, n);        // it has left the cache
+            send_for_own(g + AHEAD * ld + h, n);
             gate_back(act + (size_t)i * h + j, g, g + h, n);
         }
     }

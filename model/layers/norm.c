@@ -1,5 +1,6 @@
 #include "model/layers/norm.h"
 
+#include "model/kernels/ahead.h"
 #include "model/kernels/vmath.h"
 
 #include <string.h>
@@ -240,10 +241,15 @@ void norm_gate_forward(const struct norm *o, enum gate act, real *y, size_t ldy,
                        const real *x, size_t ldx, const real *g, size_t ldg,
                        const real *w, long n)
 {
+    const int all = o->groups * o->e;
+
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
     for (long i = 0; i < n; i++) {
+        send_for(x + (i + AHEAD_ROWS) * ldx, all);
+        send_for(g + (i + AHEAD_ROWS) * ldg, all);
+        send_for_own(y + (i + AHEAD_ROWS) * ldy, all);
         normalise(o, y + i * ldy, x + i * ldx, w);
-        gate_row(act, y + i * ldy, y + i * ldy, g + i * ldg, o->groups * o->e);
+        gate_row(act, y + i * ldy, y + i * ldy, g + i * ldg, all);
     }
 }
 
@@ -271,9 +277,14 @@ void norm_gate_backward(const struct norm *o, enum gate act, real *dx, real *dg,
         real *sum = partial + block * m, *z = partial + BLOCKS * m + block * row;
 
         memset(sum, 0, m * sizeof *sum);
-        for (long i = norm_block(n, block); i < norm_block(n, block + 1); i++)
+        for (long i = norm_block(n, block); i < norm_block(n, block + 1); i++) {
+            send_for(x + (i + AHEAD_ROWS) * ldx, (int)row / 2);
+            send_for(g + (i + AHEAD_ROWS) * ldg, (int)row / 2);
+            send_for_own(dx + (i + AHEAD_ROWS) * ldx, (int)row / 2);
+            send_for_own(dg + (i + AHEAD_ROWS) * lddg, (int)row / 2);
             gate_norm_row_back(o, act, dx + i * ldx, dg + i * lddg, sum, x + i * ldx,
                                g + i * ldg, w, z);
+        }
     }
     if (w)
         add_blocks(dw, partial, m);

@@ -1,10 +1,11 @@
 #include "model/layers/rotate.h"
 
+#include "model/kernels/ahead.h"
 #include "model/kernels/vec.h"
 
 #include <stdbool.h>
 
-enum { AHEAD = 4, LINE = 64 / sizeof(real) };   // rows that are sent for
+enum { AHEAD = 4 };     // rows that are sent for: gradients are in others' caches
 
 /* Forth, or back. Heads are few vectors wide: what is not whole vectors stands apart. */
 static inline __attribute__((always_inline)) void
@@ -33,13 +34,6 @@ static inline void gather(real *dtheta, const real *z, const real *dz, int half)
     #pragma omp simd
     for (int j = 0; j < half; j++)
         dtheta[j] += dz[j + half] * z[j] - dz[j] * z[j + half];
-}
-
-/* Gradients come from other threads' caches. */
-static inline void send_for(const real *x, int n)
-{
-    for (int j = 0; j < n; j += LINE)
-        __builtin_prefetch(x + j, 1);
 }
 
 static int group_of(const struct angles *a, int heads_z)
@@ -83,7 +77,7 @@ void rotate_back_rows(const struct angles *a, const real *z, real *dz, int T, lo
     for (long i = from; i < from + n; i++) {
         const size_t row = i / T * a->b + i % T * a->t;
 
-        send_for(dz + (i + AHEAD) * ld_dz, heads_z * a->dk);
+        send_for_own(dz + (i + AHEAD) * ld_dz, heads_z * a->dk);
         for (int h = 0; h < heads_z; h++) {
             size_t at = row + h / group * a->h;
             real  *d = dz + i * ld_dz + (size_t)h * a->dk;

@@ -1,5 +1,6 @@
 #include "model/layers/step.h"
 
+#include "model/kernels/ahead.h"
 #include "model/kernels/vmath.h"
 
 enum { COLUMNS = 64 };          // that a thread sums at once
@@ -14,6 +15,8 @@ void step_forward(const struct step *o, real *s, real *log_a, const real *z)
         const real *zi = z + i * o->ld;
         real       *si = s + i * e;
 
+        send_for(zi + AHEAD_ROWS * o->ld, e);
+        send_for_own(si + AHEAD_ROWS * e, e);
         #pragma omp simd
         for (int j = 0; j < e; j++)
             si[j] = vsoftplus(zi[j] + b[j]);
@@ -56,6 +59,8 @@ void step_backward(const struct step *o, real *dz, real *db, real *dalog, const 
         const real *si = s + i * e, *more = ds ? ds + i * e : NULL;
         real       *d = dz + i * o->ld;
 
+        send_for(si + AHEAD_ROWS * e, e);
+        send_for_own(d + AHEAD_ROWS * o->ld, e);
         #pragma omp simd
         for (int j = 0; j < e; j++)
             d[j] = more ? more[j] : 0;

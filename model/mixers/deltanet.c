@@ -14,6 +14,7 @@
  * Published with expand_v = 2 and few heads of 256 channels; reduced here to expand_v = 1
  * and the model's heads.
  */
+#include "model/kernels/ahead.h"
 #include "model/kernels/vmath.h"
 #include "model/mixer_heads.h"
 
@@ -85,7 +86,8 @@ static void lengths(const struct ctx *ctx, const struct acts *a)
     const int  H = ctx->cfg->H, e = a->core.core.dk;
 
     #pragma omp parallel for schedule(static) if (n > FEW_ROWS)
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
+        send_for_own(a->qkv.x + (i + AHEAD_ROWS) * a->qkv.ld, 2 * H * e);
         for (int j = 0; j < 2 * H; j++) {
             real *head = a->qkv.x + i * a->qkv.ld + (size_t)j * e;
             real  s = 1 / (real)sqrt(vdot(head, head, e) + (real)1e-6);
@@ -93,6 +95,7 @@ static void lengths(const struct ctx *ctx, const struct acts *a)
             a->shrink[i * 2 * H + j] = s;
             vscale(head, s, head, e);
         }
+    }
 }
 
 /* beta and g. */
@@ -142,11 +145,14 @@ static void lengths_back(const struct ctx *ctx, const struct acts *a)
     const bool   turned = ctx->angles.cos;
 
     #pragma omp parallel for schedule(static)
-    for (long i = 0; i < n; i++)
+    for (long i = 0; i < n; i++) {
+        send_for(a->qkv.x + (i + AHEAD_ROWS) * ld, 2 * H * e);
+        send_for_own(a->qkv.dx + (i + AHEAD_ROWS) * ld, 2 * H * e);
         for (int j = 0; j < 2 * H; j++)
             tangent(a->qkv.dx + i * ld + (size_t)j * e,
                     a->qkv.x + i * ld + (size_t)j * e,
                     turned ? 1 : a->shrink[i * 2 * H + j], e);
+    }
     if (!turned)
         return;
     heads_rotate_back(ctx, a->q, a->k);
