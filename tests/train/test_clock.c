@@ -232,14 +232,15 @@ END_TEST
 
 /* The warm-up has its share of the steps (what is slow later takes steps from the rest
  * alone, so that it has more), the fall begins where it should and reaches the end, the
- * last steps see every layer's own window. */
+ * last steps see every layer's own window. A machine that is what it was thought to be
+ * ends where it was first said to. */
 START_TEST(the_phases_have_their_shares_of_the_time)
 {
     struct trainer t;
     struct machine m;
     struct clock   k;
     struct phase   p;
-    long           steps, fall = 0, anneal = 0, climb = 0;
+    long           steps, fall = 0, said = 0, anneal = 0, climb = 0;
     int            climbs = 0;
     double         last, warm;
 
@@ -250,6 +251,7 @@ START_TEST(the_phases_have_their_shares_of_the_time)
         struct decision d = t.decisions.list[i];
 
         fall = d.what == DECIDED_END ? d.step : fall;
+        said = d.what == DECIDED_END ? d.value : said;
         anneal = d.what == DECIDED_ANNEAL ? d.step : anneal;
         climb = d.what == DECIDED_CLIMB ? d.step : climb;
         climbs += d.what == DECIDED_CLIMB;
@@ -266,6 +268,9 @@ START_TEST(the_phases_have_their_shares_of_the_time)
     ck_assert_msg(fall > steps / 8 && fall < steps / 3 && anneal > fall,
                   "%s: of %ld steps the fall begins at %ld, the last windows at %ld",
                   machines[_i].what, steps, fall, anneal);
+    if (m.slow == 1 && m.noise == 0)
+        ck_assert_msg(labs(said - steps) <= steps / 50, "%s: %ld steps, %ld were said",
+                      machines[_i].what, steps, said);
     ck_assert_msg(schedule_lr(&t.cfg, &t.decisions, fall - 1) == t.cfg.lr && last > 0 &&
                   last < 0.05 * t.cfg.lr, "%s: the last rate is %g", machines[_i].what,
                   last / t.cfg.lr);
