@@ -41,7 +41,7 @@ SWAPS = {"<": ">=", ">": "<=", "<=": ">", ">=": "<", "==": "!=", "!=": "==", "+"
 QUIET = re.compile(r"\s*(free|\w+_free|close|\w+_close|fclose|closedir|memset|live_\w+|"
                    r"pthread_\w+|atomic_\w+|madvise|json_decref|omp_\w+)\(")
 # Nor does what is sent for ahead of its use.
-AHEAD = re.compile(r"\b(send_for|__builtin_prefetch)\(")
+AHEAD = re.compile(r"\b((send_for\w*|__builtin_prefetch)\(|ahead\[|AHEAD_ROWS)")
 
 # ---- where to break it -----------------------------------------------------------------
 

@@ -133,6 +133,14 @@ send_for_row(const struct patch *p, const struct selective *s, int i, int t)
         send_for(p->ahead[i] + (size_t)t * s->C, WIDE);
 }
 
+/* The next patch is `later` tokens from this one; x: its arrays, NULL behind the last. */
+static void send_for_next(struct patch *p, const struct selective *s, int later,
+                          const real *const x[AHEAD])
+{
+    for (int i = 0; i < AHEAD; i++)
+        p->ahead[i] = x[i] ? x[i] + (p->row + later) * s->C + p->c : NULL;
+}
+
 static void patch_load(struct patch *p, const struct selective *s, int b, int t0, int c)
 {
     p->row = (size_t)b * s->T + t0;
@@ -219,11 +227,8 @@ static void selective_patch(const struct selective *s, real *y, real *h,
 
     for (int t = 0; t < s->T; t += CHUNK, h += stride) {
         patch_load(&p, s, b, t, c);
-        if (stride && t + CHUNK < s->T) {
-            const size_t next = (p.row + CHUNK) * s->C + c;
-
-            p.ahead[0] = s->u + next, p.ahead[1] = s->step + next, p.ahead[2] = y + next;
-        }
+        if (stride && t + CHUNK < s->T)
+            send_for_next(&p, s, CHUNK, (const real *[AHEAD]){s->u, s->step, y});
         for (int j = 0; stride && j < s->N; j++)
             put(h + stride + (size_t)j * s->C + c, h + (size_t)j * s->C + c, p.m);
         selective_chunk(s, &p, y, h + stride);
@@ -466,10 +471,8 @@ static void selective_patch_back(const struct selective *s,
         for (int t = 0; t < p.n; t++)
             fetch(k.dy[t], dy + (p.row + t) * s->C + c, p.m);
         if (i > 0) {
-            const size_t next = (p.row - CHUNK) * s->C + c;
-
-            p.ahead[0] = s->u + next, p.ahead[1] = s->step + next, p.ahead[2] = dy + next;
-            p.ahead[3] = g->du + next, p.ahead[4] = g->dstep + next;
+            send_for_next(&p, s, -CHUNK, (const real *[AHEAD]){s->u, s->step, dy, g->du,
+                                                               g->dstep});
             p.ahead[5] = entering - per;
         }
         for (; j + PAIR <= s->N; j += PAIR)
