@@ -295,6 +295,9 @@ START_TEST(a_prompt_has_the_same_bits_in_any_pieces_that_end_at_chunks)
     random_tokens(tokens, LONG);
     start(&s, &m, 3);
     session_feed(&s, 0, tokens, LONG, whole);
+    session_feed(&s, 2, tokens, 5, NULL);
+    ck_assert_int_eq(session_chunk(&s, 2, LONG), SESSION_CHUNK - 5);
+    ck_assert_int_eq(session_chunk(&s, 2, 3), 3);
     while (at < SESSION_CHUNK)
         at += session_chunk(&s, 1, LONG - at), session_feed(&s, 1, tokens, at, NULL);
     void *state = malloc(s.state_bytes);
