@@ -164,6 +164,8 @@ static _Noreturn void unknown(const struct cli *c, const char *dashes, const cha
 
     snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : sizeof name - 1),
              word);
+    if (*dashes)
+        names[n++] = "help";
     for (const struct flag *f = c->flags; *dashes && f->name && n < NAMES; f++)
         names[n++] = f->name;
     for (const char *const *k = c->settings; k && *k && n < NAMES; k++)

@@ -233,6 +233,7 @@ rows=$((rows + 1))
 wrong 2 "did you mean 'weft train'?" trian
 wrong 2 "did you mean 'weft data stories'?" data storys
 wrong 2 "did you mean '--size'?" train keep/text.txt --sise nano
+wrong 2 "did you mean '--help'?" train --hlep
 wrong 2 "did you mean 'layers'?" train keep/text.txt lyers=2
 wrong 2 "did you mean '--top-k'?" infer keep/run --topk 5
 wrong 2 "did you mean '--json'?" score keep/run keep/text.txt --jsn
