@@ -149,25 +149,31 @@ static void finish_tiles(struct block *b)
     }
 }
 
-/* From x and the mixer's y to out. */
-static void finish(struct block *b)
+/* The same, one thing after the other. */
+static void finish_whole(struct block *b)
 {
     const struct mlp m = mlp_of(b);
 
-    if (b->mlp && mlp_by_rows(b->rows)) {
-        meter_switch(METER_MLP);
-        finish_tiles(b);
-        meter_switch(METER_NORMS);
-        return;
-    }
     add_mixer(b);
-    if (!b->mlp)
-        return;
     normalise(b, b->a, after(b, NORM2));
     meter_switch(METER_MLP);
     mlp_forward(&m, b->y, b->n, b->rows);
     meter_switch(METER_NORMS);
     add(b, b->out, b->a, b->y);
+}
+
+/* From x and the mixer's y to out. */
+static void finish(struct block *b)
+{
+    if (!b->mlp) {
+        add_mixer(b);
+    } else if (mlp_by_rows(b->rows)) {
+        meter_switch(METER_MLP);
+        finish_tiles(b);
+        meter_switch(METER_NORMS);
+    } else {
+        finish_whole(b);
+    }
 }
 
 void block_forward(struct block *b, int window)
