@@ -134,18 +134,23 @@ static long scratch_rows(const struct block *b, int tile, long t)
 /* a, and out = a + mlp(a), each tile of rows from its first sum to its last. */
 static void finish_tiles(struct block *b)
 {
-    const struct mlp m = mlp_of(b);
-    const int        tile = product_tile(b->rows);
+    struct mlp m = mlp_of(b);
+    const int  tile = product_tile(b->rows);
 
-    #pragma omp parallel for schedule(dynamic)
-    for (long t = 0; t < b->rows; t += tile) {
-        int  rows = (int)(b->rows - t < tile ? b->rows - t : tile);
-        long s = scratch_rows(b, tile, t);
+    mlp_open_forward(&m, b->rows);
+    #pragma omp parallel
+    {
+        mlp_lay(&m);
+        #pragma omp for schedule(dynamic)
+        for (long t = 0; t < b->rows; t += tile) {
+            int  rows = (int)(b->rows - t < tile ? b->rows - t : tile);
+            long s = scratch_rows(b, tile, t);
 
-        add_rows(b, b->a, b->x, b->y, t, rows);
-        normalise_rows(b, s, b->a, after(b, NORM2), t, rows);
-        mlp_forward_rows(&m, b->y, b->n + s * m.C, b->wide + s * m.h, t, rows);
-        add_rows(b, b->out, b->a, b->y, t, rows);
+            add_rows(b, b->a, b->x, b->y, t, rows);
+            normalise_rows(b, s, b->a, after(b, NORM2), t, rows);
+            mlp_forward_rows(&m, b->y, b->n + s * m.C, b->wide + s * m.h, t, rows);
+            add_rows(b, b->out, b->a, b->y, t, rows);
+        }
     }
 }
 
@@ -222,15 +227,17 @@ static void mlp_rows_back(const struct block *b, const struct mlp *m, const real
  * below: that costs less than keeping it for every block. */
 static void mlp_back(struct block *b, const real *dx)
 {
-    const struct mlp  m = mlp_of(b);
+    struct mlp        m = mlp_of(b);
     const struct norm o = norm_of(b);
     const int  tile = product_tile(b->rows);
     const long all = NORM_BLOCKS * (long)tile;                  // blocks of a tile:
     const int  some = b->rows >= all ? 1 : (int)(all / (b->rows > 0 ? b->rows : 1));
 
     meter_switch(METER_MLP);
+    mlp_open_backward(&m, b->rows);
     #pragma omp parallel
     {
+        mlp_lay(&m);
         #pragma omp for schedule(dynamic)
         for (int i = 0; i < NORM_BLOCKS; i += some)
             mlp_rows_back(b, &m, dx, i, i + some < NORM_BLOCKS ? i + some : NORM_BLOCKS);

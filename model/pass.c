@@ -53,6 +53,28 @@ static void lay_out_blocks(struct pass *p, const struct model *m, struct places 
     at->scratch.used = scratch;
 }
 
+/* Room for the panels of a layer's matrices, or of the head; none for a matrix that alone
+ * would take more than ROOM_MOST. */
+static size_t room_of(const struct model *m, long n)
+{
+    enum { ROOM_MOST = 1 << 23 };
+    size_t most = 0, sum = 0;
+
+    if (n < product_many())
+        return 0;
+    for (int i = 0, layer = 0; i < m->n_param; i++) {
+        const struct param *is = &m->param[i].is;
+        const size_t size = gemm_whole_panels(is->rows) * gemm_whole_panels(is->cols);
+
+        if (i == m->first[layer])
+            sum = 0, layer += layer < m->cfg.layers;
+        if (size <= ROOM_MOST)
+            sum += size;            // 0 of a vector, which has no columns
+        most = sum > most ? sum : most;
+    }
+    return most < ROOM_MOST ? most : ROOM_MOST;
+}
+
 static struct arena part(struct arena *a, const char *name, size_t bytes)
 {
     return arena_over(arena_bytes(a, name, bytes), bytes);
@@ -74,6 +96,8 @@ static size_t lay_out(struct pass *p, const struct model *m, int B, int T, struc
                          part(&a, "kept", at.kept.used),
                          part(&a, "scratch", at.scratch.used)};
     p->x = arena_reals(&a, "x", n * C);
+    p->n_room = extend ? 0 : room_of(m, (long)n);
+    p->room = arena_reals(&a, "room", p->n_room);
     p->n = arena_reals(&a, "n", (extend ? (size_t)B : n) * C);
     p->dx = arena_reals(&a, "dx", train ? n * C : 0);
     p->nats = arena_reals(&a, "nats", train ? n : 0);
@@ -87,12 +111,13 @@ static size_t lay_out(struct pass *p, const struct model *m, int B, int T, struc
 }
 
 /* Make p ready for m's tokens (B, T): it is laid out anew where it was for another shape,
- * and products read the matrices that model_pack has rounded. */
+ * and products read the matrices that model_pack has rounded, and take p's room. */
 static void fit(struct pass *p, const struct model *m, int B, int T)
 {
     product_take_packed(m->packed.n ? &m->packed : NULL);
     if (p->now_B != B || p->now_T != T)
         lay_out(p, m, B, T, arena_over(p->acts, p->acts_bytes));
+    product_take_room(p->room, p->n_room);
 }
 
 size_t pass_bytes(const struct model *m, int B, int T, enum pass_mode mode)
@@ -150,6 +175,8 @@ enum fail pass_open(struct pass *p, const struct model *m, int B, int T,
 
 void pass_close(struct pass *p)
 {
+    if (p->acts)
+        product_take_room(NULL, 0);
     pages_free(p->acts, p->acts_bytes);
     pages_free(p->dw, p->dw_bytes);
     free(p->dwp);

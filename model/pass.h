@@ -24,6 +24,8 @@ struct pass {
     struct block *block;    // (layers)
     real   *x;              // (B, T, C) the stream after the last block; when nothing is
                             // trained, after each
+    real   *room;           // (n_room) for panels of weights: product.h
+    size_t  n_room;
     real   *n, *dx;         // (B, T, C) normalised stream (PASS_EXTEND: (B, C)), gradient
     real   *nats;           // (B, T) in training
     real   *logits;         // a slice

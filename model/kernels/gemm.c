@@ -318,13 +318,15 @@ static void over_panel(bool paired, real *c, size_t ldc, struct factor a,
               paired ? (depth + 1) / 2 : depth, s);
 }
 
+_Static_assert(64 % NR == 0, "gemm_whole_panels counts panels of 64 columns");
+
 static int whole_vectors(int cols) { return (cols + LANES - 1) / LANES * LANES; }
 
-/* The right factor: (k, n), or (n, k) when turned or packed. */
+/* The right factor: (k, n), or (n, k) when turned or packed; or laid out. */
 struct right {
     const real          *x;
     size_t               ld;
-    bool                 turned;
+    bool                 turned, laid;
     enum packed          type;
     const unsigned char *packed;        // in place of x; ld is in bytes
 };
@@ -355,6 +357,12 @@ static void copy_packed_pairs(real *panel, const struct right *b, int p, int j, 
                 b->ld / PAIR, depth / 2, cols, whole_vectors(cols));
 }
 
+/* Where the panel of row p and column j is in a b of depth k that was laid out. */
+static const real *laid_panel(const struct right *b, int p, int j, int k, int cols)
+{
+    return b->x + (size_t)j * k + (size_t)p * whole_vectors(cols);
+}
+
 /* a with contiguous rows. */
 static void by_rows(real *c, size_t ldc, struct factor a, const struct right *b, int m,
                     int n, int k, struct scale s)
@@ -366,10 +374,12 @@ static void by_rows(real *c, size_t ldc, struct factor a, const struct right *b,
         int depth = min_int(k - p, KC);
 
         for (int j = 0; j < n; j += NR) {
-            int cols = min_int(n - j, NR);
+            int         cols = min_int(n - j, NR);
+            const real *from = b->laid ? laid_panel(b, p, j, k, cols) : panel;
 
-            copy_panel(panel, b, p, j, depth, cols);
-            over_panel(false, c + j, ldc, moved(a, 0, p), panel, m, cols, depth, s);
+            if (!b->laid)
+                copy_panel(panel, b, p, j, depth, cols);
+            over_panel(false, c + j, ldc, moved(a, 0, p), from, m, cols, depth, s);
         }
         s.beta = 1;
     } while ((p += KC) < k);
@@ -392,16 +402,17 @@ static void by_rounded_rows(bool paired, real *c, size_t ldc, struct factor a,
         else
             round_copies(side, m * width);
         for (int j = 0; j < n; j += NR) {
-            int cols = min_int(n - j, NR);
+            int         cols = min_int(n - j, NR);
+            const real *from = b->laid ? laid_panel(b, p, j, k, cols) : panel;
 
             if (paired && b->packed) {
                 copy_packed_pairs(panel, b, p, j, depth, cols);
-            } else {
+            } else if (!b->laid) {
                 copy_panel(panel, b, p, j, depth, cols);
                 round_rows(paired, panel, depth, whole_vectors(cols));
             }
-            over_panel(paired, c + j, ldc, (struct factor){side, width, 1}, panel, m,
-                       cols, depth, s);
+            over_panel(paired, c + j, ldc, (struct factor){side, width, 1}, from, m, cols,
+                       depth, s);
         }
         s.beta = 1;
     } while ((p += KC) < k);
@@ -437,7 +448,40 @@ static void by_columns(enum bits bits, real *c, size_t ldc, const real *a, size_
     } while ((p += KT) < k);
 }
 
-/* ---- the three forms --------------------------------------------------------------- */
+/* b, rounded where that is wanted, panel by panel. */
+static void lay(enum bits bits, real *to, const struct right *b, int n, int k)
+{
+    for (int j = 0; j < n; j += NR) {
+        int cols = min_int(n - j, NR), width = whole_vectors(cols);
+
+        for (int p = 0; p < k; p += KC) {
+            real *panel = to + (size_t)j * k + (size_t)p * width;
+            int   depth = min_int(k - p, KC);
+
+            copy_panel(panel, b, p, j, depth, cols);
+            if (bits != ALL)
+                round_rows(bits == PAIRED, panel, depth, width);
+        }
+    }
+}
+
+/* ---- the forms --------------------------------------------------------------------- */
+
+#define LAID(name, bits)                                                                \
+    static void name##_lay_nt(real *c, size_t ldc, const real *a, size_t lda,           \
+                              const real *b, size_t ldb, int m, int n, int k,           \
+                              real alpha, real beta)                                    \
+    {                                                                                   \
+        (void)ldc, (void)a, (void)lda, (void)m, (void)alpha, (void)beta;                \
+        lay(bits, c, &(struct right){b, ldb, .turned = true}, n, k);                    \
+    }                                                                                   \
+    static void name##_lay_nn(real *c, size_t ldc, const real *a, size_t lda,           \
+                              const real *b, size_t ldb, int m, int n, int k,           \
+                              real alpha, real beta)                                    \
+    {                                                                                   \
+        (void)ldc, (void)a, (void)lda, (void)m, (void)alpha, (void)beta;                \
+        lay(bits, c, &(struct right){b, ldb}, n, k);                                    \
+    }
 
 static void own_nt(real *c, size_t ldc, const real *a, size_t lda, const real *b,
                    size_t ldb, int m, int n, int k, real alpha, real beta)
@@ -451,6 +495,15 @@ static void own_nn(real *c, size_t ldc, const real *a, size_t lda, const real *b
 {
     by_rows(c, ldc, (struct factor){a, lda, 1}, &(struct right){b, ldb}, m, n, k,
             (struct scale){alpha, beta});
+}
+
+LAID(own, ALL)
+
+static void own_laid(real *c, size_t ldc, const real *a, size_t lda, const real *b,
+                     size_t ldb, int m, int n, int k, real alpha, real beta)
+{
+    by_rows(c, ldc, (struct factor){a, lda, 1}, &(struct right){b, ldb, .laid = true}, m,
+            n, k, (struct scale){alpha, beta});
 }
 
 static void columns(enum bits bits, real *c, size_t ldc, const real *a, size_t lda,
@@ -489,6 +542,15 @@ static void rounded_rows(bool paired, real *c, size_t ldc, const real *a, size_t
         rounded_rows(bits == PAIRED, c, ldc, a, lda, &(struct right){b, ldb}, m, n, k,  \
                      (struct scale){alpha, beta});                                      \
     }                                                                                   \
+    LAID(name, bits)                                                                    \
+    static void name##_laid(real *c, size_t ldc, const real *a, size_t lda,             \
+                            const real *b, size_t ldb, int m, int n, int k, real alpha, \
+                            real beta)                                                  \
+    {                                                                                   \
+        rounded_rows(bits == PAIRED, c, ldc, a, lda,                                    \
+                     &(struct right){b, ldb, .laid = true}, m, n, k,                    \
+                     (struct scale){alpha, beta});                                      \
+    }                                                                                   \
     static void name##_tn(real *c, size_t ldc, const real *a, size_t lda, const real *b,\
                           size_t ldb, int m, int n, int k, real alpha, real beta)       \
     {                                                                                   \
@@ -509,12 +571,16 @@ void gemm_nt_packed(real *c, size_t ldc, const real *a, size_t lda, enum packed 
                 (struct scale){1, 0});
 }
 
-const struct gemm gemm_own = {"own", own_nt, own_nn, own_tn, 30, KT};
-const struct gemm gemm_bf16 = {"bf16", bf16_nt, bf16_nn, bf16_tn, 30, KT};
+#define FORMS(name) name##_nt, name##_nn, name##_tn
+#define LAID_FORMS(name)                                                                \
+    .lay_nt = name##_lay_nt, .lay_nn = name##_lay_nn, .laid = name##_laid, .panel = NR
+
+const struct gemm gemm_own = {"own", FORMS(own), 30, KT, LAID_FORMS(own)};
+const struct gemm gemm_bf16 = {"bf16", FORMS(bf16), 30, KT, LAID_FORMS(bf16)};
 
 #ifndef WEFT_DOUBLE
 IN_BF16(pairs, PAIRED)
-const struct gemm gemm_pairs = {"bf16 in pairs", pairs_nt, pairs_nn, pairs_tn, 60, KT};
+const struct gemm gemm_pairs = {"bf16 in pairs", FORMS(pairs), 60, KT, LAID_FORMS(pairs)};
 #endif
 
 const struct gemm *gemm_in_bf16(void)

@@ -38,7 +38,14 @@ bool gemm_rounds(enum packed type);
 
 /* Who makes them: weft, unless gemm_use has chosen another. By OpenBLAS the order of a
  * sum may depend on m and n, so that results are the same for the same number of threads
- * only. */
+ * only.
+ *
+ * A product reads b as panels of columns, which it lays out for itself, unless that was
+ * done once for many: lay_nt and lay_nn lay out b, (n, k) or (k, n), in c, that is
+ * gemm_whole_panels(n) k reals aligned to 64 bytes, and laid is nt and nn with such a b:
+ * the same bits. Columns from j on, a multiple of `panel`, begin at j k. (They are of the
+ * type of the others, of which they read b, ldb, n and k only, so that weft bench can
+ * write them down, too.) */
 struct gemm {
     const char *name;
     gemm_form  *nt, *nn, *tn;
@@ -46,8 +53,13 @@ struct gemm {
     int         depth;                  // tn adds to c the sums over this much of k, each
                                         // formed apart; 0: they are not apart
     bool        foreign;                // not weft's
+    gemm_form  *lay_nt, *lay_nn, *laid;
+    int         panel;                  // columns; 0: it has none of these three
 };
 extern const struct gemm gemm_own;
+
+/* Columns that are laid out for n of them. */
+static inline size_t gemm_whole_panels(int n) { return ((size_t)n + 63) / 64 * 64; }
 
 /* weft's, with the elements of a and b rounded to bf16 as they are copied: the bits that
  * gemm_own gives for such a and b. Sums are reals. gemm_pairs adds two products at once

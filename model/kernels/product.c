@@ -10,12 +10,13 @@
 
 enum {
     BY_DOTS  = TINY(16, 2),     // rows of x up to which y is made of dot products
-    TILE     = TINY(256, 8),    // most rows of a tile of y and of dx
+    TILE     = TINY(128, 8),    // most rows of a tile of y and of dx
     DW_MOST  = TINY(384, 8),    // most rows and columns of a tile of dw
     DW_ROWS  = TINY(24, 2),     // which are multiples of these, but at the edge
     DW_COLS  = TINY(64, 4),
     DW_SHARE = TINY(64 * 64, 4),    // elements of dw that a thread makes at least alone;
     DW_PART  = TINY(192 * 192, 64), // most of a tile that threads add to in turn
+    LAY_TILES = 3,              // whole tiles for which a matrix is laid out
     DOT_ROWS = TINY(32, 5),     // rows of w that a thread takes at least when decoding
     PAIR     = 2,               // rows of w that meet one row of x, or X_MANY, together,
     PAGE     = 4096,            // bytes ahead of them that are sent for meanwhile,
@@ -334,21 +335,94 @@ static void packed_many(real *y, const real *x, const unsigned char *w, long n, 
                            rounded, min_int(n - i, tile), min_int(out - o, cols), in);
 }
 
+/* ---- panels for all tiles ---------------------------------------------------------- */
+
+/* Lent by a pass. */
+static _Thread_local struct {
+    real  *at;
+    size_t n;
+} room;
+
+void product_take_room(real *at, size_t n)
+{
+    room.at = at;
+    room.n = at ? n : 0;
+}
+
+long product_many(void) { return LAY_TILES * (TILE / 4); }
+
+struct product_right product_right(const real *w, int n, int k, bool turned, long rows,
+                                   size_t *taken)
+{
+    struct product_right b = {w, n, k, turned, NULL};
+    const size_t         size = gemm_whole_panels(n) * (size_t)k;
+
+    if (gemm_used()->panel && rows >= LAY_TILES * (long)product_tile(rows) &&
+        room.n >= size && *taken <= room.n - size) {
+        b.laid = room.at + *taken;
+        *taken += size;
+    }
+    return b;
+}
+
+void product_lay(const struct product_right *b, int count)
+{
+    const struct gemm *by = gemm_used();
+    bool               any = false;
+
+    for (; count > 0; b++, count--) {
+        const size_t from = b->turned ? b->k : 1;      // from one column to the next
+
+        if (!b->laid)
+            continue;
+        any = true;
+        #pragma omp for schedule(static) nowait
+        for (int j = 0; j < b->n; j += by->panel)
+            (b->turned ? by->lay_nt : by->lay_nn)(
+                b->laid + (size_t)j * b->k, 0, NULL, 0, b->w + j * from,
+                b->turned ? b->k : b->n, 0, min_int(b->n - j, by->panel), b->k, 1, 0);
+    }
+    if (any) {
+        #pragma omp barrier
+    }
+}
+
+void product_by(const struct product_right *b, real *c, size_t ldc, const real *a,
+                size_t lda, int m, int from, int n, real keep)
+{
+    const struct gemm *by = gemm_used();
+
+    if (b->laid && from % by->panel == 0 && (n % by->panel == 0 || from + n == b->n))
+        by->laid(c, ldc, a, lda, b->laid + (size_t)from * b->k, 0, m, n, b->k, 1, keep);
+    else if (b->turned)
+        by->nt(c, ldc, a, lda, b->w + (size_t)from * b->k, b->k, m, n, b->k, 1, keep);
+    else
+        by->nn(c, ldc, a, lda, b->w + from, b->n, m, n, b->k, 1, keep);
+}
+
 /* ---- forward and backward ---------------------------------------------------------- */
 
 static void forward_many(real *y, const real *x, const real *w, long n, int in, int out,
                          int cols, struct rows_work then)
 {
-    const int tile = product_tile(n);
+    const int                  tile = product_tile(n);
+    size_t                     taken = 0;
+    const struct product_right b = product_right(w, out, in, true, n, &taken);
 
-    #pragma omp parallel for schedule(dynamic) collapse(2)
-    for (long i = 0; i < n; i += tile)
-        for (int o = 0; o < out; o += cols) {
-            gemm_nt(y + i * out + o, out, x + i * in, in, w + (size_t)o * in, in,
-                    min_int(n - i, tile), min_int(out - o, cols), in, 1, 0);
-            if (then.run)
-                then.run(then.of, i, min_int(n - i, tile));
-        }
+    if (b.laid)
+        cols = (int)gemm_whole_panels(cols);
+    #pragma omp parallel
+    {
+        product_lay(&b, 1);
+        #pragma omp for schedule(dynamic) collapse(2)
+        for (long i = 0; i < n; i += tile)
+            for (int o = 0; o < out; o += cols) {
+                product_by(&b, y + i * out + o, out, x + i * in, in,
+                           min_int(n - i, tile), o, min_int(out - o, cols), 0);
+                if (then.run)
+                    then.run(then.of, i, min_int(n - i, tile));
+            }
+    }
 }
 
 void product_forward(real *y, const real *x, const real *w, long n, int in, int out)
@@ -463,17 +537,17 @@ void product_weights(real *dw, const real *dy, const real *x, long n, int in, in
 
 /* Inside a parallel region: first and dx, tile by tile. */
 static void rows_back(struct rows_work first, real *dx, real keep, const real *dy,
-                      const real *w, long n, int in, int out)
+                      const struct product_right *w, long n)
 {
-    const int tile = product_tile(n);
+    const int tile = product_tile(n), in = w->n, out = w->k;
 
     #pragma omp for schedule(dynamic) nowait
     for (long i = 0; i < n; i += tile) {
         if (first.run)
             first.run(first.of, i, min_int(n - i, tile));
         if (dx)
-            gemm_nn(dx + i * in, in, dy + i * out, out, w, in, min_int(n - i, tile), in,
-                    out, 1, keep);
+            product_by(w, dx + i * in, in, dy + i * out, out, min_int(n - i, tile), 0, in,
+                       keep);
     }
 }
 
@@ -481,12 +555,16 @@ static void rows_back(struct rows_work first, real *dx, real keep, const real *d
 void product_backward(real *dx, real keep, real *dw, const real *dy, const real *x,
                       const real *w, long n, int in, int out)
 {
+    size_t                     taken = 0;
+    const struct product_right b = product_right(w, in, out, false, dx ? n : 0, &taken);
+
     #pragma omp parallel
     {
+        product_lay(&b, 1);
         if (dw)
             product_weights(dw, dy, x, n, in, out);
         if (dx)
-            rows_back((struct rows_work){0}, dx, keep, dy, w, n, in, out);
+            rows_back((struct rows_work){0}, dx, keep, dy, &b, n);
     }
 }
 
@@ -494,9 +572,13 @@ void product_backward_after(struct rows_work first, real *dx, real keep, real *d
                             const real *dy, const real *x, const real *w, long n, int in,
                             int out)
 {
+    size_t                     taken = 0;
+    const struct product_right b = product_right(w, in, out, false, dx ? n : 0, &taken);
+
     #pragma omp parallel
     {
-        rows_back(first, dx, keep, dy, w, n, in, out);
+        product_lay(&b, 1);
+        rows_back(first, dx, keep, dy, &b, n);
         #pragma omp barrier
         if (dw)
             product_weights(dw, dy, x, n, in, out);

@@ -37,6 +37,36 @@ void product_take_packed(const struct packed_weights *p);
 /* Are there such? Then a loop that calls gemm.h itself would miss them. */
 bool product_reads_packed(void);
 
+/* Lend a place for matrices that are laid out as panels, in this thread and as above; it
+ * holds one product's at a time. NULL: none. */
+void product_take_room(real *at, size_t n);
+
+/* A matrix that tiles of rows are multiplied with: x wᵀ, w (n, k), where it is turned, or
+ * dy w, w (k, n). */
+struct product_right {
+    const real *w;
+    int         n, k;
+    bool        turned;
+    real       *laid;           // NULL: each product lays out its own panels
+};
+
+/* With fewer rows nothing is laid out, whatever the number of threads. */
+long product_many(void);
+
+/* w as the tiles of `rows` rows in all will meet it. *taken is how much of the room is
+ * used: 0 before a product's first matrix. */
+struct product_right product_right(const real *w, int n, int k, bool turned, long rows,
+                                   size_t *taken);
+
+/* Lay out those that have a place: inside a parallel region, which all its threads must
+ * reach. */
+void product_lay(const struct product_right *b, int count);
+
+/* c (m, n) = a b + keep c, of columns from .. from + n - 1 of b; keep is 0 or 1. For one
+ * thread, as gemm.h. */
+void product_by(const struct product_right *b, real *c, size_t ldc, const real *a,
+                size_t lda, int m, int from, int n, real keep);
+
 /* What else is done with rows from .. from + n - 1 while they are in the cache, on any
  * thread. run NULL: nothing. */
 struct rows_work {

@@ -36,6 +36,30 @@ static int columns(const struct mlp *m, int j)
     return m->h - j < COLS ? m->h - j : COLS;
 }
 
+void mlp_open_forward(struct mlp *m, long n)
+{
+    const real *wu = m->wgu + (size_t)m->h * m->C;
+    size_t      taken = 0;
+
+    m->w[0] = product_right(m->wgu, m->h, m->C, true, n, &taken);
+    m->w[1] = product_right(wu, m->h, m->C, true, n, &taken);
+    m->w[2] = product_right(m->wd, m->C, m->h, true, n, &taken);
+}
+
+void mlp_open_backward(struct mlp *m, long n)
+{
+    size_t taken = 0;
+
+    m->w[0] = product_right(m->wd, m->h, m->C, false, n, &taken);
+    m->w[1] = product_right(m->wgu, m->C, 2 * m->h, false, n, &taken);
+    m->w[2] = (struct product_right){0};
+}
+
+void mlp_lay(const struct mlp *m)
+{
+    product_lay(m->w, 3);
+}
+
 void mlp_forward_rows(const struct mlp *m, real *y, const real *x, real *act, long t,
                       int rows)
 {
@@ -46,13 +70,12 @@ void mlp_forward_rows(const struct mlp *m, real *y, const real *x, real *act, lo
     for (int j = 0; j < h; j += COLS) {
         int n = columns(m, j);
 
-        for (int half = 0; half < 2 * h; half += h)
-            gemm_nt(gu + half + j, ld, x, C, m->wgu + (size_t)(half + j) * C, C, rows, n,
-                    C, 1, 0);
+        product_by(&m->w[0], gu + j, ld, x, C, rows, j, n, 0);
+        product_by(&m->w[1], gu + h + j, ld, x, C, rows, j, n, 0);
         for (int i = 0; i < rows; i++)
             gate(act + (size_t)i * h + j, gu + i * ld + j, gu + i * ld + h + j, n);
     }
-    gemm_nt(y + t * C, C, act, h, m->wd, h, rows, C, h, 1, 0);
+    product_by(&m->w[2], y + t * C, C, act, h, rows, 0, C, 0);
 }
 
 /* A row of act first holds da, until gate_back replaces it. */
@@ -65,7 +88,7 @@ void mlp_backward_rows(const struct mlp *m, real *dx, const real *dy, long t, in
     for (int j = 0; j < h; j += COLS) {
         int n = columns(m, j);
 
-        gemm_nn(act + j, h, dy + t * C, C, m->wd + j, h, rows, n, C, 1, 0);
+        product_by(&m->w[0], act + j, h, dy + t * C, C, rows, j, n, 0);
         for (int i = 0; i < rows; i++) {
             real *g = gu + i * ld + j;
 
@@ -74,7 +97,7 @@ void mlp_backward_rows(const struct mlp *m, real *dx, const real *dy, long t, in
             gate_back(act + (size_t)i * h + j, g, g + h, n);
         }
     }
-    gemm_nn(dx + t * C, C, gu, ld, m->wgu, C, rows, C, 2 * h, 1, 0);
+    product_by(&m->w[1], dx + t * C, C, gu, ld, rows, 0, C, 0);
 }
 
 void mlp_backward_weights(const struct mlp *m, real *dwgu, real *dwd, const real *dy,
@@ -91,15 +114,8 @@ bool mlp_by_rows(long n)
 
 void mlp_forward(const struct mlp *m, real *y, const real *x, long n)
 {
-    const int h = m->h, tile = product_tile(n);
+    const int h = m->h;
 
-    if (mlp_by_rows(n)) {
-        #pragma omp parallel for schedule(dynamic)
-        for (long t = 0; t < n; t += tile)
-            mlp_forward_rows(m, y, x + t * m->C, m->act + t * h, t,
-                             (int)(n - t < tile ? n - t : tile));
-        return;
-    }
     product_forward(m->gu, x, m->wgu, n, m->C, 2 * h);
     #pragma omp parallel for schedule(static) if (n > 8)
     for (long i = 0; i < n; i++)

@@ -6,7 +6,7 @@
 #ifndef WEFT_MLP_H
 #define WEFT_MLP_H
 
-#include "model/kernels/real.h"
+#include "model/kernels/product.h"
 
 #include <stdbool.h>
 
@@ -15,20 +15,29 @@ struct mlp {
     const real *wgu, *wd;
     real       *gu;         // (n, 2h) kept by forward; backward leaves its gradient
     real       *act;        // (n, h) scratch
-};
+    struct product_right w[3];      // as tiles meet them: forward wg, wu and wd,
+};                                  // backward wd and wgu
 
 /* y is overwritten. */
 void mlp_forward(const struct mlp *m, real *y, const real *x, long n);
 
-/* The calling thread's part of a loop over tiles of rows, in which there is more to do
- * with rows that are in the cache: rows t .. t + rows - 1 of the arrays, at most
- * product_tile of them. May n rows be cut so? Forward has rows of x and act of its own
- * wherever there is room, (rows, C) and (rows, h). */
+/* Tile by tile of the rows, at most product_tile of them, in a loop that has more to do
+ * with rows that are in the cache. May n rows be cut so? */
 bool mlp_by_rows(long n);
+
+/* Before the parallel region of such a loop over n rows. */
+void mlp_open_forward(struct mlp *m, long n);
+void mlp_open_backward(struct mlp *m, long n);
+
+/* Before the loop, inside the region: all its threads must reach it. */
+void mlp_lay(const struct mlp *m);
+
+/* Rows t .. t + rows - 1 of y and gu, by one thread; x (rows, C) and act (rows, h) are
+ * those rows alone. */
 void mlp_forward_rows(const struct mlp *m, real *y, const real *x, real *act, long t,
                       int rows);
 
-/* dx is overwritten. */
+/* Rows t .. t + rows - 1 of all arrays, by one thread; dx is overwritten. */
 void mlp_backward_rows(const struct mlp *m, real *dx, const real *dy, long t, int rows);
 
 /* dwgu and dwd += once all n rows are done; inside a parallel region, which all its

@@ -235,6 +235,7 @@ static void check_swiglu(const struct golden *g)
     mlp_forward(&m, y, x, (long)rows);
     golden_compare(g, "y", "", y, n);
     rig_poison(scratch, rows * h * sizeof *scratch);
+    mlp_open_backward(&m, (long)rows);
     mlp_backward_rows(&m, dx, dy, 0, (int)rows);
     #pragma omp parallel
     mlp_backward_weights(&m, dwgu, dwd, dy, x, (long)rows);

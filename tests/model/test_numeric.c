@@ -179,6 +179,7 @@ START_TEST(swiglu_is_its_formula)
     }
     mlp_forward(&m, y, x, n);
     rig_assert_error("y", y, want, n_x);
+    mlp_open_backward(&m, n);
     mlp_backward_rows(&m, dx, dy, 0, (int)n);
     #pragma omp parallel
     mlp_backward_weights(&m, dwgu, dwd, dy, x, n);

@@ -1,6 +1,7 @@
 /* Products and the loss, each against its formula in double. */
 #include "tests/support/rig.h"
 
+#include "model/kernels/arena.h"
 #include "model/kernels/product.h"
 #include "model/layers/loss.h"
 #include "model/layers/mlp.h"
@@ -100,6 +101,81 @@ START_TEST(threads_change_no_bit_of_a_product)
     ck_assert_msg(!memcmp(one, three, all * sizeof *one) &&
                   !memcmp(one, many, all * sizeof *one), "%d x %d x %d", n, in, out);
     free(one), free(three), free(many);
+}
+END_TEST
+
+/* Rows, C and h. */
+static const int laid_shapes[][3] = {{100, 70, 130}, {400, 33, 420}, {1030, 390, 70}};
+enum { N_LAID = sizeof laid_shapes / sizeof *laid_shapes };
+
+/* An MLP over rows x (n, C) whose tiles are taken one after the other: y and dx (n, C),
+ * then what a product and its gradients with wgu give, (n, 2h) and (n, C), all in one
+ * array; and how many of the five matrices of its tiles were laid out. */
+static real *by_tiles(int n, int C, int h, int *laid)
+{
+    size_t n_x = (size_t)n * C, n_w = (size_t)h * C, n_gu = (size_t)n * 2 * h;
+    real  *all = rig_reals(3 * n_x + n_gu), *gu = rig_reals(n_gu), *act = rig_reals(n_gu);
+
+    reset();
+    real *x = rig_normals(n_x), *dy = rig_normals(n_x), *wgu = rig_normals(3 * n_w);
+    struct mlp m = {C, h, wgu, wgu + 2 * n_w, gu, act};
+    const int  tile = product_tile(n);
+
+    mlp_open_forward(&m, n);
+    #pragma omp parallel
+    mlp_lay(&m);
+    *laid = (m.w[0].laid != NULL) + (m.w[1].laid != NULL) + (m.w[2].laid != NULL);
+    for (int t = 0; t < n; t += tile)
+        mlp_forward_rows(&m, all, x + (size_t)t * C, act, t, n - t < tile ? n - t : tile);
+    product_forward(all + 2 * n_x, x, wgu, n, C, 2 * h);
+    product_backward(all + 2 * n_x + n_gu, 0, NULL, all + 2 * n_x, x, wgu, n, C, 2 * h);
+    mlp_open_backward(&m, n);
+    #pragma omp parallel
+    mlp_lay(&m);
+    *laid += (m.w[0].laid != NULL) + (m.w[1].laid != NULL);
+    for (int t = 0; t < n; t += tile)
+        mlp_backward_rows(&m, all + n_x, dy, t, n - t < tile ? n - t : tile);
+    free(gu), free(act), free(x), free(dy), free(wgu);
+    return all;
+}
+
+static bool poisoned(const real *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isnan(x[i]))
+            return false;
+    return true;
+}
+
+static const struct gemm *openblas(void);
+
+START_TEST(a_matrix_laid_out_for_all_tiles_changes_no_bit)
+{
+    const struct gemm *by[] = {&gemm_own, &gemm_bf16, gemm_in_bf16(), openblas()};
+    const int   *s = laid_shapes[_i % N_LAID], n = s[0], C = s[1], h = s[2];
+    const size_t all = (size_t)n * (3 * C + 2 * h),
+                 size = 3 * gemm_whole_panels(h) * gemm_whole_panels(C),
+                 some = gemm_whole_panels(h) * (size_t)C;
+    real *room = pages_alloc(size * sizeof *room), *alone, *whole, *partly;
+    int   none, five, few;
+
+    gemm_use(by[_i / N_LAID]);
+    alone = by_tiles(n, C, h, &none);
+    product_take_room(room, size);
+    whole = by_tiles(n, C, h, &five);
+    rig_poison(room, size * sizeof *room);
+    product_take_room(room, some);          // for some of the matrices
+    partly = by_tiles(n, C, h, &few);
+    product_take_room(NULL, 0);
+    ck_assert(poisoned(room + some, size - some));
+    ck_assert_int_eq(none, 0);
+    ck_assert_int_eq(five, gemm_used()->panel ? 5 : 0);
+    ck_assert(gemm_used()->panel ? few > 0 && few < 5 : few == 0);
+    gemm_use(&gemm_own);
+    ck_assert_msg(!memcmp(alone, whole, all * sizeof *alone), "laid out");
+    ck_assert_msg(!memcmp(alone, partly, all * sizeof *alone), "partly laid out");
+    pages_free(room, size * sizeof *room);
+    free(alone), free(whole), free(partly);
 }
 END_TEST
 
@@ -650,6 +726,8 @@ static Suite *suite(void)
     tcase_add_loop_test(tc, a_linear_layer_is_its_sum, 0, N_SHAPES);
     tcase_add_loop_test(tc, gradients_of_a_linear_layer_are_their_sums, 0, N_SHAPES);
     tcase_add_loop_test(tc, threads_change_no_bit_of_a_product, 0, N_SHAPES);
+    tcase_add_loop_test(tc, a_matrix_laid_out_for_all_tiles_changes_no_bit, 0,
+                        4 * N_LAID);
     tcase_add_loop_test(tc, strided_products_leave_the_gaps_alone, 0, 3);
     tcase_add_loop_test(tc, packed_weights_are_multiplied_as_rounded, 0, 2 * N_PACKED);
     tcase_add_loop_test(tc, an_mlp_reads_packed_weights_over_many_rows, 0, N_TYPES - 1);

@@ -215,7 +215,7 @@ START_TEST(nor_does_it_where_there_are_more_threads_than_tiles)
     omp_set_num_threads(1);
     open_trainer(&a, &c);
     take_steps(&a, 3, x);
-    omp_set_num_threads(5);
+    omp_set_num_threads(6);
     open_trainer(&b, &c);
     take_steps(&b, 3, y);
     ck_assert(!memcmp(x, y, sizeof x));

@@ -20,20 +20,26 @@ static void add(const struct trace_call *call)
     static void form(real *c, size_t ldc, const real *a, size_t lda, const real *b,      \
                      size_t ldb, int m, int n, int k, real alpha, real beta)             \
     {                                                                                    \
-        add(&(struct trace_call){gemm_##form, c, a, b, ldc, lda, ldb, m, n, k, alpha,    \
+        add(&(struct trace_call){maker->form, c, a, b, ldc, lda, ldb, m, n, k, alpha,    \
                                  beta});                                                 \
         maker->form(c, ldc, a, lda, b, ldb, m, n, k, alpha, beta);                       \
     }
 TRACED(nt)
 TRACED(nn)
 TRACED(tn)
+TRACED(lay_nt)
+TRACED(lay_nn)
+TRACED(laid)
 
 void trace_products(struct trace *t)
 {
-    static struct gemm traced = {"traced", nt, nn, tn};
+    static struct gemm traced = {"traced", nt, nn, tn, .lay_nt = lay_nt,
+                                 .lay_nn = lay_nn, .laid = laid};
 
     if (t && !current) {
         traced.copy = gemm_used()->copy;
+        traced.depth = gemm_used()->depth;
+        traced.panel = gemm_used()->panel;
         maker = gemm_use(&traced);
     } else if (!t && current) {
         gemm_use(maker);
