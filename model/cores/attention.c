@@ -1,5 +1,6 @@
 #include "model/cores/attention.h"
 
+#include "model/kernels/ahead.h"
 #include "model/kernels/product.h"
 #include "model/kernels/vmath.h"
 
@@ -306,6 +307,8 @@ static real deltas(const struct head *h, const struct head_grad *g, size_t from,
     real   dsink = 0;
 
     for (int i = 0; i < n; i++) {
+        send_for(g->d_o + at + (i + AHEAD_ROWS) * ld, h->a->e);
+        send_for(g->o + at + (i + AHEAD_ROWS) * ld, h->a->e);
         delta[i] = vdot(g->d_o + at + i * ld, g->o + at + i * ld, h->a->e);
         if (h->sink)
             dsink -= (real)exp2(*h->sink * LOG2_E - g->lse[from + i]) * delta[i];
@@ -352,8 +355,10 @@ static real backward_head(const struct head *h, const struct head_grad *g)
 
 static void clear_head(const struct attention *a, real *dkv)
 {
-    for (int u = 0; u < a->first + a->T; u++)
+    for (int u = 0; u < a->first + a->T; u++) {
+        send_for_own(dkv + (u + AHEAD_ROWS) * a->ld_kv, a->e);
         memset(dkv + u * a->ld_kv, 0, a->e * sizeof *dkv);
+    }
 }
 
 /* One thread takes all query heads of a key head, so dk and dv are no other's. */
