@@ -239,8 +239,8 @@ stop_at KILL "$tmp/hasty" $((best + 7)) "$tmp/text.txt" --out "$tmp/hasty" $pati
 train --resume "$tmp/hasty" || die "resuming a run with patience failed"
 same_end "$tmp/patient" "$tmp/hasty" "patience after a kill"
 train --resume "$tmp/hasty" || die "a run that lost its patience is not finished"
-train --resume "$tmp/hasty" --tokens 2k || die "more tokens after patience failed"
-[ "$(last_step "$tmp/hasty")" -eq $((steps + 4)) ] ||
+train --resume "$tmp/hasty" --tokens 4k || die "more tokens after patience failed"
+[ "$(last_step "$tmp/hasty")" -eq $((steps + 8)) ] ||
     die "patience took the tokens that were added"
 
 # Bits per byte are those of the text, without the prefix of its documents, as score has
