@@ -298,6 +298,8 @@ right 'text 4' infer keep/run -p x -n 4 --ignore-eos --weights q8_0
 right 'text 4' infer keep/run -p x -n 4 --ignore-eos --weights bf16
 wrong 2 'out of range' data stories --bytes -5
 wrong 3 'nowhere: no such run' infer nowhere -p x
+wrong 3 'nowhere: no such run' serve nowhere
+wrong 3 'keep/data: ' serve keep/data
 wrong 3 'weft train keep/data' infer keep/data -p x
 wrong 3 'keep/text.txt: a file' infer keep/text.txt -p x
 cp -a keep/data 'my data'
